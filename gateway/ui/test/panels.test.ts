@@ -14,13 +14,14 @@ test("a task has a segment for each state, with its time, and none that is negat
   const changes = [
     { state: "pending", at: at(0) },
     { state: "working", at: at(1) },
+    { state: "working", at: at(2) },
     { state: "working", paused: true, at: at(4) },
     { state: "completed", at: at(3) },
   ];
   const done = segments(task({ state: "completed", changes, completedAt: at(3) }), 0);
   expect(done.map(({ state, ms }) => [state, ms])).toEqual([["submitted", 1000], ["working", 3000], ["input-required", 0], ["completed", 0]]);
   expect(lasted(done)).toBe(4000);
-  expect(segments(task({ state: "working", changes: changes.slice(0, 2) }), Date.parse(at(9))).at(-1)?.ms).toBe(8000);
+  expect(segments(task({ state: "working", changes: changes.slice(0, 3) }), Date.parse(at(9))).at(-1)?.ms).toBe(8000);
   expect(segments(task({ state: "working" }), Date.parse(at(2)))).toEqual([{ state: "working", at: at(0), ms: 2000 }]);
 });
 

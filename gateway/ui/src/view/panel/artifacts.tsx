@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../act";
 import { bytes } from "../format";
 import { Icon } from "../icons";
 import { Nothing } from "./panel";
@@ -26,11 +27,7 @@ export function Artifacts() {
   const from = Math.max(0, Math.min(all.length - most, all.indexOf(shown)));
   return (
     <>
-      {from > 0 && (
-        <button type="button" class="button small" onClick={() => setMost(all.length - from + PAGE)}>
-          {strings.panel.earlierArtifacts(Math.min(PAGE, from))}
-        </button>
-      )}
+      {from > 0 && <Act label={strings.panel.earlierArtifacts(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
       <ul class="artifacts-list">
         {all.slice(from).map((one) => (
           <Entry

@@ -5,7 +5,7 @@ import { Sieve, gist } from "../../model/inspected";
 import type { SessionView, WireRecord } from "../../model/view";
 import { route, selected, view } from "../../state";
 import { strings } from "../../strings";
-import { Icon } from "../icons";
+import { Act } from "../act";
 import { words as wordsOf } from "../toasts";
 import { Nothing } from "./panel";
 import { RecordDetails } from "./record";
@@ -85,13 +85,9 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
       <div class="counts" data-total={total} data-artifact-updates={sieve.counts.get("artifact-update") ?? 0} data-unknown={unknown}>
         <span>{sieve.rows.length === total ? strings.panel.count(total) : strings.panel.countOf(sieve.rows.length, total)}</span>
         {unknown > 0 && (
-          <button type="button" class="button small warn" aria-pressed={kind === "unknown"} onClick={() => setKind(kind === "unknown" ? "" : "unknown")}>
-            <Icon name="alert" size={14} /> {strings.panel.unknown(unknown)}
-          </button>
+          <Act class="warn" icon="alert" label={strings.panel.unknown(unknown)} pressed={kind === "unknown"} act={() => setKind(kind === "unknown" ? "" : "unknown")} />
         )}
-        <button type="button" class="button small quiet" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          {paused ? strings.panel.goOn(total - frozen.current) : strings.panel.pause}
-        </button>
+        <Act class="quiet" label={paused ? strings.panel.goOn(total - frozen.current) : strings.panel.pause} pressed={paused} act={() => setPaused(!paused)} />
       </div>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
       {!total && !failure ? (

@@ -6,10 +6,10 @@ import { type Preview, fileName, previews, typeOf } from "../../model/preview";
 import type { Artifact, Part } from "../../model/view";
 import { api } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../act";
 import { safeLink } from "../blocks";
 import { copy } from "../copy";
 import { bytes } from "../format";
-import { Icon } from "../icons";
 import { Markdown } from "../markdown";
 import { save } from "../share/save";
 import { toastFailure } from "../toasts";
@@ -48,19 +48,9 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
             )).reverse()}
           </select>
         )}
-        <button type="button" class="button small" onClick={() => void download()}>
-          <Icon name="download" size={14} /> {strings.panel.download}
-        </button>
-        {written && (
-          <button type="button" class="button small" onClick={() => void copied(artifact, number)}>
-            <Icon name="copy" size={14} /> {strings.panel.copy}
-          </button>
-        )}
-        {twofold && (
-          <button type="button" class="button small" aria-pressed={source} onClick={() => setSource(!source)}>
-            {strings.panel.source}
-          </button>
-        )}
+        <Act icon="download" label={strings.panel.download} act={() => void download()} />
+        {written && <Act icon="copy" label={strings.panel.copy} act={() => void copied(artifact, number)} />}
+        {twofold && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>
       {parts === null && <p class="aside" role="status">{strings.panel.loading}</p>}
       {shown.map((one, index) => (

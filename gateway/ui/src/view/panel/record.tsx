@@ -7,6 +7,7 @@ import { type Call, curl } from "../../model/snippets";
 import type { SessionView, WireRecord } from "../../model/view";
 import { ROOT, address, chat, config } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../act";
 import { copy } from "../copy";
 import { fullTime } from "../format";
 import { IconButton } from "../icons";
@@ -26,11 +27,9 @@ export function RecordDetails({ record, log, open, close }: { record: WireRecord
         <IconButton icon="close" label={strings.panel.closeRecord} size={16} onClick={close} />
       </header>
       <div class="acts">
-        <button type="button" class="button small" onClick={() => void copy(json)}>{strings.panel.copyJson}</button>
-        <button type="button" class="button small" onClick={() => void copy(curl(callOf(record, open), config.value?.auth.required ?? false))}>
-          {strings.panel.copyCurl}
-        </button>
-        {log && <button type="button" class="button small" onClick={() => void copy(link)}>{strings.panel.copyLink}</button>}
+        <Act label={strings.panel.copyJson} act={() => void copy(json)} />
+        <Act label={strings.panel.copyCurl} act={() => void copy(curl(callOf(record, open), config.value?.auth.required ?? false))} />
+        {log && <Act label={strings.panel.copyLink} act={() => void copy(link)} />}
       </div>
       <pre tabIndex={0} dir="ltr">{json.slice(0, MOST)}</pre>
       {json.length > MOST && <p class="aside">{strings.panel.cutRecord}</p>}

@@ -8,7 +8,8 @@ import { strings } from "../../strings";
 import { focusBox } from "../acts";
 import { copy } from "../copy";
 import { duration, fullTime } from "../format";
-import { Icon, type IconName } from "../icons";
+import { Act } from "../act";
+import { Icon } from "../icons";
 import { words } from "../toasts";
 import { nameOf } from "./preview";
 
@@ -90,14 +91,6 @@ function Fact({ name, value }: { name: string; value: string }) {
       <dt>{name}</dt>
       <dd dir="auto">{value}</dd>
     </div>
-  );
-}
-
-function Act({ icon, label, act, disabled = false }: { icon: IconName; label: string; act: () => void; disabled?: boolean }) {
-  return (
-    <button type="button" class="button small" disabled={disabled} onClick={act}>
-      <Icon name={icon} size={14} /> {label}
-    </button>
   );
 }
 

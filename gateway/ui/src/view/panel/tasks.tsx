@@ -6,6 +6,7 @@ import { TERMINAL } from "../../model/states";
 import type { Row, TaskInfo } from "../../model/view";
 import { selected, view } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../act";
 import { duration, firstLine } from "../format";
 import { Nothing } from "./panel";
 import { TaskDetails } from "./task";
@@ -45,11 +46,7 @@ export function Tasks() {
           <li key={state} data-state={state}>{strings.states[state]}</li>
         ))}
       </ul>
-      {from > 0 && (
-        <button type="button" class="button small" onClick={() => setMost(all.length - from + PAGE)}>
-          {strings.panel.earlier(Math.min(PAGE, from))}
-        </button>
-      )}
+      {from > 0 && <Act label={strings.panel.earlier(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
       <ol class="timeline" ref={list} onKeyDown={walk}>
         {shown.map(({ task, parts }, index) => {
           const before = shown[index - 1]?.task;
