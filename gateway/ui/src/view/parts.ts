@@ -1,10 +1,18 @@
 /** The parts of the page that are loaded when they are first shown. */
 
-import { lazyPart } from "./lazy";
+import { lazily, lazyPart } from "./lazy";
 
-export const Panel = lazyPart(async () => (await import("./panel/panel")).Panel);
-export const AgentPage = lazyPart(async () => (await import("./agent/agent")).AgentPage);
-export const Ops = lazyPart(async () => (await import("./ops/ops")).Ops);
-export const Export = lazyPart(async () => (await import("./share/share")).Export);
-export const Import = lazyPart(async () => (await import("./share/share")).Import);
-export const SignIn = lazyPart(async () => (await import("./sign_in")).SignIn);
+const rows = () => import("./conversation").then((part) => part.Rows);
+
+export const Panel = lazyPart(() => import("./panel/panel").then((part) => part.Panel));
+export const AgentPage = lazyPart(() => import("./agent/agent").then((part) => part.AgentPage));
+export const Export = lazyPart(() => import("./share/share").then((part) => part.Export));
+export const Import = lazyPart(() => import("./share/share").then((part) => part.Import));
+export const SignIn = lazyPart(() => import("./sign_in").then((part) => part.SignIn));
+export const Ops = lazyPart(() => import("./ops/ops").then((part) => part.Ops));
+export const Rows = lazyPart(rows);
+
+/** Load what shows a conversation, before there is one to show. */
+export function prepare(): void {
+  void lazily(rows);
+}
