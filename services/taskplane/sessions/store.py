@@ -210,9 +210,8 @@ class ReadLog(WatchLog, Protocol):
         ...
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
-        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first.
-
-        NotFound.
+        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first, and
+        whether the newest rewind can be undone. NotFound.
         """
         ...
 

@@ -55,6 +55,25 @@ async def test_a_rewound_conversation_never_comes_back(plane: Plane, way: Way) -
     assert await shown(plane, context) == echo("A", "D")
 
 
+async def test_a_session_tells_whether_its_newest_rewind_can_be_undone(plane: Plane) -> None:
+    """R8: after a rewind until a turn begins or it is undone, also for a client that has just come."""
+    context = await session_of(plane, STREAM, "A", "B", "C")
+
+    async def undoable() -> bool:
+        found: bool = (await data(plane, f"/api/sessions/{context}"))["session"]["canUndo"]
+        return found
+
+    assert not await undoable()
+    await rewind(plane, STREAM, context, await invocation(plane, context, "C"))
+    assert await undoable()
+    await plane.http.post(f"/api/sessions/{context}/undo_rewind")
+    assert not await undoable()
+    await rewind(plane, STREAM, context, await invocation(plane, context, "B"))
+    assert await undoable()
+    await say(plane, STREAM, context, "D")
+    assert not await undoable()
+
+
 @each_way
 async def test_a_rewind_with_a_text_runs_it_as_a_new_turn(plane: Plane, way: Way) -> None:
     """R6, T8: one full Task with its history, then the new task from `submitted` on, and no second Task."""

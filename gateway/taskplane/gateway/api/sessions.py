@@ -38,7 +38,8 @@ async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return a session with its runtime's events, newest first unless `order=asc`, with its version as the entity tag.
+    """Return a session with its runtime's events, newest first unless `order=asc`, with its version as the entity tag,
+    and whether its newest rewind can be undone.
 
     `after` selects events stored after that time, `limit` bounds their number (0: all). Raise NotFound or Invalid.
     """
@@ -64,7 +65,12 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
         if not page.next_page_token or 0 < limit <= len(events):
             break
         asked.page_token = page.next_page_token
-    data = {"session": session_json(page.session), "events": events[:limit] if limit else events}
+    found = page.session
+    undoable = False
+    if found.steered_seq:
+        undoable = (await plane.sessions.ListCut(sb.ListCutRequest(context_id=found.context_id))).undoable
+    more = {"title": found.title, "agent": found.agent, "version": found.version, "canUndo": undoable}
+    data = {"session": session_json(found) | more, "events": events[:limit] if limit else events}
     reply = data_reply(data, "Successfully retrieved session")
     return if_changed(request, reply, from_number(page.session.version))
 

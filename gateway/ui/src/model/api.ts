@@ -82,7 +82,7 @@ export class Api {
   }
 
   async config(): Promise<Config> {
-    return (await this.#http.json("api/ui-config")).data as Config;
+    return unwrap((await this.#http.json("api/ui-config")).data) as Config;
   }
 
   /** Return the agent's public card as it is. */
@@ -98,11 +98,13 @@ export class Api {
   }
 
   async session(id: string): Promise<{ title: string; agent: string; version: number; canUndo: boolean }> {
-    const { data, headers } = await this.#http.json(`${sessionPath(id)}?limit=1`);
-    const session = object(object(unwrap(data))?.["session"]) ?? {};
-    const version = Number(headers.get("ETag")?.replace(/\D/g, "") ?? 0);
-    const agent = text(session, "agent") || text(session, "agent_id").replaceAll("_", "-");
-    return { title: text(session, "name"), agent, version, canUndo: session["canUndo"] === true };
+    const session = object((await this.#data(`${sessionPath(id)}?limit=1`))["session"]) ?? {};
+    return {
+      title: text(session, "title"),
+      agent: text(session, "agent"),
+      version: number(session, "version"),
+      canUndo: session["canUndo"] === true,
+    };
   }
 
   async rename(id: string, name: string): Promise<void> {

@@ -50,22 +50,23 @@ export function logged(taskId: string, event: LogEvent): WireRecord {
 /** Return the most telling words of a record, on one line. */
 export function gist({ body }: WireRecord): string {
   const outer = object(body) ?? {};
-  const { taskId } = { taskId: text(outer, "taskId") };
   const message = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
-  if (text(outer, "method")) return `${text(outer, "method")} ${said(message?.["parts"])}`;
-  if (text(outer, "code")) return `${text(outer, "code")} ${text(outer, "message")}`;
+  const named = text(outer, "method") || text(outer, "code");
+  if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
   const event = classify(object(outer["event"]) ?? body);
   switch (event.kind) {
     case "task":
       return `${event.state} ${event.history.at(-1)?.text ?? ""}`;
     case "status-update":
-      return `${event.state} ${event.message?.text ?? said(event.message?.parts)}`;
+      return `${event.state} ${said(event.message?.parts)}`;
     case "artifact-update":
       return `${event.append ? "+ " : ""}${event.artifact.name || event.artifact.id} ${said(event.artifact.parts)}`;
     case "message":
-      return event.message.text;
-    case "unknown":
-      return [text(outer, "actor"), text(outer, "state"), said(message?.["parts"]) || taskId || JSON.stringify(body)].filter(Boolean).join(" ").slice(0, 200);
+      return said(event.message.parts);
+    case "unknown": {
+      const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])].filter((one) => typeof one === "string");
+      return words.join(" ") || JSON.stringify(body).slice(0, 200);
+    }
   }
 }
 

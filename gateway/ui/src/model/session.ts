@@ -430,7 +430,7 @@ export class OpenSession {
     this.#title = session.title;
     this.#agent = session.agent || this.#agent;
     this.#version = session.version;
-    this.#canUndo ||= session.canUndo;
+    this.#canUndo = session.canUndo;
     this.#status = "ready";
     this.#failure = null;
     this.#changed();

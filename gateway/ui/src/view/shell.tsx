@@ -32,9 +32,9 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={() => (drawer.value ? (drawer.value = false) : (panel.value = null))} />
       <main>{children}</main>
       {details && (
-        <aside class="details">
+        <div class="details">
           <Panel />
-        </aside>
+        </div>
       )}
       <Help />
       <Toasts />

@@ -131,10 +131,12 @@ class CutTurns(NamedTuple):
     """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
     `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back.
+    `undoable`: the newest rewind can be undone.
     """
 
     invocations: Sequence[str] = ()
     voided: Sequence[str] = ()
+    undoable: bool = False
 
 
 def cut(lines: Iterable[Line]) -> CutTurns:
@@ -142,10 +144,11 @@ def cut(lines: Iterable[Line]) -> CutTurns:
     lines = list(lines)
     log = Replayed(lines)
     out = _cut(log, lines)
+    undoable = _undo_error(log, lines) == ""
     if not log.voided:
-        return CutTurns(list(out), [])
+        return CutTurns(list(out), [], undoable)
     voided = {line.invocation_id for line in lines if line.group in log.voided} | log.voided
-    return CutTurns(list(out), [name for name in out if name in voided])
+    return CutTurns(list(out), [name for name in out if name in voided], undoable)
 
 
 def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:
@@ -177,7 +180,10 @@ def undo_error(lines: Iterable[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LAT
     It is too late if a turn was begun after it, unless that turn was voided.
     """
     lines = list(lines)
-    log = Replayed(lines)
+    return _undo_error(Replayed(lines), lines)
+
+
+def _undo_error(log: Replayed, lines: Sequence[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LATE_TO_UNDO"]:
     state = log.state
     if state is None or state.is_push:
         return "NOTHING_TO_UNDO"

@@ -60,7 +60,7 @@ function Entry({ artifact, task, open, toggle }: { artifact: Artifact; task: str
   return (
     <li data-artifact-id={artifact.id} class={open ? "open" : undefined}>
       <button type="button" class="artifact-row" aria-expanded={open} onClick={() => toggle(!open)}>
-        <Icon name={open ? "down" : "artifacts"} size={18} />
+        <Icon name="chevron" size={16} />
         <span class="what">
           <strong dir="auto">{nameOf(artifact)}</strong>
           <small dir="auto">{about.filter(Boolean).join(" · ")}</small>

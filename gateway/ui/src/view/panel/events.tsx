@@ -14,7 +14,7 @@ import { useTitles } from "./tasks";
 
 const ROW = 32;
 const BEYOND = 20;
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+const clock = new Intl.DateTimeFormat("en", { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 /** Show the records of the open session. What is selected, a task or a message, is looked up in the log of its task. */
 export function Events() {

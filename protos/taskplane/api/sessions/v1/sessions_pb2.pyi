@@ -1263,6 +1263,9 @@ class ListCutResponse(_message.Message):
     INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     VOIDED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    UNDOABLE_FIELD_NUMBER: _builtins.int
+    undoable: _builtins.bool
+    """The newest rewind counts and can be undone: no turn was begun after it."""
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1281,10 +1284,11 @@ class ListCutResponse(_message.Message):
         invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
         session: Global___Session | None = ...,
         voided_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        undoable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "undoable", b"undoable", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,125 @@
+"""The rules of the web page: its size, what may write HTML, where its parts come from, and its own checks."""
+
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hatch_build import WebPage
+from tests.repo.tree import ROOT, files, name
+from tests.support.node import NO_PACKAGES, NODE, PAGE
+
+MOST_LINES: Final = 5_000
+MOST_LINES_OF_A_FILE: Final = 500
+MOST_BYTES: Final = 75_000
+"""Of the first load, compressed."""
+MAY_WRITE_HTML: Final = "gateway/ui/src/view/markdown.ts"
+DIST: Final = WebPage(ROOT).dist
+
+packages = pytest.mark.skipif(bool(NO_PACKAGES), reason=NO_PACKAGES)
+built = pytest.mark.skipif(not (DIST / "index.html").exists(), reason="the web page is not built; `make ui` builds it")
+
+
+def sources() -> Iterator[Path]:
+    """The files that the page is made of; tests and the settings of the build are not among them."""
+    return (path for path in files("gateway/ui/src") if path.suffix in (".ts", ".tsx", ".css"))
+
+
+def checked(*command: str) -> None:
+    """Runs a check of the page in Node."""
+    done = subprocess.run([NODE, *command], cwd=PAGE, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def test_the_page_stays_small_enough_to_be_read() -> None:
+    lengths = {name(path): len(path.read_text().splitlines()) for path in sources()}
+    assert sum(lengths.values()) <= MOST_LINES
+    assert {path: length for path, length in lengths.items() if length > MOST_LINES_OF_A_FILE} == {}
+
+
+def test_nothing_writes_html() -> None:
+    """Texts of agents are shown in the page, and HTML in them would do what the user may. One file may write HTML, if
+    it is sanitized there; a text that is parsed by DOMParser is inert."""
+    writes = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|srcdoc|createContextualFragment"
+        r"|setHTMLUnsafe|\beval\(|new Function\b"
+    )
+    found = {name(path): path.read_text() for path in sources() if writes.search(path.read_text())}
+    assert {path for path, text in found.items() if path != MAY_WRITE_HTML or "dompurify" not in text} == set()
+
+
+def test_everything_that_the_page_loads_is_its_own() -> None:
+    """A page works offline, and tells nobody else that it is open."""
+    address = re.compile(r"""(?:https?:)?//[\w-]+(?:\.[\w-]+)+|@import|url\(\s*["']?(?!data:|#)""")
+    # Names, not addresses: of extensions, of XML, and one that leads nowhere.
+    names = ("https://taskplane.dev/extensions/", "http://www.w3.org/", ".invalid/")
+    found = [
+        (name(path), line)
+        for path in [*sources(), PAGE / "index.html"]
+        for line in path.read_text().splitlines()
+        if address.search(line) and not any(known in line for known in names)
+    ]
+    assert found == []
+
+
+def test_the_lock_file_names_every_package_with_its_checksum_and_none_with_a_place() -> None:
+    """The packages come from whatever registry this machine uses, and are the same ones anyway."""
+    lock = json.loads((PAGE / "package-lock.json").read_text())
+    wanted = json.loads((PAGE / "package.json").read_text())
+    pinned = {**wanted["dependencies"], **wanted["devDependencies"]}
+    assert [version for version in pinned.values() if not re.fullmatch(r"\d+\.\d+\.\d+", version)] == []
+    locked = {path: package for path, package in lock["packages"].items() if path}
+    assert [path for path, package in locked.items() if "resolved" in package or "integrity" not in package] == []
+    assert {each: locked[f"node_modules/{each}"]["version"] for each in pinned} == pinned
+
+
+@packages
+def test_the_types_of_the_page_hold() -> None:
+    compiler = "node_modules/typescript/bin/tsc"
+    checked(compiler)
+    checked(compiler, "-p", "tsconfig.build.json")
+
+
+@packages
+def test_the_tests_of_the_page_pass() -> None:
+    """T7, M2, M10, R11: what needs no browser, in Node."""
+    checked("node_modules/vitest/vitest.mjs", "run")
+
+
+@built
+def test_the_first_load_is_small() -> None:
+    """Everything that the document names: the script with what it imports at once, and the style."""
+    document = (DIST / "index.html").read_text()
+    named = re.findall(r'(?:src|href)="\./assets/([^"]+)"', document)
+    assert {Path(each).suffix for each in named} >= {".js", ".css"}
+    sizes = {each: len(gzip.compress((DIST / "assets" / each).read_bytes(), 9)) for each in named}
+    assert sum(sizes.values()) + len(document) <= MOST_BYTES, sizes
+
+
+@built
+def test_the_built_page_names_nothing_but_its_own_files() -> None:
+    """No address begins with a slash or a host, so the page works below any path; every file that is named is there."""
+    document = (DIST / "index.html").read_text()
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', document)
+    assert [each for each in addresses if not each.startswith("./assets/")] == []
+    assert [each for each in addresses if not (DIST / each).exists()] == []
+    styles = "".join(path.read_text() for path in (DIST / "assets").glob("*.css"))
+    assert re.findall(r"@import|url\((?!data:|\./|#)[^)]*\)", styles) == []
+    inline = re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=", document)
+    assert inline == [], "the content security policy of the gateway refuses it"
+
+
+@built
+def test_the_licences_of_all_libraries_in_the_page_are_with_it() -> None:
+    text = (DIST / "licenses.txt").read_text()
+    wanted = json.loads((PAGE / "package.json").read_text())["dependencies"]
+    headings = re.findall(r"^(\S+) \d+\.\d+\.\d+ \(.+\)$", text, re.MULTILINE)
+    assert set(headings) >= set(wanted)
+    assert text.count("Copyright") >= len(headings) - 1
+    for path in (DIST / "assets").glob("*.js"):
+        packed = path.with_name(f"{path.name}.gz")
+        assert gzip.decompress(packed.read_bytes()) == path.read_bytes()
