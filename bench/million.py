@@ -212,7 +212,7 @@ async def _of_sessions(log: SqlSessionLog) -> dict[str, _Query]:
         "history of a session": lambda: log.entries(scope, "s7", EntryFilter(effective=True)),
         "rewinds to apply": lambda: log.unapplied(100),
         "turns to settle": lambda: log.unsettled(60.0, 100),
-        "abandoned turns of a tenant": lambda: log.abandoned(_TENANT),
+        "abandoned turns of a tenant": lambda: log.abandoned(_TENANT, 60.0, 180.0),
         "sessions to expire": lambda: log.expired(3600.0, None, 100),
         "remains to delete": lambda: log.remains(100),
     }

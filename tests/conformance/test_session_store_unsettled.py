@@ -70,6 +70,22 @@ async def test_only_what_is_old_enough_is_looked_at(sessions: Sessions) -> None:
     assert await found(sessions) == ["A:task-A"]
 
 
+async def test_abandoned_turns_are_counted_for_their_tenant_until_they_are_settled(sessions: Sessions) -> None:
+    """O1: turns without an outcome sooner than those of a task, which may only be slow; answered ones never."""
+    await sessions.append("s", begun("A"))
+    await sessions.append("s", *task("B"))
+    await sessions.append("s", user("C", request_hash=HASH), outcome("C", "hi"))
+    await sessions.append("s", begun("D"), scope=Scope("elsewhere", "ada", "ada"))
+    count, oldest, bounded = await sessions.log.abandoned("", 0.0, 0.0)
+    assert (count, bounded) == (2, False)
+    assert oldest is not None and 0 <= time.time_ns() // 1000 - oldest < 3_600_000_000
+    assert (await sessions.log.abandoned("", 0.0, 3600.0)).turns == 1
+    assert (await sessions.log.abandoned("", 3600.0, 3600.0)) == (0, None, False)
+    assert (await sessions.log.abandoned("elsewhere", 0.0, 0.0)).turns == 1
+    await found(sessions)
+    assert (await sessions.log.abandoned("", 0.0, 0.0)) == (0, None, False)
+
+
 async def test_what_is_unsettled_is_found_after_a_restart(migrated: Migrated) -> None:
     url = await migrated("taskplane.sessions")
     async with opened(url) as sessions:

@@ -175,6 +175,10 @@ def _of_session(body: Any = None, query: str = "") -> tuple[Cell, ...]:
     )
 
 
+# What operators see, `api/test_ops` asks for.
+_OPERATORS: Final = "403 OPERATORS_ONLY"
+_operated: Final = tuple(Cell(_OPERATORS, {"task": name}) for name in ("paused", "done", "document"))
+
 ROUTES: Final[dict[str, Row]] = {
     "GET /healthz": _PUBLIC,
     "GET /readyz": _PUBLIC,
@@ -223,6 +227,12 @@ ROUTES: Final[dict[str, Row]] = {
         Cell(_NO_TASK_API, {"task": "paused"}, headers={"Last-Event-ID": "{cursor}"}),
         Cell(_NO_TASK_API, {"task": "done"}, query="after={end}"),
     ),
+    "GET /api/ops/overview": (Cell(_OPERATORS),),
+    "GET /api/ops/tasks": (Cell(_OPERATORS, query="owner=ann&limit=1"),),
+    "GET /api/ops/tasks/{task}": _operated,
+    "DELETE /api/ops/tasks/{task}": _operated,
+    "GET /api/ops/tasks/{task}/events": _operated,
+    "POST /api/ops/tasks/{task}/cancel": _operated,
     "GET /api/sessions": (Cell("200", query="q={title}"),),
     "POST /api/sessions/import": (
         Cell("201", body="{file}", headers={"Content-Type": NDJSON}, query="id={spare}"),

@@ -28,7 +28,7 @@ OTHERS: Final = {"user": "bob_key", "tenant": "ann_there"}
 # The gateway knows no database; the matrix of the RPCs is asked for on both.
 _ON: Final = ENGINES if THOROUGH else ENGINES[:1]
 _KEYS: Final = {
-    OWNER: 'owner = "ann"',
+    OWNER: 'owner = "ann"\nscopes = ["write", "operate"]',
     "bob_key": 'owner = "bob"',
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }

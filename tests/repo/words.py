@@ -10,6 +10,7 @@ CHAPTERS: Final[dict[str, str]] = {
     "P": "The turn of an agent",
     "S": "Sessions",
     "C": "The contract of log, leases and streams",
+    "O": "Operators",
     "D": "Writes that the databases themselves refuse",
     "W": "Known weaknesses of other servers, shown to be absent",
 }
@@ -110,6 +111,9 @@ WORDS: Final[dict[str, str]] = {
     "C16": "Deleting a task deletes its log, and conversations outlive the logs of their tasks.",
     "L1": "A limit of a task is checked before an event is taken, and a task at its limit ends with the reason.",
     "L2": "One user does not starve another: queues, rates and turns have limits, told by typed errors.",
+    "O1": "An operator sees what runs, waits and failed, of all owners of its tenant, along indexes and within limits.",
+    "O2": "An operator cancels and deletes a task as its owner would, and the log says who did.",
+    "O3": "Only who may operate sees any of it, in its own tenant; to be an operator implies no other right.",
     "D1": "A task whose newest event is not stored.",
     "D2": "An event that does not follow its predecessor, or lies beyond its task's generation.",
     "D3": "A generation twice.",

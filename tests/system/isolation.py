@@ -15,12 +15,14 @@ class Cell:
     """A request and its answer, the same for an id that nobody has and for one of another owner.
 
     `answer`: `OK`, or the code and the reason of the error. `service`: one of our processes calls, for another owner.
+    `operator`: the other owner may operate.
     `held`: the answer for an id of another owner of the same tenant where it differs, and `reason` why it may.
     """
 
     request: Mapping[str, Any]
     answer: str
     service: bool = False
+    operator: bool = False
     held: str = ""
     reason: str = ""
 
@@ -35,10 +37,13 @@ class NoId:
 Row = NoId | tuple[Cell, ...]
 
 _REFUSED: Final = "PERMISSION_DENIED SERVICE_ONLY"
+_OPERATORS: Final = "PERMISSION_DENIED OPERATORS_ONLY"
 _NO_TASK: Final = "NOT_FOUND TASK_NOT_FOUND"
 _NO_SESSION: Final = "NOT_FOUND SESSION_NOT_FOUND"
 _HELD_ID: Final = "task ids are unique within a tenant, so a writer is told that an id is in use, and nothing else"
 SWEEP: Final = NoId("a sweep over all owners, for services only")
+_OPERATES: Final = NoId("figures of a tenant, for operators only")
+_SEES_ITS_TENANT: Final = "an operator sees the tasks of all owners of its tenant"
 _OWN: Final = NoId("it concerns all that its caller has, and nothing else")
 _PUBLIC: Final = NoId("agents are for everybody")
 HASH: Final = "aGhoaGhoaGhoaGhoaGhoaGhoaGhoaGhoaGhoaGhoaGg="
@@ -167,6 +172,19 @@ TASK_QUEUE: Final[dict[str, Row]] = {
 }
 
 
+TASK_OPERATIONS: Final[dict[str, Row]] = {
+    "GetOverview": _OPERATES,
+    "ListTenantTasks": (Cell({"owner": "ann"}, _OPERATORS),),
+    "GetTenantTask": (
+        *_task(_OPERATORS),
+        *(
+            Cell({"task_id": f"{{{name}}}", "limit": 1}, _NO_TASK, operator=True, held="OK", reason=_SEES_ITS_TENANT)
+            for name in ("paused", "done", "document")
+        ),
+    ),
+}
+
+
 def _append(**fields: Any) -> Json:
     return {"id": "{new}", "kind": "ENTRY_KIND_MESSAGE", "invocation_id": "{new}", "message": _said(), **fields}
 
@@ -217,6 +235,7 @@ SESSION_HISTORY: Final[dict[str, Row]] = {
     "GetSessionTask": _session(),
     "ListMessageIds": _session(),
     "ListUnsettled": SWEEP,
+    "CountAbandoned": _OPERATES,
     "MarkSettled": SWEEP,
     "Rewind": (
         *_session(before_invocation_id="{turn}", id="{new}", request_hash=HASH),
@@ -289,6 +308,7 @@ AGENT_EXECUTOR: Final[dict[str, Row]] = {
 SERVICES: Final[dict[str, dict[str, Row]]] = {
     "taskplane.api.tasks.v1.TaskStore": TASK_STORE,
     "taskplane.api.tasks.v1.TaskQueue": TASK_QUEUE,
+    "taskplane.api.tasks.v1.TaskOperations": TASK_OPERATIONS,
     "taskplane.api.sessions.v1.SessionHistory": SESSION_HISTORY,
     "taskplane.api.executor.v1.AgentExecutor": AGENT_EXECUTOR,
 }

@@ -25,7 +25,8 @@ from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.api.tasks.v1 import tasks_pb2
+from taskplane.api.tasks.v1 import operations_pb2, tasks_pb2
+from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PlaneError
@@ -34,8 +35,8 @@ from taskplane.runtime.principal import Principal
 _OWNER: Final = Principal("default", "ann", "ann")
 # Another owner of the same tenant, and an owner of the same name in another tenant.
 _OTHERS: Final = {"user": Principal("default", "bob", "bob"), "tenant": Principal("elsewhere", "ann", "ann")}
-_STUBS: Final = (TaskStoreStub, TaskQueueStub, SessionHistoryStub, AgentExecutorStub)
-_FILES: Final = (tasks_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR, executor_pb2.DESCRIPTOR)
+_STUBS: Final = (TaskStoreStub, TaskQueueStub, TaskOperationsStub, SessionHistoryStub, AgentExecutorStub)
+_FILES: Final = (tasks_pb2.DESCRIPTOR, operations_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR, executor_pb2.DESCRIPTOR)
 RPCS: Final[dict[str, dict[str, MethodDescriptor]]] = {
     service.full_name: {method.name: method for method in service.methods}
     for file in _FILES
@@ -248,7 +249,7 @@ async def one(
         request = {"invocation_id": uuid4().hex, "request_hash": HASH, "agent": "nobody", "context_id": uuid4().hex}
         made = await world.made(who, _TASKS, "CreateTask", **request, message=message)
         named["mine_task"] = made["record"]["id"]
-    caller = Principal(who.tenant, who.owner, who.actor, service=cell.service)
+    caller = Principal(who.tenant, who.owner, who.actor, service=cell.service, operator=cell.operator)
     code, text = await world.call(caller, service, name, filled(cell.request, named))
     return code, unnamed(text, named)
 

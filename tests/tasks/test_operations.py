@@ -91,7 +91,7 @@ def lose_lease(conn: Connection, uid: str) -> None:
 
 
 async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane) -> None:
-    """M11: by agent and state, of all owners; leases that ran out, queues, messages that sessions lack."""
+    """O1: by agent and state, of all owners; leases that ran out, queues, messages that sessions lack."""
     empty = await overview(plane)
     assert (list(empty.tasks), list(empty.queue), list(empty.executors), empty.uncopied) == ([], [], [], 0)
     assert not empty.HasField("durations") and not empty.HasField("queued") and not empty.bounded
@@ -157,7 +157,7 @@ async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane
 
 
 async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
-    """M11: a process that announced itself is alive until its renewals stay out, busy or not."""
+    """O1: a process that announced itself is alive until its renewals stay out, busy or not."""
     claim = plane.queue().Claim(tb.ClaimRequest(process_id="p1", agents=["nobody"], capacity=1))
     try:
         await anext(aiter(claim))
@@ -175,7 +175,7 @@ async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
 
 
 async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) -> None:
-    """M11: with owner, attempt, fence, executor and the end of its lease, in pages; each filter selects."""
+    """O1: with owner, attempt, fence, executor and the end of its lease, in pages; each filter selects."""
     running = await begun(plane, "ann")
     waiting = await queued(plane, "bob", agent="other")
     failed = await begun(plane, "bob", agent="other")
@@ -205,7 +205,7 @@ async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) 
 
 
 async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane) -> None:
-    """S2: nobody goes on with the list of somebody else."""
+    """O3: nobody goes on with the list of somebody else."""
     for _ in range(3):
         await queued(plane, "ann")
     page = await operations(plane).ListTenantTasks(pb.ListTenantTasksRequest(page_size=1))
@@ -220,7 +220,7 @@ async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane
 
 
 async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
-    """M11: attempts, fences and actors of every event, in pages; who cancels for an owner is the actor."""
+    """O1, O2: attempts, fences and actors of every event, in pages; who cancels for an owner is the actor."""
     run = await begun(plane, "bob")
     await run.append(status(WORKING, message("so far", AGENT)))
     await plane.store(BOB._replace(actor="user:olga")).CancelTask(tb.CancelTaskRequest(task_id=run.id))
@@ -237,7 +237,7 @@ async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
 
 @pytest.mark.parametrize("who", [ANN, EXECUTOR, Principal("tenant", "olga", "user:olga")])
 async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> None:
-    """S2: a user and a service alike, whatever they ask for; and an operator of another tenant finds nothing."""
+    """O3: a user and a service alike, whatever they ask for; and an operator of another tenant finds nothing."""
     run = await begun(plane, "ann")
     stub = operations(plane, who)
     for call in (
@@ -254,7 +254,7 @@ async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> 
 
 
 async def test_what_cannot_be_asked_for_is_refused_by_its_field(plane: Plane) -> None:
-    """C14: and is no fault of the store."""
+    """O1: and is no fault of the store."""
     stub = operations(plane)
     for field, call in (
         ("states", stub.ListTenantTasks(pb.ListTenantTasksRequest(states=[99]))),  # type: ignore[list-item]

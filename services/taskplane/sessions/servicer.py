@@ -25,6 +25,9 @@ _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
 _UNAPPLIED_PAGE: Final = 100
+# Seconds after which a turn without an outcome is abandoned, and one that became a task at which no sweep has looked.
+_UNDECIDED: Final = 60.0
+_LEFT_ALONE: Final = 180.0
 _EXPIRED_PAGE: Final = 100
 _REMAINS_PAGE: Final = 100
 
@@ -196,7 +199,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return wire.unsettled(await self._log.unsettled(request.min_age, request.limit or _UNSETTLED_PAGE))
 
     async def CountAbandoned(self, request: pb.CountAbandonedRequest, context: Context) -> pb.CountAbandonedResponse:
-        found = await self._log.abandoned(caller().tenant)
+        found = await self._log.abandoned(caller().tenant, _UNDECIDED, _LEFT_ALONE)
         response = pb.CountAbandonedResponse(count=found.turns, bounded=found.bounded)
         if found.oldest is not None:
             set_time(response.oldest, found.oldest)

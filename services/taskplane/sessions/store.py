@@ -318,9 +318,12 @@ class SweepLog(Protocol):
         """
         ...
 
-    async def abandoned(self, tenant: str) -> AbandonedTurns:
-        """Count the turns of a tenant that `unsettled` returns: those without an outcome after a minute, and others
-        after three. It looks at the 10,000 oldest of all tenants."""
+    async def abandoned(self, tenant: str, undecided_age: float, age: float) -> AbandonedTurns:
+        """Count the turns of a tenant that `unsettled` returns, of all tenants' 10,000 oldest.
+
+        Turns without an outcome count from an age of `undecided_age` seconds on, others from `age` on, which is not
+        less: these are tasks as a rule, and may only be slow.
+        """
         ...
 
     async def mark_settled(self, until: int) -> None:

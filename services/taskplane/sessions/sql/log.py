@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Self, cast
 
 from google.protobuf.struct_pb2 import Struct
 
@@ -38,11 +38,6 @@ from taskplane.storage import staging
 from taskplane.storage.committer import Committer
 from taskplane.storage.engine import Engine
 from taskplane.storage.staging import Stage, contested
-
-# Microseconds after which a turn without an outcome is abandoned; and one that became a task of which nothing was heard
-# and at which no sweep has looked yet.
-_UNDECIDED: Final = 60 * 1_000_000
-_LEFT_ALONE: Final = 180 * 1_000_000
 
 
 class SqlSessionLog:
@@ -203,10 +198,11 @@ class SqlSessionLog:
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
 
-    async def abandoned(self, tenant: str) -> AbandonedTurns:
+    async def abandoned(self, tenant: str, undecided_age: float, age: float) -> AbandonedTurns:
         """Implement `SessionLog.abandoned`."""
         now = time.time_ns() // 1000
-        return await self._engine.read(settling.count_abandoned, tenant, now - _UNDECIDED, now - _LEFT_ALONE)
+        undecided_before, before = (now - int(seconds * 1_000_000) for seconds in (undecided_age, age))
+        return await self._engine.read(settling.count_abandoned, tenant, undecided_before, before)
 
     async def mark_settled(self, until: int) -> None:
         """Implement `SessionLog.mark_settled`."""

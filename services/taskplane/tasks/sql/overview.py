@@ -42,6 +42,9 @@ MOST_RECENT: Final = 50_000
 _SAMPLE: Final = 1_000
 
 _of_tenant: Final = task.c.tenant == bindparam("tenant")
+# For tasks that an index of few is to find: no index knows this expression, and SQLite would take one of all tasks of
+# the tenant.
+_is_of_tenant: Final = func.coalesce(task.c.tenant, "") == bindparam("tenant")
 _now: Final = bindparam("now", type_=BigInteger)
 # Not a parameter: a server could not tell that two of them are the same.
 _minute: Final = literal_column(str(MINUTE), BigInteger)
@@ -65,15 +68,15 @@ _RUNNING: Final = (
         func.sum(case((lease.c.lease_until > _now, 1), else_=0)),
     )
     .select_from(lease.join(task, task.c.uid == lease.c.task_uid))
-    .where(_of_tenant)
+    .where(_is_of_tenant)
     .group_by(lease.c.owner, task.c.agent, task.c.state)
 )
 
-_paused: Final = select(task.c.agent, task.c.state).where(text(WAITING), _of_tenant).limit(MOST_OPEN).subquery()
+_paused: Final = select(task.c.agent, task.c.state).where(text(WAITING), _is_of_tenant).limit(MOST_OPEN).subquery()
 _PAUSED: Final = select(_paused.c.agent, _paused.c.state, func.count()).group_by(_paused.c.agent, _paused.c.state)
 
 _uncopied: Final = (
-    select(task.c.status_at).where(text(UNCOPIED), _of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
+    select(task.c.status_at).where(text(UNCOPIED), _is_of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
 )
 _UNCOPIED: Final = select(func.count(), func.min(_uncopied.c.status_at))
 

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
     Integer,
     Select,
     Subquery,
     bindparam,
+    func,
     literal_column,
     select,
     text,
@@ -103,15 +103,15 @@ def _newest(query: TenantFilter) -> Subquery:
 
 def _held(query: TenantFilter) -> Subquery:
     """Return the keys of the tasks that a process holds the leases of."""
-    of: list[ColumnElement[bool]] = [task.c.owner == bindparam("owner")] if query.owner else []
+    # No index knows these expressions: the leases are to be looked up, not the tasks of the tenant.
+    names = ("tenant", "owner") if query.owner else ("tenant",)
     return (
         select(*_KEY)
         .select_from(lease.join(task, task.c.uid == lease.c.task_uid))
         .where(
             lease.c.owner == bindparam("executor"),
-            task.c.tenant == bindparam("tenant"),
             task.c.state.in_([literal_column(str(state), Integer) for state in query.states]),
-            *of,
+            *(func.coalesce(task.c[name], "") == bindparam(name) for name in names),
             _before,
         )
         .subquery()

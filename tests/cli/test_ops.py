@@ -1,0 +1,96 @@
+"""`taskplane ops` against a real plane."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from tests.cli.command import dev, json_of, said, taskplane
+
+
+def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> None:
+    """O1: what runs, waits and failed, without an empty table."""
+    said(url, "fail")
+    said(url, "ask Why?")
+    found = json_of(url, "ops")
+    assert {each["state"] for each in found["tasks"]} >= {"failed", "working"}
+    text = taskplane("ops", "--url", url)
+    assert (text.returncode, text.stderr) == (0, "")
+    lines = text.stdout.splitlines()
+    assert (lines[0], lines[1].split()) == ("TASKS", ["AGENT", "STATE", "COUNT"])
+    assert any(line.split()[:2] == ["demo", "failed"] for line in lines)
+    assert any(line.split()[:2] == ["demo", "paused"] for line in lines)
+    assert "EXECUTORS" in lines and "QUEUE" not in lines
+    assert any(line.startswith("  ended ") and line.endswith("of them failed") for line in lines)
+
+
+def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
+    """O1: newest change first, and why each failed."""
+    failed, paused = said(url, "fail")["taskId"], said(url, "ask Why?")["taskId"]
+
+    def ids(*filters: str) -> list[str]:
+        return [task["taskId"] for task in json_of(url, "ops", "tasks", *filters)]
+
+    assert ids("--failed")[0] == failed == ids("--state", "failed", "--agent", "demo")[0]
+    assert ids("--state", "paused", "--owner", "local")[0] == paused
+    assert ids("--limit", "1") == [paused]
+    assert ids("--agent", "nobody") == []
+    lines = taskplane("ops", "tasks", "--failed", "--url", url).stdout.splitlines()
+    assert lines[0].split() == ["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ERROR"]
+    assert lines[1].split()[:2] == [failed, "failed"]
+    assert lines[1].endswith("The demo agent was told to fail.")
+    none = taskplane("ops", "tasks", "--executor", "nobody", "--url", url)
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", "No tasks.\n")
+    assert taskplane("ops", "tasks", "--state", "done", "--url", url).returncode == 2
+
+
+def test_a_task_is_shown_with_its_log_canceled_and_deleted(url: str) -> None:
+    """O1, O2: attempts, fences and actors; the beginning of an id is enough."""
+    task = said(url, "ask Why?")["taskId"]
+    canceled = taskplane("ops", "cancel", task[:28], "--url", url)
+    assert (canceled.returncode, "state     canceled" in canceled.stdout) == (0, True)
+    shown = taskplane("ops", "show", task[:28], "--url", url).stdout.splitlines()
+    assert shown[0] == f"task      {task}"
+    head = next(at for at, line in enumerate(shown) if line.split()[:1] == ["#"])
+    assert shown[head].split() == ["#", "TIME", "ATTEMPT", "FENCE", "ACTOR", "KIND", "TEXT"]
+    last = shown[-1].split()
+    assert (last[0], last[4:]) == (str(len(shown) - head - 1), ["local", "status", "canceled"])
+    again = taskplane("ops", "cancel", task, "--url", url, "-o", "json")
+    assert (again.returncode, json.loads(again.stderr)["error"]["code"]) == (1, "TERMINAL")
+    refused = taskplane("ops", "delete", task, "--url", url, "-o", "json")
+    assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (2, "NOT_CONFIRMED")
+    assert json_of(url, "ops", "delete", task, "--yes") == {"id": task, "deleted": True}
+    assert taskplane("ops", "show", task, "--url", url).returncode == 5
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A plane with the keys of a user and of an operator."""
+    folder = tmp_path_factory.mktemp("keyed")
+    digest = hashlib.sha256(b"secret").hexdigest()
+    keys = folder / "keys.toml"
+    keys.write_text(
+        f'[[keys]]\nid = "ann"\nsha256 = "{digest}"\nowner = "ann"\n'
+        f'[[keys]]\nid = "olga"\nsha256 = "{digest}"\nowner = "olga"\nscopes = ["write", "operate"]\n'
+    )
+    with dev(cwd=folder, env={"TASKPLANE_GATEWAY_API_KEYS": str(keys)}) as plane:
+        yield plane.url
+
+
+def test_an_operator_needs_the_scope_and_is_named_in_the_log(keyed: str) -> None:
+    """O2, O3: a user is told what is missing, exit code 4; the key is named by its variable."""
+    url = keyed
+    message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "ask Why?"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    headers = {"A2A-Version": "1.0", "X-API-Key": "ann.secret"}
+    task = httpx.post(url, json=body, headers=headers).json()["result"]["task"]["id"]
+    keys = {"ANN": "ann.secret", "OLGA": "olga.secret"}
+    refused = taskplane("ops", "--url", url, "--token-env", "ANN", env=keys)
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert refused.stderr.splitlines()[1:] == ['  use an API key whose scopes have "operate"', "  OPERATORS_ONLY"]
+    as_olga = ("--url", url, "--token-env", "OLGA", "-o", "json")
+    canceled = taskplane("ops", "cancel", task, *as_olga, env=keys)
+    assert (canceled.returncode, json.loads(canceled.stdout)["owner"]) == (0, "ann")
+    shown = json.loads(taskplane("ops", "show", task, *as_olga, env=keys).stdout)
+    assert [event["actor"] for event in shown["events"]][-1] == "olga"

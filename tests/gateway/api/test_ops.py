@@ -1,0 +1,236 @@
+"""What operators see and do over HTTP: all owners of their tenant, and nothing else."""
+
+import hashlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import pytest_asyncio
+from tests.executor.plane import eventually
+from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
+from tests.support.postgres import Cluster
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.principal import Principal
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB, OLGA, LOOKS, ONLY, AWAY = "ann", "bob", "olga", "looks", "only", "away"
+_KEYS: Final = {
+    ANN: 'owner = "ann"',
+    BOB: 'owner = "bob"',
+    OLGA: 'owner = "olga"\nscopes = ["read", "write", "operate"]',
+    LOOKS: 'owner = "liz"\nscopes = ["read", "operate"]',
+    ONLY: 'owner = "oz"\nscopes = ["operate"]',
+    AWAY: 'owner = "olga"\ntenant = "elsewhere"\nscopes = ["write", "operate"]',
+}
+_DIGEST: Final = hashlib.sha256(b"secret").hexdigest()
+
+
+def keys(folder: Path) -> str:
+    """The path of a file with a key for each of these callers."""
+    path = folder / "keys.toml"
+    path.write_text("\n".join(f'[[keys]]\nid = "{key}"\nsha256 = "{_DIGEST}"\n{more}\n' for key, more in _KEYS.items()))
+    return str(path)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+async def plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Plane, None]:
+    """A gateway with keys before the demo agent, and before one whose tasks no executor takes."""
+    folder = tmp_path_factory.mktemp("plane")
+    cluster: Cluster | None = request.getfixturevalue("cluster") if request.param == "postgres" else None
+    database = cluster.create() if cluster else ""
+    url = cluster.url(database) if cluster else ""
+    async with open_behind(folder, database_url=url) as behind, open_front(behind, api_keys=keys(folder)) as plane:
+        yield plane
+    if cluster:
+        cluster.drop(database)
+
+
+async def ask(plane: Plane, key: str, method: str, path: str) -> httpx.Response:
+    return await plane.http.request(method, path, headers={"X-API-Key": f"{key}.secret"})
+
+
+async def data(plane: Plane, key: str, path: str, method: str = "GET") -> Any:
+    reply = await ask(plane, key, method, path)
+    assert reply.status_code == 200, reply.text
+    return reply.json().get("data", [])
+
+
+async def say(plane: Plane, key: str, text: str, *, wait: bool = True) -> Json:
+    """The task that a message of the owner of a key begins."""
+    params = {"message": said(text, contextId=fresh()), "configuration": {"returnImmediately": not wait}}
+    reply = await plane.http.post(
+        "/", json=request("SendMessage", params), headers={"X-API-Key": f"{key}.secret", "A2A-Version": "1.0"}
+    )
+    task: Json = reply.json()["result"]["task"]
+    return task
+
+
+def counted(overview: Json) -> dict[tuple[str, bool], int]:
+    return {(each["state"], each.get("paused", False)): each["count"] for each in overview["tasks"]}
+
+
+async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: Plane) -> None:
+    """O1: the overview, and lists of tasks by state, owner and executor; of its tenant only."""
+    before = await data(plane, OLGA, "/api/ops/overview")
+    running = await say(plane, ANN, "slow 600", wait=False)
+    paused = await say(plane, BOB, "ask Which?")
+    done = await say(plane, ANN, "hello")
+    failed = await say(plane, BOB, "fail")
+    await eventually(
+        lambda: data(plane, OLGA, f"/api/ops/tasks/{running['id']}"), lambda one: one["task"]["state"] == "working"
+    )
+    now = await data(plane, OLGA, "/api/ops/overview")
+    was = counted(before)
+    more = {state: count - was.get(state, 0) for state, count in counted(now).items() if count != was.get(state, 0)}
+    assert more == {("working", False): 1, ("working", True): 1, ("completed", False): 1, ("failed", False): 1}
+    assert now["recent"]["begun"] - before["recent"]["begun"] == 4
+    assert now["recent"]["ended"] - before["recent"]["ended"] == 2
+    assert now["recent"]["failed"] - before["recent"]["failed"] == 1
+    assert len(now["recent"]["perMinute"]) == 61 and now["recent"]["durationSeconds"]["p95"] > 0
+    assert now["abandoned"] == {"count": 0, "oldestSeconds": None} and now["bounded"] is False
+    (executor,) = [each for each in now["executors"] if each["running"]]
+    assert (executor["alive"], executor["agents"], executor["leases"]) == (True, ["demo"], 1)
+    assert 0 <= executor["lastSeenSeconds"] < 60
+
+    async def ids(query: str, key: str = OLGA) -> list[str]:
+        return [task["taskId"] for task in await data(plane, key, f"/api/ops/tasks?{query}")]
+
+    assert set(await ids("limit=4")) == {one["id"] for one in (running, failed, done, paused)}
+    assert (await ids("state=paused&owner=bob"))[0] == paused["id"]
+    assert await ids(f"executor={executor['id']}") == [running["id"]]
+    assert (await ids("error=1"))[0] == failed["id"] == (await ids("state=failed&agent=demo"))[0]
+    assert await ids("owner=ann&state=failed") == []
+    assert await ids("", AWAY) == []
+    assert counted(await data(plane, AWAY, "/api/ops/overview")) == {}
+    await ask(plane, OLGA, "POST", f"/api/ops/tasks/{running['id']}/cancel")
+
+
+async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> None:
+    """O1: owner, attempt, fence, executor and the end of its lease; the reason; the log with its actors."""
+    failed = await say(plane, BOB, "fail")
+    found = await data(plane, OLGA, f"/api/ops/tasks/{failed['id']}")
+    task = found["task"]
+    assert (task["owner"], task["state"], task["error"]) == ("bob", "failed", "The demo agent was told to fail.")
+    assert (task["attempt"], task["fence"], "executor" in task) == (1, 1, False)
+    assert task["completedAt"] == task["statusAt"]
+    log = [event["generation"] for event in found["events"]]
+    assert log == list(range(1, task["generation"] + 1)) and "next_after" not in found
+    assert {"generation", "time", "attempt", "fence", "actor", "kind", "event"} <= found["events"][0].keys()
+    pages: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        page = await data(plane, OLGA, f"/api/ops/tasks/{failed['id']}/events?limit=2&after={after}")
+        pages += [event["generation"] for event in page["events"]]
+        after = page.get("next_after")
+    assert pages == log
+    running = await say(plane, ANN, "slow 600", wait=False)
+    row = (await data(plane, OLGA, f"/api/ops/tasks/{running['id']}"))["task"]
+    assert row["executor"] and row["leaseExpiresAt"] > row["createdAt"]
+    await ask(plane, OLGA, "POST", f"/api/ops/tasks/{running['id']}/cancel")
+
+
+async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane: Plane) -> None:
+    """O2: the run ends as if its owner had canceled it; the actor of the event is the operator."""
+    running = await say(plane, ANN, "slow 600", wait=False)
+    task = await data(plane, OLGA, f"/api/ops/tasks/{running['id']}/cancel", "POST")
+    assert (task["taskId"], task["owner"], task["state"]) == (running["id"], "ann", "cancelled")
+    last = (await data(plane, OLGA, f"/api/ops/tasks/{running['id']}"))["events"][-1]
+    assert (last["actor"], last["event"]["statusUpdate"]["status"]["state"]) == ("olga", "TASK_STATE_CANCELED")
+    mine = await data(plane, ANN, f"/api/tasks/{running['id']}")
+    assert mine["status"]["state"] == "canceled"
+    again = await ask(plane, OLGA, "POST", f"/api/ops/tasks/{running['id']}/cancel")
+    assert (again.status_code, again.json()["code"]) == (409, "TERMINAL")
+
+
+async def test_an_operator_deletes_a_task_and_what_it_said_stays_in_its_session(plane: Plane) -> None:
+    """O2: as its owner would."""
+    done = await say(plane, BOB, "hello")
+    assert (await ask(plane, OLGA, "DELETE", f"/api/ops/tasks/{done['id']}")).status_code == 204
+    for key, path in ((BOB, "/api/tasks"), (OLGA, "/api/ops/tasks")):
+        gone = await ask(plane, key, "GET", f"{path}/{done['id']}")
+        assert (gone.status_code, gone.json()["code"]) == (404, "TASK_NOT_FOUND")
+    kept = await data(plane, BOB, f"/api/sessions/{done['contextId']}/effective_history")
+    assert [message["role"] for message in kept["messages"]] == ["user", "agent"]
+
+
+async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Plane) -> None:
+    """O3: users by OPERATORS_ONLY, whatever they may read or write; operators elsewhere as if there were no task."""
+    task = await say(plane, ANN, "ask Which?")
+    one = f"/api/ops/tasks/{task['id']}"
+    reads = [("GET", "/api/ops/overview"), ("GET", "/api/ops/tasks"), ("GET", one), ("GET", f"{one}/events")]
+    writes = [("POST", f"{one}/cancel"), ("DELETE", one)]
+    for method, path in [*reads, *writes]:
+        refused = await ask(plane, ANN, method, path)
+        assert (refused.status_code, refused.json()["code"]) == (403, "OPERATORS_ONLY"), path
+    for method, path in writes:
+        refused = await ask(plane, LOOKS, method, path)
+        assert (refused.status_code, refused.json()["code"]) == (403, "READ_ONLY_KEY"), path
+    for method, path in [*reads[2:], *writes]:
+        missing = await ask(plane, AWAY, method, path)
+        assert (missing.status_code, missing.json()["code"]) == (404, "TASK_NOT_FOUND"), path
+    for key in (LOOKS, ONLY):
+        for method, path in reads:
+            assert (await ask(plane, key, method, path)).status_code == 200, (key, path)
+    assert (await data(plane, OLGA, one))["task"]["state"] == "working"
+
+
+async def test_the_scope_of_operators_implies_no_other(plane: Plane) -> None:
+    """O3: a key that may only operate neither reads nor sends as its owner."""
+    for method, path in (("GET", "/api/sessions"), ("POST", "/"), ("POST", "/api/sessions")):
+        refused = await ask(plane, ONLY, method, path)
+        assert (refused.status_code, refused.json()["code"]) == (403, "OPERATE_ONLY_KEY"), path
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("state=done", "state"), ("error=yes", "error"), ("error=1&state=working", "error"), ("limit=0", "limit")],
+)
+async def test_a_filter_that_is_none_is_refused(plane: Plane, query: str, field: str) -> None:
+    """O1: by its name, with what it may be."""
+    refused = await ask(plane, OLGA, "GET", f"/api/ops/tasks?{query}")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, [field])
+
+
+async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:
+    """O1, C9: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
+    ann = Principal("default", "ann", "ann", service=True)
+    values = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
+    values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])
+    working = pb.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING)))
+    async with open_behind(tmp_path, tasks={"lease_ttl": 1.0}) as behind, open_front(behind) as plane:
+        store = behind.stores.tasks(ann)
+        queued = await store.CreateTask(pb.CreateTaskRequest(**values))  # type: ignore[arg-type]
+        values |= {"invocation_id": fresh(), "claim_for": "gone", "first_changes": [working]}
+        lost = (await store.CreateTask(pb.CreateTaskRequest(**values))).record.id  # type: ignore[arg-type]
+
+        async def overview() -> Json:
+            found: Json = (await plane.http.get("/api/ops/overview")).json()["data"]
+            return found
+
+        async def row() -> Json:
+            found: Json = (await plane.http.get(f"/api/ops/tasks/{lost}")).json()["data"]["task"]
+            return found
+
+        held = await overview()
+        assert [(one["agent"], one["queued"]) for one in held["queue"]] == [("elsewhere", 1)]
+        assert [one["id"] for one in held["executors"] if one["leases"]] == ["gone"]
+        assert (await row())["executor"] == "gone"
+        ended = await eventually(row, lambda one: one["state"] == "failed")
+        assert ended["error"] == "The process that ran this task was lost before it finished."
+        assert (ended["fence"], ended["copied"], "executor" in ended) == (2, False, False)
+        left = await overview()
+        assert [one["id"] for one in left["executors"] if one["leases"]] == []
+        assert left["uncopied"]["count"] == 1 and left["uncopied"]["oldestSeconds"] >= 0
+        assert {(one["agent"], one["state"]): one["count"] for one in left["tasks"]} == {
+            ("elsewhere", "pending"): 1,
+            ("elsewhere", "failed"): 1,
+        }
+        waiting = (await plane.http.get("/api/ops/tasks?state=pending")).json()["data"]
+        assert [(one["taskId"], "queuedAt" in one) for one in waiting] == [(queued.record.id, True)]
