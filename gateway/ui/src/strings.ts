@@ -236,6 +236,7 @@ export const strings = {
     wait: "Reading and verifying the file…",
     imported: (title: string) => `“${title}” was imported.`,
     line: (line: string) => `Line ${line}.`,
+    exists: ["This session, or a part of it, is here already.", "Import it as a copy: its tasks get other ids as well."],
     otherId: "Id of the copy",
     importCopy: "Import as a copy",
     again: "Try again",

@@ -21,7 +21,7 @@ export function Artifacts() {
   useEffect(() => void session.value?.loadArtifacts(), [session.value, open?.tasks.length]);
   const all = open?.artifacts ?? [];
   if (!all.length) return <Nothing icon="artifacts" text={strings.panel.noArtifacts} />;
-  const wanted = all.findLast((one) => selected.value === keyOf(one) || selected.value === one.id);
+  const wanted = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value));
   const shown = wanted ?? all.at(-1)!;
   const from = Math.max(0, Math.min(all.length - most, all.indexOf(shown)));
   return (

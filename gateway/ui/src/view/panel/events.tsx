@@ -19,16 +19,19 @@ const clock = new Intl.DateTimeFormat("en", { hourCycle: "h23", hour: "2-digit",
 /** Show the records of the open session. What is selected, a task or a message, is looked up in the log of its task. */
 export function Events() {
   const open = view.value;
-  return open ? <Inspector key={selected.value} open={open} {...lookUp(open)} /> : null;
+  if (!open) return null;
+  const given = lookUp(open);
+  return <Inspector key={Object.values(given).join(" ")} open={open} {...given} />;
 }
 
 function lookUp(open: SessionView): { source: string; about: string; event: number } {
   const at = route.value;
-  const event = at.name === "chat" ? Number(at.event) || 0 : 0;
-  const chosen = selected.value || (event && at.name === "chat" ? at.task || open.tasks.at(-1)?.id || "" : "");
-  if (open.tasks.some(({ id }) => id === chosen)) return { source: chosen, about: "", event };
+  const linked = at.name === "chat" && at.event ? at.task || open.tasks.at(-1)?.id : "";
+  const chosen = selected.value || linked;
+  const event = at.name === "chat" && chosen === linked ? Number(at.event) || 0 : 0;
+  if (open.tasks.some(({ id }) => id === chosen)) return { source: chosen ?? "", about: "", event };
   const row = open.rows.find((one) => one.kind === "message" && one.message.id === chosen);
-  return { source: row?.kind === "message" ? row.message.taskId : "", about: row ? chosen : "", event: 0 };
+  return { source: row?.kind === "message" ? row.message.taskId : "", about: row ? (chosen ?? "") : "", event: 0 };
 }
 
 function Inspector({ open, ...given }: { open: SessionView; source: string; about: string; event: number }) {

@@ -46,8 +46,11 @@ function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: Ses
   const session = `api/sessions/${encodeURIComponent(open.id)}`;
   const given = object(body) ?? {};
   if (kind === "request") {
+    // The same key has the same effect only with the same request: what every send of this page has is not in its record.
+    const sends = messageId && { configuration: { returnImmediately: true } };
     const headers = { "A2A-Version": "1.0", ...(messageId && { "Idempotency-Key": messageId }) };
-    return { url: path(agentPath(agent)), method: "POST", headers, body: { jsonrpc: "2.0", id: 1, method: text(given, "method"), params: given["params"] } };
+    const body = { jsonrpc: "2.0", id: 1, method: text(given, "method"), params: { ...object(given["params"]), ...sends } };
+    return { url: path(agentPath(agent)), method: "POST", headers, body };
   }
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
   const before = incarnation && { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` };

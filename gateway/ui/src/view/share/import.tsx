@@ -71,7 +71,7 @@ function Progress({ taken, close }: { taken: Taken; close: () => void }) {
     bring("");
   }, []);
   const exists = failure?.status === 409;
-  const [what, todo] = failure ? words({ ...failure, ...(exists && { code: "SESSION_EXISTS" }) }) : ["", ""];
+  const [what, todo] = failure ? (exists ? strings.share.exists : words(failure)) : ["", ""];
   return (
     <dialog ref={dialog} class="import" aria-labelledby="import-title" onClose={close}>
       <header>
