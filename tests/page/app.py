@@ -13,7 +13,7 @@ from tests.system.wire import send
 
 T = TypeVar("T")
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 8.0
 expect.set_options(timeout=PATIENCE * 1000)
 
 

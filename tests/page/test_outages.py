@@ -36,6 +36,31 @@ async def test_a_gateway_that_is_killed_in_mid_stream_costs_nothing(app: App, pl
 
 
 @on_four
+async def test_a_place_that_the_log_does_not_have_falls_back_to_a_snapshot(app: App, plane: Plane) -> None:
+    """B13, C4: after a lost connection the log is another one; what the stream repeats is shown once."""
+    places: list[str] = []
+
+    async def elsewhere(route: Route, request: Request) -> None:
+        headers = dict(request.headers)
+        if "last-event-id" in headers:
+            places.append(headers["last-event-id"])
+            headers["last-event-id"] = "gone-3"
+        await route.continue_(headers=headers)
+
+    app.seen.allow(UNREACHABLE)
+    await app.open()
+    await app.page.route(f"{app.url}/agents/**", elsewhere)
+    await app.send("count 60 50")
+    await app.counted(5)
+    await plane.kill("gateway")
+    await plane.start("gateway")
+    await app.answered(2)
+    assert places
+    assert await app.counted(60) == list(range(1, 61))
+    await app.unique()
+
+
+@on_four
 async def test_an_executor_that_is_down_fails_the_message_and_retry_sends_it(app: App, plane: Plane) -> None:
     """B12, C10: the failure is on the message; Retry works once the service is back, and nothing is sent twice."""
     app.seen.allow(UNREACHABLE)

@@ -88,7 +88,7 @@ async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: htt
     found = await until(lambda: _task(http, task), lambda found: found["status"]["state"] == "canceled")
     assert found["contextId"] == app.session
     await app.idle()
-    await app.box.fill("")
+    await expect(app.box).to_have_value("count 200 30")
     await app.run("B")
     assert await app.page.evaluate("[window.cut, window.again]") == [True, 0]
     await app.reload()
@@ -133,7 +133,8 @@ async def test_a_double_click_rewinds_once_and_other_tabs_follow(
         await tab.shows("A", "A")
     rewinds = [call for call in app.seen.calls() if BEFORE in call.params.get("message", {}).get("metadata", {})]
     assert len(rewinds) == 2
-    assert await app.alerts.count() == 0
+    for tab in (app, beside, elsewhere):
+        assert await tab.alerts.all_text_contents() == []
 
 
 @on_both
@@ -143,6 +144,7 @@ async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> N
     before = await app.unique()
     await app.rewind(2)
     await app.shows("A", "A")
+    await expect(app.box).to_have_value("B")
     await app.button("Undo rewind").click()
     await until(app.messages, lambda shown: shown == before)
     await app.reload()
@@ -151,7 +153,7 @@ async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> N
     await app.box.fill("")
     await app.rewind(4)
     await app.shows("A", "A", "B", "B")
-    await app.box.fill("")
+    await expect(app.box).to_have_value("C")
     await app.run("D")
     await expect(app.button("Undo rewind")).to_have_count(0)
     await app.shows("A", "A", "B", "B", "D", "D")

@@ -79,30 +79,6 @@ async def test_two_browsers_of_a_session_show_the_same(
     assert await app.unique() == await second.unique()
 
 
-async def test_a_place_that_the_log_does_not_have_falls_back_to_a_snapshot(app: App) -> None:
-    """B13, C4: a stream that begins anew replaces what it repeats."""
-    renamed = 0
-
-    async def elsewhere(route: Route, request: Request) -> None:
-        nonlocal renamed
-        headers = dict(request.headers)
-        if "SubscribeToTask" in (request.post_data or "") and "last-event-id" in headers:
-            headers["last-event-id"] = "gone-3"
-            renamed += 1
-        await route.continue_(headers=headers)
-
-    await app.open()
-    await app.send(COUNT)
-    await app.counted(5)
-    await app.in_session()
-    await app.page.route(f"{app.url}/**", elsewhere)
-    await app.reload()
-    await app.answered(2)
-    assert renamed
-    assert await app.counted(60) == list(range(1, 61))
-    await app.unique()
-
-
 async def test_a_stream_ends_with_the_tab_and_the_task_goes_on(app: App, http: httpx.AsyncClient) -> None:
     """B7: leaving cancels nothing; who comes back sees the whole answer."""
     await app.open()
