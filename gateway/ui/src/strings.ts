@@ -20,7 +20,7 @@ export const strings = {
     menu: "Show sessions",
     close: "Close",
     dismiss: "Dismiss",
-    skip: "Skip to the message box",
+    skip: "Skip to the conversation",
     signOut: "Sign out",
     noSessions: "No session yet. The first message begins one.",
     nothingFound: (words: string) => `No title contains “${words}”.`,

@@ -8,7 +8,7 @@ import type { Failure } from "../model/view";
 import { agent, api, config, key, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
-import { Chat, NewChat } from "./chat";
+import { Chat, Head, NewChat } from "./chat";
 import { Notice } from "./empty";
 import { AgentPage, Ops, SignIn } from "./parts";
 import { Shell } from "./shell";
@@ -63,9 +63,12 @@ function Place() {
   if (at.name === "agent") return <AgentPage key={at.agent} />;
   if (at.name === "ops") return <Ops />;
   return (
-    <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}>
-      <NewChat />
-    </Notice>
+    <section class="chat" aria-label={strings.chat.unknownTitle}>
+      <Head title="" />
+      <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}>
+        <NewChat />
+      </Notice>
+    </section>
   );
 }
 

@@ -28,47 +28,56 @@ export function titleOf(agent: string): string {
 export function Chat() {
   const open = view.value;
   if (!open) return null;
+  const title = open.title || (!open.id ? strings.chat.newChat : open.status === "ready" ? strings.chat.untitled : "");
+  const gone = open.status === "missing" || open.status === "refused";
   return (
     <section class="chat" aria-label={strings.chat.conversation}>
-      <Head open={open} />
+      <Head title={gone ? "" : title}>{!gone && <Buttons open={open} />}</Head>
       <Banners />
       <Body open={open} />
     </section>
   );
 }
 
-function Head({ open }: { open: SessionView }) {
-  const title = open.title || (open.id ? strings.chat.untitled : strings.chat.newChat);
+/** The head of what is open; with a button for the sessions where they are hidden. */
+export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <header class="head">
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-      <h1 title={title}>
-        <bdi>{title}</bdi>
-      </h1>
-      {open.agent && (
-        <button type="button" class="button quiet agent-button" aria-label={strings.chat.agent} title={strings.chat.agentOf(titleOf(open.agent))} onClick={() => go({ name: "agent", agent: open.agent })}>
-          <Icon name="agent" size={16} />
-          <span>{titleOf(open.agent)}</span>
-        </button>
-      )}
-      {open.id && (
-        <>
-          <Toggle name="tasks" label={strings.chat.tasks} count={open.tasks.length} />
-          <Toggle name="artifacts" label={strings.chat.artifacts} count={open.artifacts.length} />
-          <Toggle name="events" label={strings.chat.events} count={0} />
-          <Export />
-        </>
-      )}
+      {title && <h1 title={title}><bdi>{title}</bdi></h1>}
+      {children}
     </header>
   );
 }
 
-function Toggle({ name, label, count }: { name: Panel & IconName; label: string; count: number }) {
+function Buttons({ open }: { open: SessionView }) {
   return (
-    <button type="button" class="button quiet toggle" aria-label={label} title={label} aria-pressed={panel.value === name} onClick={() => togglePanel(name)}>
-      <Icon name={name} size={16} />
+    <>
+      {open.agent && (
+        <HeadButton icon="agent" label={strings.chat.agent} hint={strings.chat.agentOf(titleOf(open.agent))} act={() => go({ name: "agent", agent: open.agent })} />
+      )}
+      {open.id && (
+        <>
+          <Toggle name="tasks" count={open.tasks.length} />
+          <Toggle name="artifacts" count={open.artifacts.length} />
+          <Toggle name="events" count={0} />
+          <Export />
+        </>
+      )}
+    </>
+  );
+}
+
+function Toggle({ name, count }: { name: Panel; count: number }) {
+  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={panel.value === name} act={() => togglePanel(name)} />;
+}
+
+function HeadButton(props: { icon: IconName; label: string; act: () => void; hint?: string; count?: number; pressed?: boolean }) {
+  const { icon, label, act, hint = label, count, pressed } = props;
+  return (
+    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count || undefined} onClick={act}>
+      <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
-      {count > 0 && <span class="count">{count}</span>}
     </button>
   );
 }

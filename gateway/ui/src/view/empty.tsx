@@ -57,7 +57,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
 export function Notice({ title, text, code, children }: { title: string; text: string; code?: string; children?: ComponentChildren }) {
   return (
     <div class="empty notice" role={code ? "alert" : undefined} data-code={code}>
-      <h2 dir="auto">{title}</h2>
+      <h1 dir="auto">{title}</h1>
       {text && <p dir="auto">{text}</p>}
       {children}
     </div>

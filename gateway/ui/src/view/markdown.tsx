@@ -81,7 +81,7 @@ function element(given: Token): ComponentChildren {
 }
 
 function heading(token: Tokens.Heading) {
-  const Level = `h${Math.min(6, token.depth + 2)}` as "h3";
+  const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
   return (
     <Level class={`h${token.depth}`} dir="auto">
       {children(token.tokens)}

@@ -17,7 +17,7 @@ export function Question({ task, message }: { task: TaskInfo; message: Message |
     <section class="question" data-task-id={task.id} data-state={task.state} aria-label={signIn ? strings.chat.asksSignIn : strings.chat.asks}>
       <header>
         <Icon name={signIn ? "key" : "question"} size={18} />
-        <h3>{signIn ? strings.chat.asksSignIn : strings.chat.asks}</h3>
+        <h2>{signIn ? strings.chat.asksSignIn : strings.chat.asks}</h2>
       </header>
       {message && <Markdown text={message.text} />}
       {mayWrite.value ? signIn ? <Credential /> : <Answer /> : null}

@@ -61,7 +61,7 @@ function Tool({ call }: { call: ToolCall }) {
 function Value({ title, value }: { title: string; value: unknown }) {
   return (
     <section class="value">
-      <h4>{title}</h4>
+      <p>{title}</p>
       <pre tabIndex={0} dir="ltr">{pretty(value)}</pre>
     </section>
   );
@@ -81,7 +81,7 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
       class="artifact"
       data-artifact-id={artifact.id}
       data-task-id={artifact.taskId}
-      aria-label={strings.chat.openArtifact(name)}
+      title={strings.chat.openArtifact(name)}
       onClick={() => {
         selected.value = artifact.id;
         panel.value = "artifacts";

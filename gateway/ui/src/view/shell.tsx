@@ -20,9 +20,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
     <div class="shell" data-drawer={drawer.value || undefined} data-details={details || undefined}>
       <a
         class="skip"
-        href="#message"
+        href="#main"
         onClick={(event) => {
           event.preventDefault();
+          document.getElementById("main")?.focus();
           focusBox();
         }}
       >
@@ -30,7 +31,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <Sidebar />
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={() => (drawer.value ? (drawer.value = false) : (panel.value = null))} />
-      <main>{children}</main>
+      <main id="main" tabIndex={-1}>{children}</main>
       {details && (
         <div class="details">
           <Panel />

@@ -197,7 +197,7 @@ function Rename({ row }: { row: SessionRow }) {
     if (renaming.value !== row.id) return;
     renaming.value = "";
     if (save && name && name !== row.title) void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
-    setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(row.id)}"] a`)?.focus());
+    focusRow(row.id);
   };
   return (
     <input
@@ -216,6 +216,10 @@ function Rename({ row }: { row: SessionRow }) {
   );
 }
 
+function focusRow(id: string): void {
+  setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(id)}"] a`)?.focus());
+}
+
 function remove(row: SessionRow): void {
   const back = sessions.remove(row.id, toastFailure);
   const open = route.value.name === "chat" && route.value.session === row.id;
@@ -226,6 +230,7 @@ function remove(row: SessionRow): void {
       run: () => {
         back();
         if (open) go(chat(row.id));
+        focusRow(row.id);
       },
     },
   });
