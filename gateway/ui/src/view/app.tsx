@@ -10,7 +10,7 @@ import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
 import { Notice } from "./empty";
-import { AgentPage, Ops, SignIn } from "./parts";
+import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
 import { words } from "./toasts";
 
@@ -36,28 +36,19 @@ export function App() {
   if (failure && failure.status !== 401)
     return (
       <Notice title={strings.chat.startFailed} text={words(failure).join(" ")} code={failure.code}>
-        <button type="button" class="button primary" onClick={() => again(tries + 1)}>
-          {strings.chat.retry}
-        </button>
+        <button type="button" class="button primary" onClick={() => again(tries + 1)}>{strings.chat.retry}</button>
       </Notice>
     );
   if (failure || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
-  return (
-    <Boundary>
-      {config.value && (
-        <Shell>
-          <Boundary>
-            <Place />
-          </Boundary>
-        </Shell>
-      )}
-    </Boundary>
-  );
+  return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }
 
 function Place() {
   useSignalEffect(showRoute);
-  useEffect(() => void sessions.load(), []);
+  useEffect(() => {
+    void sessions.load();
+    prepare();
+  }, []);
   const at = route.value;
   if (at.name === "chat") return <Chat />;
   if (at.name === "agent") return <AgentPage key={at.agent} />;
@@ -65,9 +56,7 @@ function Place() {
   return (
     <section class="chat" aria-label={strings.chat.unknownTitle}>
       <Head title="" />
-      <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}>
-        <NewChat />
-      </Notice>
+      <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}><NewChat /></Notice>
     </section>
   );
 }
@@ -83,9 +72,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
     return (
       <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
         <pre tabIndex={0}>{String(this.state.error)}</pre>
-        <button type="button" class="button primary" onClick={() => location.reload()}>
-          {strings.chat.reload}
-        </button>
+        <button type="button" class="button primary" onClick={() => location.reload()}>{strings.chat.reload}</button>
       </Notice>
     );
   }

@@ -34,9 +34,7 @@ export function Banners() {
       {connection === "waiting" && <Banner kind="waiting" words={strings.chat.waitingSlot} />}
       {outdated.value && (
         <Banner kind="update" words={strings.chat.update}>
-          <button type="button" class="button small" onClick={() => location.reload()}>
-            {strings.chat.reload}
-          </button>
+          <button type="button" class="button small" onClick={() => location.reload()}>{strings.chat.reload}</button>
         </Banner>
       )}
       {notice && (

@@ -1,20 +1,15 @@
 /** The conversation: its head, its rows, what goes on, and the box for the next message. */
 
 import type { ComponentChildren } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { SessionView } from "../model/view";
-import { config, go, panel, route, session, view, type Panel } from "../state";
+import { config, go, panel, session, view, type Panel } from "../state";
 import { strings } from "../strings";
-import { sent } from "./acts";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
 import { Empty, Notice } from "./empty";
 import { Icon, IconButton, type IconName } from "./icons";
 import { drawer, togglePanel } from "./keyboard";
-import { List } from "./list";
-import { spoken } from "./message";
-import { Export } from "./parts";
-import { RowView } from "./rows";
+import { Export, Rows } from "./parts";
 import { newChat } from "./sidebar";
 import { Progress, UndoStrip } from "./status";
 import { words } from "./toasts";
@@ -84,18 +79,12 @@ function HeadButton(props: { icon: IconName; label: string; act: () => void; hin
 
 function Body({ open }: { open: SessionView }) {
   if (open.status === "missing")
-    return (
-      <Notice title={strings.chat.missingTitle} text={strings.chat.missing}>
-        <NewChat />
-      </Notice>
-    );
+    return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
   if (open.status === "refused" && open.failure) {
     const [what, todo] = words(open.failure);
     return (
       <Notice title={what} text={todo} code={open.failure.code}>
-        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>
-          {strings.chat.retry}
-        </button>
+        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>{strings.chat.retry}</button>
       </Notice>
     );
   }
@@ -113,59 +102,13 @@ function Body({ open }: { open: SessionView }) {
 
 /** The button of pages that show nothing else. */
 export function NewChat(): ComponentChildren {
-  return (
-    <button type="button" class="button primary" onClick={newChat}>
-      {strings.chat.newChat}
-    </button>
-  );
+  return <button type="button" class="button primary" onClick={newChat}>{strings.chat.newChat}</button>;
 }
 
 function Loading() {
   return (
     <div class="loading" role="status" aria-label={strings.chat.opening}>
-      {[70, 100, 85, 40].map((width) => (
-        <span key={width} style={{ inlineSize: `${width}%` }} />
-      ))}
-    </div>
-  );
-}
-
-function Rows({ open }: { open: SessionView }) {
-  const at = route.value;
-  const target = at.name === "chat" ? at.message : "";
-  const older = useCallback(() => {
-    const now = session.value;
-    if (now?.view.hasOlder && !now.view.loadingOlder) void now.older();
-  }, []);
-  return (
-    <>
-      <List
-        key={session.value}
-        rows={open.rows}
-        render={RowView}
-        sent={sent.value}
-        target={target}
-        onNearStart={older}
-        before={open.loadingOlder ? <p class="older" role="status">{strings.chat.loadingOlder}</p> : null}
-      />
-      <Announcer open={open} />
-    </>
-  );
-}
-
-/** Tell a screen reader of each new message of the agent, once, when it is whole. */
-function Announcer({ open }: { open: SessionView }) {
-  const known = useRef("");
-  const [words, setWords] = useState("");
-  const last = open.rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
-  const key = last?.key ?? "";
-  useEffect(() => {
-    if (known.current && key !== known.current && last?.kind === "message") setWords(spoken(last.message));
-    known.current = key || "none";
-  }, [key]);
-  return (
-    <div class="sr-only" role="status" aria-live="polite">
-      {words}
+      {[70, 100, 85, 40].map((width) => <span key={width} style={{ inlineSize: `${width}%` }} />)}
     </div>
   );
 }

@@ -49,9 +49,7 @@ export function Composer({ agent }: { agent: string }) {
         event.preventDefault();
         dragging.value = true;
       }}
-      onDragLeave={() => {
-        dragging.value = false;
-      }}
+      onDragLeave={() => (dragging.value = false)}
       onDrop={(event) => {
         event.preventDefault();
         dragging.value = false;

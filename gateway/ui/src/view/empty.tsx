@@ -22,9 +22,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
     );
   return (
     <div class="empty">
-      <span class="emblem">
-        <Icon name="agent" size={28} />
-      </span>
+      <span class="emblem"><Icon name="agent" size={28} /></span>
       <h2 dir="auto">{strings.chat.emptyTitle(title)}</h2>
       {about && <p dir="auto">{about}</p>}
       {mayWrite.value && prompts.length > 0 && (

@@ -77,11 +77,7 @@ export function Help() {
       <dl>
         {strings.keys.list.map(([keys, what]) => (
           <div key={keys}>
-            <dt>
-              {keys.split(" ").map((one) => (
-                <kbd key={one}>{one}</kbd>
-              ))}
-            </dt>
+            <dt>{keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
             <dd>{what}</dd>
           </div>
         ))}

@@ -65,15 +65,11 @@ function Sending({ row, state }: { row: MessageRow; state: NonNullable<MessageRo
   const [what, todo] = state.failure ? words(state.failure) : ["", ""];
   return (
     <div class="failure" role="alert" data-code={state.failure?.code ?? ""}>
-      <p>
-        <Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {what} {todo}
-      </p>
+      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {what} {todo}</p>
       <button type="button" class="button small" disabled={sending.value} onClick={() => void retry(row.message.id, row.message.text)}>
         {strings.chat.retry}
       </button>
-      <button type="button" class="button small quiet" onClick={() => discard(row.message.id)}>
-        {strings.chat.discard}
-      </button>
+      <button type="button" class="button small quiet" onClick={() => discard(row.message.id)}>{strings.chat.discard}</button>
     </div>
   );
 }
@@ -82,13 +78,7 @@ function Sending({ row, state }: { row: MessageRow; state: NonNullable<MessageRo
 function Attachments({ parts }: { parts: readonly Part[] }) {
   const shown = parts.filter((part) => part.raw !== undefined || part.url || (part.data !== undefined && !isTool(part)));
   if (!shown.length) return null;
-  return (
-    <div class="attachments">
-      {shown.map((part, index) => (
-        <Attachment key={index} part={part} />
-      ))}
-    </div>
-  );
+  return <div class="attachments">{shown.map((part, index) => <Attachment key={index} part={part} />)}</div>;
 }
 
 function isTool(part: Part): boolean {

@@ -48,9 +48,7 @@ function Answer() {
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
-      <button type="submit" class="button primary" disabled={!text.trim() || sending.value}>
-        {strings.chat.answer}
-      </button>
+      <button type="submit" class="button primary" disabled={!text.trim() || sending.value}>{strings.chat.answer}</button>
     </form>
   );
 }
@@ -74,13 +72,7 @@ function Credential() {
         });
       }}
     >
-      {schemes.length > 0 && (
-        <ul>
-          {schemes.map((one) => (
-            <li key={one} dir="auto">{one}</li>
-          ))}
-        </ul>
-      )}
+      {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
         <input
           class="field"
@@ -92,13 +84,9 @@ function Credential() {
           value={secret}
           onInput={(event) => setSecret(event.currentTarget.value)}
         />
-        <button type="submit" class="button primary" disabled={!secret || sending.value}>
-          {strings.chat.credentialSend}
-        </button>
+        <button type="submit" class="button primary" disabled={!secret || sending.value}>{strings.chat.credentialSend}</button>
       </div>
-      {failure && (
-        <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>
-      )}
+      {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
       <p class="aside" id={id}>{strings.chat.credentialHint}</p>
     </form>
   );

@@ -32,11 +32,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <Sidebar />
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={() => (drawer.value ? (drawer.value = false) : (panel.value = null))} />
       <main id="main" tabIndex={-1}>{children}</main>
-      {details && (
-        <div class="details">
-          <Panel />
-        </div>
-      )}
+      {details && <div class="details"><Panel /></div>}
       <Help />
       <Toasts />
     </div>

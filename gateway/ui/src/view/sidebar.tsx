@@ -36,9 +36,7 @@ export function Sidebar() {
   return (
     <section class="sidebar" aria-label={strings.chat.sessions}>
       <header>
-        <span class="brand">
-          <Logo /> {config.value?.product ?? strings.product}
-        </span>
+        <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {agents.length > 1 && (
@@ -52,11 +50,7 @@ export function Sidebar() {
             show("");
           }}
         >
-          {agents.map((one) => (
-            <option key={one.name} value={one.name}>
-              {one.title || one.name}
-            </option>
-          ))}
+          {agents.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}
         </select>
       )}
       {mayWrite.value && (
@@ -85,9 +79,7 @@ export function Sidebar() {
 
 function Logo() {
   return (
-    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true">
-      <path d="M3 7h11M7 12h14M3 17h8" />
-    </svg>
+    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
   );
 }
 
