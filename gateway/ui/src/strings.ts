@@ -129,7 +129,6 @@ export const strings = {
     noArtifacts: "No artifact yet. Files, data and texts that the agent makes are listed here, with all their versions.",
     noEvents: "Nothing was sent or received in this tab yet. Send a message, or choose the log of a task.",
     task: (number: number) => `Task ${number}`,
-    taskLabel: (title: string, state: string, time: string, parts: string) => `${title}. ${state}, ${time}${parts ? `: ${parts}` : ""}`,
     idle: (time: string) => `${time} idle`,
     earlier: (count: number) => `Show ${count} earlier tasks`,
     earlierArtifacts: (count: number) => `Show ${count} earlier artifacts`,

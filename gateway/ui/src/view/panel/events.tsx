@@ -107,7 +107,7 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
 /** Only the rows around what is in view are in the page: all have the same height. */
 function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boolean; chosen: number; choose: (number: number) => void }) {
   const { rows, count, chosen, choose } = props;
-  const box = useRef<HTMLUListElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 600 });
   const atEnd = useRef(true);
   const look = () => {
@@ -140,25 +140,26 @@ function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boole
   const last = Math.min(count, Math.ceil((seen.top + seen.height) / ROW) + BEYOND);
   const reachable = index >= first && index < last ? chosen : rows[last - 1]?.number;
   return (
-    <ul class="records" ref={box} onScroll={look} onKeyDown={walk} aria-label={strings.panel.parts.events}>
-      <li class="space" role="presentation" style={{ blockSize: `${count * ROW}px` }} />
-      {rows.slice(first, last).map((record, at) => (
-        <li
-          key={record.number}
-          data-number={record.number}
-          data-kind={record.kind}
-          aria-setsize={count}
-          aria-posinset={first + at + 1}
-          style={{ insetBlockStart: `${(first + at) * ROW}px` }}
-        >
-          <button type="button" aria-pressed={record.number === chosen} tabIndex={record.number === reachable ? 0 : -1} onClick={() => choose(record.number === chosen ? 0 : record.number)}>
-            <time>{clock.format(record.at)}</time>
-            <span class="way" title={strings.panel.ways[record.direction]}>{record.direction === "sent" ? "↑" : "↓"}</span>
-            <span class="kind">{record.kind}</span>
-            <span class="gist" dir="auto">{gist(record)}</span>
-          </button>
-        </li>
-      ))}
-    </ul>
+    <div class="records" ref={box} onScroll={look} onKeyDown={walk}>
+      <ul aria-label={strings.panel.parts.events} style={{ blockSize: `${count * ROW}px` }}>
+        {rows.slice(first, last).map((record, at) => (
+          <li
+            key={record.number}
+            data-number={record.number}
+            data-kind={record.kind}
+            aria-setsize={count}
+            aria-posinset={first + at + 1}
+            style={{ insetBlockStart: `${(first + at) * ROW}px` }}
+          >
+            <button type="button" aria-pressed={record.number === chosen} tabIndex={record.number === reachable ? 0 : -1} onClick={() => choose(record.number === chosen ? 0 : record.number)}>
+              <time>{clock.format(record.at)}</time>
+              <span class="way" title={strings.panel.ways[record.direction]}>{record.direction === "sent" ? "↑" : "↓"}</span>
+              <span class="kind">{record.kind}</span>
+              <span class="gist" dir="auto">{gist(record)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }

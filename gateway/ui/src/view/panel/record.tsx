@@ -20,7 +20,7 @@ export function RecordDetails({ record, log, open, close }: { record: WireRecord
   return (
     <section class="record" aria-label={strings.panel.record(record.number)}>
       <header>
-        <h3>{strings.panel.record(record.number)}</h3>
+        <h2>{strings.panel.record(record.number)}</h2>
         <small>{[record.kind, record.cursor].filter(Boolean).join(" · ")}</small>
         <time class="sr-only">{fullTime(new Date(record.at).toISOString())}</time>
         <IconButton icon="close" label={strings.panel.closeRecord} size={16} onClick={close} />

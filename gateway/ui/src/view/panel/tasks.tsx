@@ -24,8 +24,7 @@ export function Tasks() {
   const chosen = all.some((task) => task.id === selected.value) ? selected.value : "";
   const from = Math.max(0, all.length - Math.max(most, chosen ? all.length - all.findIndex(({ id }) => id === chosen) : 0));
   useEffect(() => {
-    const at = list.current?.querySelector<HTMLElement>("[aria-expanded=true]") ?? list.current?.lastElementChild;
-    at?.scrollIntoView({ block: "nearest" });
+    (list.current?.querySelector(".open") ?? list.current?.lastElementChild)?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   if (!all.length) return <Nothing icon="tasks" text={strings.panel.noTasks} />;
   const shown = all.slice(from).map((task) => ({ task, parts: segments(task, now) }));
@@ -84,7 +83,6 @@ function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: nu
         class="task-row"
         tabIndex={props.reachable || focused ? 0 : -1}
         aria-expanded={open}
-        aria-label={strings.panel.taskLabel(title, strings.states[task.state], duration(lasted(parts)), spoken.join(", "))}
         onFocus={() => setFocused(true)}
         onBlur={() => setFocused(false)}
         onClick={() => (selected.value = open ? "" : task.id)}
@@ -92,9 +90,11 @@ function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: nu
         <span class="task-title">
           <span class="mark" data-state={task.state} />
           <strong dir="auto">{title}</strong>
+          <span class="sr-only">{strings.states[task.state]}</span>
           <span class="figure">{duration(lasted(parts))}</span>
         </span>
-        <span class="bar">
+        <span class="sr-only">{spoken.join(", ")}</span>
+        <span class="bar" aria-hidden="true">
           {parts.map(({ state, at, ms }) => (
             <span
               key={`${state}${at}`}
