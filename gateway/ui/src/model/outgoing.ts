@@ -8,6 +8,8 @@ import type { Draft, Failure, Message, Part } from "./view";
 export interface Outgoing {
   readonly id: string;
   readonly draft: Draft;
+  /** Another message was under way when it was written, so the version that the user saw says nothing. */
+  readonly behind: boolean;
   /** The time of the last attempt, in ms since 1970. */
   began: number;
   /** Made once, so that a repetition is the same message; null before the first attempt. */

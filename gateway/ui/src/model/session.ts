@@ -172,7 +172,8 @@ export class OpenSession {
     const failed = [...this.#outgoing.values()].find((out) => out.state === "failed" && sameDraft(out.draft, draft));
     if (failed) return this.retry(failed.id);
     const id = newId();
-    this.#outgoing.set(id, { id, draft, began: this.#now(), message: null, key: id, state: "sending", failure: null });
+    const behind = this.#outgoing.size > 0;
+    this.#outgoing.set(id, { id, draft, behind, began: 0, message: null, key: id, state: "sending", failure: null });
     const shown = shownOf(messageOf(id, draft, this.#id, this.#goesTo()));
     if (shown.parts.length) this.#conversation.say(shown);
     if (!this.#known) this.#title ||= draft.text.slice(0, 80);
@@ -394,12 +395,15 @@ export class OpenSession {
         await this.#load();
         break;
       case "task-updated":
-        await this.#fetch(text(body, "taskId"));
+        await this.#fetch(text(body, "taskId")).catch(() => false);
         break;
       default: {
         const info = readTaskInfo(body);
-        if (info?.superseded) tasks.remove([info.id]);
-        else if (info) tasks.put(info);
+        if (!info) break;
+        const ended = AT_REST.has(info.state) && tasks.find(info.id)?.state !== info.state;
+        if (info.superseded) tasks.remove([info.id]);
+        else if (ended) await this.#fetch(info.id).catch(() => false);
+        else tasks.put(info);
       }
     }
     this.#changed();
@@ -419,10 +423,8 @@ export class OpenSession {
   /** Read the session, its newest messages and its tasks. Raise Failed. */
   async #load(): Promise<void> {
     const epoch = this.#epoch;
-    const known = new Set<string>([
-      ...this.#conversation.messages.map((message) => message.id),
-      ...this.#conversation.tasks.list.map((task) => task.id),
-    ]);
+    const known = new Set([...this.#conversation.messages, ...this.#conversation.tasks.list].map(({ id }) => id));
+    for (const id of this.#outgoing.keys()) known.delete(id);
     const session = await this.#api.session(this.#id);
     const [page, tasks] = await Promise.all([this.#api.messages(this.#id), this.#api.taskInfos(this.#id)]);
     if (epoch !== this.#epoch || this.#closed.signal.aborted) return;
@@ -546,11 +548,11 @@ export class OpenSession {
   }
 
   async #post(out: Outgoing): Promise<void> {
-    const again = out.message !== null;
+    const guarded = out.message === null && !out.behind && this.#running() === null;
     out.began = this.#now();
     out.message ??= messageOf(out.id, out.draft, this.#id, this.#goesTo());
-    const version = this.#running() || again ? 0 : this.#version;
     const { message, key } = out;
+    const version = guarded ? this.#version : 0;
     this.#record("sent", "request", { method: "SendMessage", params: { message: redacted(message) } }, { messageId: out.id });
     const answered = (result: unknown): void => this.#record("received", "response", result, about(classify(result)));
     const event = await this.#api.send(this.#agent, message, { key, version, answered });
@@ -615,7 +617,7 @@ export class OpenSession {
 
   async #rewind(invocationId: string): Promise<{ text: string } | Failure> {
     const said = this.#conversation.rewind(invocationId);
-    this.#changed();
+    this.#show();
     const messageId = newId();
     const metadata = { [REWIND_BEFORE]: invocationId };
     const message = { messageId, role: "ROLE_USER", contextId: this.#id, parts: [{ text: "" }], metadata };
