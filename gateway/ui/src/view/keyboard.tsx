@@ -12,6 +12,8 @@ export const drawer = signal(false);
 /** The list of keys is open. */
 export const help = signal(false);
 
+/** Tell whether the sessions lie above the conversation. */
+const narrow = () => matchMedia("(width < 700px)").matches;
 const PANELS: Readonly<Record<string, Panel>> = { t: "tasks", a: "artifacts", e: "events" };
 
 /** Open a part of the panel, or close it if it is open. */
@@ -37,7 +39,7 @@ export function useKeys(newChat: () => void): void {
     const acts = (last: string): Readonly<Record<string, () => void>> => ({
       "?": () => (help.value = true),
       "/": () => {
-        drawer.value = true;
+        drawer.value = narrow();
         setTimeout(() => document.getElementById("search")?.focus());
       },
       n: newChat,
