@@ -119,6 +119,7 @@ export const strings = {
     update: "There is a new version of this page. Your draft is kept.",
     startFailed: "The page could not start",
     showTask: "Show task",
+    showEvents: "Show in the log",
     saysAgent: (text: string) => `Agent: ${text}`,
   },
   panel: {

@@ -1,7 +1,7 @@
 /** One message: its text, its files, when it came, and what can be done with it. */
 
 import type { Message, Part, Row } from "../model/view";
-import { address, chat, mayWrite, session, view } from "../state";
+import { address, chat, mayWrite, panel, selected, session, view } from "../state";
 import { strings } from "../strings";
 import { discard, focusBox, retry, rewind, sending } from "./acts";
 import { copy } from "./copy";
@@ -41,6 +41,17 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
       <IconButton icon="copy" label={strings.chat.copy} size={15} onClick={() => void copy(message.text)} />
       {message.id && open?.id && (
         <IconButton icon="link" label={strings.chat.copyLink} size={15} onClick={() => void copy(address(chat(open.id, { message: message.id })))} />
+      )}
+      {message.id && message.taskId && (
+        <IconButton
+          icon="events"
+          label={strings.chat.showEvents}
+          size={15}
+          onClick={() => {
+            selected.value = message.id;
+            panel.value = "events";
+          }}
+        />
       )}
       {message.role === "agent" && message.taskId && open?.tasks.at(-1)?.id !== message.taskId && mayWrite.value && (
         <IconButton

@@ -91,7 +91,7 @@ function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: nu
           <span class="mark" data-state={task.state} />
           <strong dir="auto">{title}</strong>
           <span class="sr-only">{strings.states[task.state]}</span>
-          <span class="figure">{duration(lasted(parts))}</span>
+          {lasted(parts) > 0 && <span class="figure">{duration(lasted(parts))}</span>}
         </span>
         <span class="sr-only">{spoken.join(", ")}</span>
         <span class="bar" aria-hidden="true">
