@@ -10,7 +10,7 @@ from tests.cli.command import dev, json_of, said, taskplane
 
 
 def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> None:
-    """O1: what runs, waits and failed, without an empty table."""
+    """V1: what runs, waits and failed, without an empty table."""
     said(url, "fail")
     said(url, "ask Why?")
     found = json_of(url, "ops")
@@ -26,7 +26,7 @@ def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> N
 
 
 def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
-    """O1: newest change first, and why each failed."""
+    """V1: newest change first, and why each failed."""
     failed, paused = said(url, "fail")["taskId"], said(url, "ask Why?")["taskId"]
 
     def ids(*filters: str) -> list[str]:
@@ -46,7 +46,7 @@ def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
 
 
 def test_a_task_is_shown_with_its_log_canceled_and_deleted(url: str) -> None:
-    """O1, O2: attempts, fences and actors; the beginning of an id is enough."""
+    """V1, V2: attempts, fences and actors; the beginning of an id is enough."""
     task = said(url, "ask Why?")["taskId"]
     canceled = taskplane("ops", "cancel", task[:28], "--url", url)
     assert (canceled.returncode, "state     canceled" in canceled.stdout) == (0, True)
@@ -79,7 +79,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_an_operator_needs_the_scope_and_is_named_in_the_log(keyed: str) -> None:
-    """O2, O3: a user is told what is missing, exit code 4; the key is named by its variable."""
+    """V2, V3: a user is told what is missing, exit code 4; the key is named by its variable."""
     url = keyed
     message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "ask Why?"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}

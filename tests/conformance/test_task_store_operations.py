@@ -25,7 +25,7 @@ async def some(plane: Plane, count: int) -> None:
 
 
 async def test_the_statements_do_not_depend_on_the_number_of_tasks(plane: Plane) -> None:
-    """O1: neither those of an overview nor those of a page."""
+    """V1: neither those of an overview nor those of a page."""
     counts: list[tuple[int, int]] = []
     for count in (1, 6):
         await some(plane, count)
@@ -48,7 +48,7 @@ async def test_the_statements_do_not_depend_on_the_number_of_tasks(plane: Plane)
     ],
 )
 async def test_a_list_for_operators_walks_along_an_index(plane: Plane, query: TenantFilter, index: str) -> None:
-    """O1: of each state the newest tasks only; what was found is then put in order, which is a page of each."""
+    """V1: of each state the newest tasks only; what was found is then put in order, which is a page of each."""
     await some(plane, 1)
     with statements() as seen:
         await plane.log.tenant_tasks(ADA, query)
@@ -59,7 +59,7 @@ async def test_a_list_for_operators_walks_along_an_index(plane: Plane, query: Te
 
 
 async def test_an_overview_scans_no_table_of_tasks(plane: Plane) -> None:
-    """O1: what is open is read from indexes of only that, what ended from its newest end."""
+    """V1: what is open is read from indexes of only that, what ended from its newest end."""
     await some(plane, 1)
     with statements() as seen:
         await plane.log.overview("", 15.0)
@@ -72,7 +72,7 @@ async def test_an_overview_scans_no_table_of_tasks(plane: Plane) -> None:
 
 
 async def test_what_is_beyond_a_limit_is_told(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O1: counts stop, and the overview says so; with an agent a page is shorter, and the list goes on after it."""
+    """V1: counts stop, and the overview says so; with an agent a page is shorter, and the list goes on after it."""
     for _ in range(3):
         await plane.complete(await plane.create(agent="other"))
     last = await plane.complete(await plane.create())
@@ -94,7 +94,7 @@ async def test_what_is_beyond_a_limit_is_told(plane: Plane, monkeypatch: pytest.
 
 
 async def test_time_in_the_queue_is_that_before_the_first_run(plane: Plane) -> None:
-    """O1: from the creation of a task to the beginning of its first run; its end says how long it took."""
+    """V1: from the creation of a task to the beginning of its first run; its end says how long it took."""
     queued = await plane.queued()
     assert await plane.claim(queued, "p1") is not None
     await plane.append(queued, status(WORKING))
@@ -105,7 +105,7 @@ async def test_time_in_the_queue_is_that_before_the_first_run(plane: Plane) -> N
 
 
 async def test_a_page_of_no_size_is_refused(plane: Plane) -> None:
-    """O1: like that of any list."""
+    """V1: like that of any list."""
     with pytest.raises(Invalid) as refused:
         await plane.log.tenant_tasks(ADA, TenantFilter(states=ALL, page_size=1001))
     assert refused.value.reason == "BAD_PAGE_SIZE"

@@ -101,7 +101,7 @@ async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Pat
 
 
 async def test_a_proxy_names_operators_only_from_its_list_and_on_loopback_all_are(tmp_path: Path) -> None:
-    """O3: the user of a trusted proxy is one if the deployment lists it, whatever headers say."""
+    """V3: the user of a trusted proxy is one if the deployment lists it, whatever headers say."""
     async with open_behind(tmp_path) as behind:
         async with open_front(behind, proxy_secret="between us", proxy_operators=("olga",)) as plane:
             proxy = {"X-Taskplane-Proxy-Secret": "between us"}

@@ -63,7 +63,7 @@ def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypa
 
 
 def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path) -> None:
-    """O3: without scopes a key reads and writes; who may write may read."""
+    """V3: without scopes a key reads and writes; who may write may read."""
     scopes = {"a": "", "b": 'scopes = ["write"]', "c": 'scopes = ["operate"]', "d": 'scopes = ["read", "operate"]'}
     key = '[[keys]]\nid = "{}"\nsha256 = "{}"\nowner = "ann"\n{}\n'
     path = tmp_path / "keys.toml"

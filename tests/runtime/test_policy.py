@@ -50,7 +50,7 @@ async def test_a_service_method_is_for_services_only(dial: Dial, call: Shape) ->
 
 
 async def test_a_method_for_operators_is_for_them_only(dial: Dial, call: Shape) -> None:
-    """O3: neither for users nor for services; that a caller may operate travels with its principal."""
+    """V3: neither for users nor for services; that a caller may operate travels with its principal."""
     async with dial(echo_services(access=Access.OPERATOR)) as channel:
         for who in (ALICE, ROBOT):
             assert await refusal(call, EchoStub(client(channel, identity=who))) == (PermissionDenied, "OPERATORS_ONLY")
