@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { type OpsState, type Place, opsState, placeQuery, readPlace } from "../../model/operations";
+import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
 import type { OpsTask } from "../../model/ops";
 import { address, read, route } from "../../state";
 import { strings } from "../../strings";
@@ -56,9 +56,4 @@ export function TaskLink({ task }: { task: OpsTask }) {
 /** The state of a task, with its colour. */
 export function StateMark({ state }: { state: OpsState }) {
   return <span class="ops-state" data-state={state}>{strings.ops.states[state]}</span>;
-}
-
-/** The state of a task. */
-export function StateOf({ task }: { task: OpsTask }) {
-  return <StateMark state={opsState(task)} />;
 }

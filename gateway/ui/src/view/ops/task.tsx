@@ -13,8 +13,9 @@ import { duration, firstLine, fullTime, time } from "../format";
 import { Icon, type IconName } from "../icons";
 import { words as wordsOf } from "../toasts";
 import { Log } from "./log";
-import { Inside, StateOf, To } from "./places";
+import { Inside, StateMark, To } from "./places";
 import { Shown, usePolled } from "./polled";
+import { Part } from "./table";
 
 const words = strings.ops;
 const AT_REST: ReadonlySet<OpsState> = new Set(["paused", "completed", "failed", "cancelled"]);
@@ -35,7 +36,7 @@ export function TaskPage({ id }: { id: string }) {
         <>
           <header class="ops-task">
             <h2><span class="sr-only">{words.task} </span><code dir="ltr">{task.taskId}</code></h2>
-            <StateOf task={task} />
+            <StateMark state={opsState(task)} />
           </header>
           {asked(task.first) && <blockquote class="ops-asked" dir="auto">{asked(task.first)}</blockquote>}
           <p class="ops-doing" data-doing={task.lapsed ? "lapsed" : opsState(task)}>{doing(task)} {task.superseded && words.superseded}</p>
@@ -89,8 +90,7 @@ function Record({ task }: { task: OpsTask }) {
     [words.copied, AT_REST.has(opsState(task)) && (task.copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
   ];
   return (
-    <section class="ops-part" aria-label={words.record}>
-      <h2>{words.record}</h2>
+    <Part title={words.record}>
       <dl class="ops-record">
         {facts.map(([name, value]) => value !== undefined && value !== "" && value !== false && (
           <div key={name}>
@@ -99,7 +99,7 @@ function Record({ task }: { task: OpsTask }) {
           </div>
         ))}
       </dl>
-    </section>
+    </Part>
   );
 }
 
