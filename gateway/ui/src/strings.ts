@@ -346,7 +346,7 @@ export const strings = {
     missingTitle: "This task is not here",
     missing: "It was deleted, or it belongs to another tenant.",
     deletedTitle: "The task was deleted",
-    deleted: "Its log is gone with it. What it said is still in its session.",
+    deleted: "Its log is gone with it, and its conversation no longer shows it. What its agent remembers of the session keeps what was said.",
     toTasks: "All tasks",
     now: "Now",
     doing: {
@@ -396,7 +396,7 @@ export const strings = {
     cancelAsk: "The agent is told to stop, and the owner sees the task as canceled.",
     cancelYes: "Cancel it",
     delete: "Delete task",
-    deleteAsk: "The task and its log are gone for good, and it stops if it runs. What it said stays in its session.",
+    deleteAsk: "The task and its log are gone for good, its conversation no longer shows it, and it stops if it runs.",
     deleteYes: "Delete it",
     no: "Keep it",
     busy: "Waiting for the server…",
