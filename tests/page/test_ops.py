@@ -205,7 +205,7 @@ async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:
     await expect(app.page.get_by_role("heading", name="Operations")).to_be_visible()
     await expect(_table(app, "Executors")).to_be_visible()
     for name, heads in (("Tasks by agent and state", 7), ("Executors", 6)):
-        region = app.page.get_by_role("region", name=name).last
+        region = app.page.get_by_role("region", name=name)
         await region.focus()
         await expect(region).to_be_focused()
         await expect(_table(app, name).get_by_role("columnheader")).to_have_count(heads)

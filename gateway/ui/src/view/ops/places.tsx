@@ -6,7 +6,6 @@ import { type OpsState, type Place, placeQuery, readPlace } from "../../model/op
 import type { OpsTask } from "../../model/ops";
 import { address, read, route } from "../../state";
 import { strings } from "../../strings";
-import { firstLine } from "../format";
 import { follow } from "../sidebar";
 
 /** What the address names. */
@@ -44,11 +43,11 @@ export function Inside({ href, label, current, children, class: kind }: { href: 
   );
 }
 
-/** A link to a task, by the beginning of its id. */
+/** A link to a task by its id, of which the beginning is seen. */
 export function TaskLink({ task }: { task: OpsTask }) {
   return (
-    <Inside href={address({ name: "ops", task: task.taskId })} label={`${strings.ops.task} ${task.taskId}`}>
-      <code dir="ltr">{firstLine(task.taskId, 13)}</code>
+    <Inside href={address({ name: "ops", task: task.taskId })}>
+      <code class="ops-id" dir="ltr">{task.taskId}</code>
     </Inside>
   );
 }

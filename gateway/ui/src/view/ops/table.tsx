@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 /** A section with a heading, and what it is about. */
 export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
   return (
-    <section class="ops-part" aria-label={title}>
+    <section class="ops-part">
       <h2>{title}</h2>
       {hint && <p class="aside">{hint}</p>}
       {children}
