@@ -57,7 +57,9 @@ test.each([
 });
 
 test("plain HTTP on the same machine is no reason to warn", () => {
-  expect(codes(at("http://127.0.0.1:8080/"), new URL("http://127.0.0.1:8080/"))).toEqual([]);
+  const url = "http://127.0.0.1:8080/";
+  expect(codes(at(url), new URL(url))).toEqual([]);
+  expect(codes(at(url), new URL("https://127.0.0.1:8080/"))).toEqual([`PLAIN_HTTP ${url}`]);
 });
 
 test("versions and bindings that are not known have a warning, each once", () => {

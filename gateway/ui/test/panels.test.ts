@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { Sieve, gist } from "../src/model/inspected";
-import { MOST, fileName, previews } from "../src/model/preview";
+import { MOST, fileName, preview, table } from "../src/model/preview";
 import { curl } from "../src/model/snippets";
 import { readTaskInfo } from "../src/model/tasks";
 import { idle, lasted, segments } from "../src/model/timeline";
@@ -14,13 +14,14 @@ test("a task has a segment for each state, with its time, and none that is negat
   const changes = [
     { state: "pending", at: at(0) },
     { state: "working", at: at(1) },
+    { state: "working", at: at(2) },
     { state: "working", paused: true, at: at(4) },
     { state: "completed", at: at(3) },
   ];
   const done = segments(task({ state: "completed", changes, completedAt: at(3) }), 0);
   expect(done.map(({ state, ms }) => [state, ms])).toEqual([["submitted", 1000], ["working", 3000], ["input-required", 0], ["completed", 0]]);
   expect(lasted(done)).toBe(4000);
-  expect(segments(task({ state: "working", changes: changes.slice(0, 2) }), Date.parse(at(9))).at(-1)?.ms).toBe(8000);
+  expect(segments(task({ state: "working", changes: changes.slice(0, 3) }), Date.parse(at(9))).at(-1)?.ms).toBe(8000);
   expect(segments(task({ state: "working" }), Date.parse(at(2)))).toEqual([{ state: "working", at: at(0), ms: 2000 }]);
 });
 
@@ -65,32 +66,32 @@ test("a curl command gives the shell exactly what was meant, and no key", () => 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 test("parts are shown by their type, by the ending of a name, or by how they look", () => {
-  const kinds = (part: object, name = "") => previews([part], name)[0]?.kind;
+  const kinds = (part: object, name = "") => preview(part, name).kind;
   expect(kinds({ text: "plain" })).toBe("text");
   expect(kinds({ text: "# Title\n" })).toBe("markdown");
   expect(kinds({ text: "<p>", mediaType: "text/html; charset=utf-8" })).toBe("html");
   expect(kinds({ text: "x" }, "a.md")).toBe("markdown");
   expect(kinds({ text: "{ broken", mediaType: "application/json" })).toBe("text");
-  expect(kinds({ raw: base64("{}"), mediaType: "application/json" })).toBe("json");
+  expect(preview({ raw: base64("[1]"), mediaType: "application/json" }, "").text).toBe("[\n  1\n]");
+  expect(kinds({ bytes: new Uint8Array(), mediaType: "text/csv" })).toBe("table");
   expect(kinds({ raw: "AAAA", mediaType: "image/png" })).toBe("image");
   expect(kinds({ raw: "AAAA" })).toBe("none");
   expect(kinds({ url: "https://x" })).toBe("link");
-  expect(kinds({ data: 0 })).toBe("json");
+  expect(preview({ data: 0 }, "").text).toBe("0");
 });
 
 test("a preview has the beginning of a long text only", () => {
-  const [text] = previews([{ text: "x".repeat(5_000_000) }], "");
-  const [raw] = previews([{ raw: base64("ü".repeat(100_000)), mediaType: "text/plain" }], "");
+  const text = preview({ text: "x".repeat(5_000_000) }, "");
+  const raw = preview({ raw: base64("ü".repeat(100_000)), mediaType: "text/plain" }, "");
   expect(text).toMatchObject({ cut: true, text: "x".repeat(MOST) });
   expect(raw).toMatchObject({ cut: true, kind: "text" });
-  expect(previews([{ text: "x".repeat(MOST) }], "")[0]).toMatchObject({ cut: false });
+  expect(preview({ text: "x".repeat(MOST) }, "")).toMatchObject({ cut: false });
 });
 
 test("comma-separated values keep quoted commas, lines and quotes; long tables are cut", () => {
-  const rows = (text: string) => previews([{ text, mediaType: "text/csv" }], "")[0];
-  expect(rows('a,"b,c"\r\n"d ""e""\nf",,g\n')).toMatchObject({ kind: "table", rows: [["a", "b,c"], ['d "e"\nf', "", "g"]], cut: false });
-  expect(rows("a,b\n".repeat(500))).toMatchObject({ cut: true });
-  expect(rows("")).toMatchObject({ rows: [] });
+  expect(table('a,"b,c"\r\n"d ""e""\nf",,g\n')).toEqual({ rows: [["a", "b,c"], ['d "e"\nf', "", "g"]], cut: false });
+  expect(table("a,b\n".repeat(500))).toMatchObject({ cut: true });
+  expect(table("")).toEqual({ rows: [], cut: false });
 });
 
 test("a file gets the name that its agent gave it, or one that can be stored", () => {

@@ -48,6 +48,7 @@ test("an export becomes one JSON document, each event with its task", () => {
     { type: "task", task: { id: "t1" } },
     { type: "event", event: { n: 1 } },
     { type: "task", task: { id: "t2" } },
+    { type: "event", event: { n: 2 } },
     { type: "end", entries: 1 },
   ];
   expect(JSON.parse(document(lines.map((line) => JSON.stringify(line)).join("\n")))).toEqual({
@@ -55,6 +56,6 @@ test("an export becomes one JSON document, each event with its task", () => {
     version: 1,
     session: { contextId: "s" },
     entries: [{ id: "e" }],
-    tasks: [{ id: "t1", events: [{ n: 1 }] }, { id: "t2", events: [] }],
+    tasks: [{ id: "t1", events: [{ n: 1 }] }, { id: "t2", events: [{ n: 2 }] }],
   });
 });
