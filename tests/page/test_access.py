@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from playwright.async_api import expect
-from tests.page.app import App
+from tests.page.app import App, until
 from tests.page.views import AXE, DESKTOP, NARROW, faults, full, photograph, sideways, views
 
 without_axe = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there; npm ci in gateway/ui installs it")
@@ -64,18 +63,14 @@ async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Call
     await app.open()
     dark = await _background(app)
     await app.page.emulate_media(color_scheme="light")
-    light = await _background(app)
-    assert dark != light
-    seen = set[str]()
-    for _ in range(3):
-        await app.button("Theme").click()
-        seen.add(await _background(app))
-    assert seen == {dark, light}
-    while await _background(app) != dark:
-        await app.button("Theme").click()
+    light = await until(lambda: _background(app), lambda found: found != dark)
+    await app.button("Theme").click()
+    await app.page.emulate_media(color_scheme="dark")
+    assert await _background(app) == light
     await app.reload()
-    assert await _background(app) == dark
-    await expect(app.box).to_be_visible()
+    await until(lambda: _background(app), lambda found: found == light)
+    await app.button("Theme").click()
+    await until(lambda: _background(app), lambda found: found == dark)
 
 
 async def _background(app: App) -> str:

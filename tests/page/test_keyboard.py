@@ -85,9 +85,9 @@ async def test_text_from_right_to_left_is_set_so(app: App) -> None:
     await app.run("rtl")
     for index in (0, 1, 3):
         text = app.article(index).locator("p").first
-        assert await text.evaluate("one => getComputedStyle(one).direction") == "rtl"
-    row = app.row("שלום").locator("[dir=auto]").or_(app.row("שלום")).first
-    assert await row.evaluate("one => getComputedStyle(one).direction") == "rtl"
+        assert await text.evaluate("one => getComputedStyle(one).direction") == "rtl", index
+    title = app.row("שלום").get_by_text("שלום")
+    assert await title.evaluate("one => getComputedStyle(one).direction") == "rtl"
 
 
 async def _tab_to(app: App, name: str, inside: str = "*") -> None:
