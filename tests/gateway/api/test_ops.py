@@ -201,14 +201,14 @@ async def test_a_filter_that_is_none_is_refused(plane: Plane, query: str, field:
 async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:
     """V1, C9: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
     ann = Principal("default", "ann", "ann", service=True)
-    values = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
+    values: Json = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
     values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])
     working = pb.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING)))
     async with open_behind(tmp_path, tasks={"lease_ttl": 1.0}) as behind, open_front(behind) as plane:
         store = behind.stores.tasks(ann)
-        queued = await store.CreateTask(pb.CreateTaskRequest(**values))  # type: ignore[arg-type]
+        queued = await store.CreateTask(pb.CreateTaskRequest(**values))
         values |= {"invocation_id": fresh(), "claim_for": "gone", "first_changes": [working]}
-        lost = (await store.CreateTask(pb.CreateTaskRequest(**values))).record.id  # type: ignore[arg-type]
+        lost = (await store.CreateTask(pb.CreateTaskRequest(**values))).record.id
 
         async def overview() -> Json:
             found: Json = (await plane.http.get("/api/ops/overview")).json()["data"]

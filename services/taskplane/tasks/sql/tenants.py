@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Integer,
     Select,
@@ -82,7 +83,9 @@ def list_tenant_tasks(conn: Connection, scope: Scope, query: TenantFilter, page_
 
 def _newest(query: TenantFilter) -> Subquery:
     """Return the keys of the tasks that changed last, of each state along an index of its own."""
-    looked_at = literal_column(str(MOST_LOOKED_AT), Integer) if query.agent else bindparam("limit")
+    looked_at: ColumnElement[int] = bindparam("limit", type_=Integer)
+    if query.agent:
+        looked_at = literal_column(str(MOST_LOOKED_AT), Integer)
     of = [task.c.owner == bindparam("owner")] if query.owner else [text(OF_ANY_OWNER)]
     branches = [
         select(*_KEY)
@@ -118,19 +121,19 @@ def _held(query: TenantFilter) -> Subquery:
     )
 
 
-def _page(seen: Subquery, query: TenantFilter) -> Select[Any]:
+def _page(seen: Subquery, query: TenantFilter) -> "Select[*tuple[Any, ...]]":
     found = select(*seen.c)
     if query.agent:
         found = found.where(seen.c.agent == bindparam("agent"))
     return _ordered(found, seen).limit(bindparam("limit"))
 
 
-def _end(seen: Subquery) -> Select[Any]:
+def _end(seen: Subquery) -> "Select[*tuple[Any, ...]]":
     """Return the query for the last of the tasks that were looked at, if there may be more."""
     return _ordered(select(seen.c.status_at, seen.c.id), seen).offset(MOST_LOOKED_AT - 1).limit(1)
 
 
-def _ordered(query: Select[Any], keys: Subquery) -> Select[Any]:
+def _ordered(query: "Select[*tuple[Any, ...]]", keys: Subquery) -> "Select[*tuple[Any, ...]]":
     return query.order_by(keys.c.status_at.desc(), keys.c.id.desc())
 
 
