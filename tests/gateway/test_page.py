@@ -145,7 +145,7 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
         name="<b>bold</b>", description="<img src=x onerror=alert(1)>", version="1", skills=()
     )
     (tmp_path / "dist").mkdir()
-    (tmp_path / "dist" / "not-built.txt").write_text("npm is missing & <more>\n")
+    (tmp_path / "dist" / "not-built.txt").write_text("npm is missing & <more>\n\nnpm ci:\nfile at /some/place\n")
     agents = (("demo", Demo()), ("odd", hostile))
     async with open_behind(tmp_path, *agents) as behind, open_front(behind, page=tmp_path / "dist") as plane:
         for place in ("/", *PLACES, "/ui/"):
@@ -158,6 +158,7 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
         reply = await plane.http.get("/ui")
         assert "make ui" in reply.text
         assert "npm is missing &amp; &lt;more&gt;" in reply.text
+        assert "/some/place" not in reply.text
         assert "<script" not in reply.text
         assert "<img" not in reply.text
         assert "&lt;b&gt;bold&lt;/b&gt;" in reply.text

@@ -14,7 +14,11 @@ from taskplane.runtime.channel import InProcessChannel, connect
 from taskplane.runtime.services import Services
 
 PATH = "/api/ui-config"
-KEYS = {"ann": "", "eve": 'scopes = ["read"]\ntenant = "acme"\n'}
+KEYS = {
+    "ann": "",
+    "eve": 'scopes = ["read"]\ntenant = "acme"\n',
+    "olga": 'scopes = ["operate"]\n',
+}
 
 
 def written(path: Path) -> str:
@@ -43,17 +47,12 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
         assert found["product"] == "taskplane"
         assert found["version"]
         assert found["auth"] == {"required": False, "schemes": []}
-        assert found["caller"] | {"mayOperate": None} == {
-            "user": "local",
-            "tenant": "default",
-            "mayWrite": True,
-            "mayOperate": None,
-        }
+        assert found["caller"] == {"user": "local", "tenant": "default", "mayWrite": True, "mayOperate": True}
         assert found["limits"] == {"body": 12345}
         assert [(agent["name"], agent["isDefault"]) for agent in found["agents"]] == [("demo", True), ("second", False)]
         assert found["agents"][0]["title"] == "demo"
         assert found["agents"][0]["description"] == Demo().card.description
-        assert found["features"]["import"] is True
+        assert found["features"] == {"ops": True, "import": True}
         assert (await config(plane, x_user_id="ann"))["caller"]["user"] == "ann"
         refused = await plane.http.get(PATH, headers={"Host": "evil.example"})
         assert (refused.status_code, refused.json()["code"]) == (403, "HOST_NOT_ALLOWED")
@@ -67,15 +66,12 @@ async def test_where_keys_are_needed_only_their_owners_are_told_who_and_which_ag
         assert unknown["auth"] == {"required": True, "schemes": ["key"]}
         assert (unknown["caller"], unknown["agents"]) == (None, [])
         ann = await config(plane, authorization="Bearer ann.s3cret")
-        assert ann["caller"] | {"mayOperate": False} == {
-            "user": "ann",
-            "tenant": "default",
-            "mayWrite": True,
-            "mayOperate": False,
-        }
+        assert ann["caller"] == {"user": "ann", "tenant": "default", "mayWrite": True, "mayOperate": False}
         assert [agent["name"] for agent in ann["agents"]] == ["demo"]
         eve = await config(plane, x_api_key="eve.s3cret")
         assert (eve["caller"]["tenant"], eve["caller"]["mayWrite"]) == ("acme", False)
+        olga = await config(plane, x_api_key="olga.s3cret")
+        assert (olga["caller"]["mayWrite"], olga["caller"]["mayOperate"]) == (False, True)
         for headers in ({"Authorization": "Bearer ann.wrong"}, {"X-API-Key": "none.s3cret"}):
             refused = await plane.http.get(PATH, headers=headers)
             assert (refused.status_code, refused.json()["code"]) == (401, "BAD_CREDENTIALS")
@@ -95,13 +91,17 @@ async def test_what_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
         assert (await plane.http.get(PATH, headers={"If-None-Match": tag})).status_code == 304
 
 
-async def test_without_an_executor_the_page_can_still_be_opened() -> None:
+async def test_without_an_executor_the_page_can_still_be_opened(tmp_path: Path) -> None:
     """C15: what is stored can be read meanwhile."""
     services = InProcessChannel(Services(policy={}))
     async with (
         connect("127.0.0.1:1") as nowhere,
         open_gateway(
-            GatewaySettings(port=0, drain_delay=0.0), tasks=services, sessions=services, executor=nowhere
+            GatewaySettings(port=0, drain_delay=0.0),
+            tasks=services,
+            sessions=services,
+            executor=nowhere,
+            page=tmp_path,
         ) as gateway,
         httpx.AsyncClient(base_url=gateway.url) as http,
     ):

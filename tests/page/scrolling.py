@@ -25,9 +25,13 @@ class Frames:
 
 
 async def scroll(app: App, top: float) -> None:
-    """Scrolls as a wheel would; negative: that far from the end."""
+    """Scrolls as a wheel would, and returns when that is drawn; negative: that far from the end."""
     await app.page.evaluate(
-        f"""top => {{ {_BOX} box.scrollTop = top >= 0 ? top : box.scrollHeight - box.clientHeight + top; }}""", top
+        f"""async top => {{ {_BOX}
+            box.scrollTop = top >= 0 ? top : box.scrollHeight - box.clientHeight + top;
+            for (let frames = 0; frames < 3; frames++) await new Promise(requestAnimationFrame);
+        }}""",
+        top,
     )
 
 

@@ -16,7 +16,8 @@ HARMFUL: Final = """() => {
     const found = [];
     for (const one of document.querySelectorAll("body *")) {
         for (const { name, value } of one.attributes)
-            if (name.startsWith("on") || (name !== "title" && /^\\s*javascript:/i.test(value))) found.push(one.outerHTML);
+            if (name.startsWith("on") || (name !== "title" && /^\\s*javascript:/i.test(value)))
+                found.push(one.outerHTML);
         if (one.matches("script, iframe[srcdoc], object, embed, base, form[action]") &&
             !one.matches("script[src]")) found.push(one.outerHTML);
     }

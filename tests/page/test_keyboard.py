@@ -1,5 +1,7 @@
 """The keyboard: everything can be done with it, and what is typed is what is meant."""
 
+from typing import Any
+
 from playwright.async_api import expect
 from tests.page.app import App, until
 
@@ -58,7 +60,7 @@ async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
     """B34: with an input method Enter takes a word over; Shift+Enter begins a new line."""
     await app.open()
     await app.box.focus()
-    session = await app.page.context.new_cdp_session(app.page)
+    session: Any = await app.page.context.new_cdp_session(app.page)
     await session.send("Input.imeSetComposition", {"text": "にほ", "selectionStart": 2, "selectionEnd": 2})
     await expect(app.box).to_have_value("にほ")
     key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 229}
@@ -85,9 +87,9 @@ async def test_text_from_right_to_left_is_set_so(app: App) -> None:
     await app.run("rtl")
     for index in (0, 1, 3):
         text = app.article(index).locator("p").first
-        assert await text.evaluate("one => getComputedStyle(one).direction") == "rtl"
-    row = app.row("שלום").locator("[dir=auto]").or_(app.row("שלום")).first
-    assert await row.evaluate("one => getComputedStyle(one).direction") == "rtl"
+        assert await text.evaluate("one => getComputedStyle(one).direction") == "rtl", index
+    title = app.row("שלום").get_by_text("שלום")
+    assert await title.evaluate("one => getComputedStyle(one).direction") == "rtl"
 
 
 async def _tab_to(app: App, name: str, inside: str = "*") -> None:

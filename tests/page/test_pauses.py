@@ -47,7 +47,7 @@ async def test_a_credential_resumes_its_task_and_is_kept_nowhere(app: App, http:
     """B17, I1: a wrong one is refused beside the field; the right one goes on with the same task."""
     await app.open()
     await app.send("auth")
-    field = app.page.get_by_label("Credential")
+    field = app.page.get_by_label("Credential", exact=True)
     await expect(field).to_be_visible()
     assert await field.get_attribute("type") == "password"
     await field.fill(GUESS)

@@ -27,6 +27,9 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     await app.open()
     await app.run("first")
     session = await app.in_session()
+    async with app.page.expect_response("**/watch"):
+        await app.reload()
+    await app.shows("first", "first")
     await app.page.route(f"{app.url}/**", hold)
     await app.box.fill("too late")
     async with app.page.expect_request(lambda request: "too late" in (request.post_data or "")):

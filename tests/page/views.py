@@ -59,14 +59,18 @@ async def views(app: App) -> AsyncGenerator[str]:
     await expect(app.page.get_by_role("heading", name=re.compile("demo", re.IGNORECASE)).first).to_be_visible()
     yield "agent"
     await app.page.goto(f"{app.url}/ui/ops")
-    await expect(app.page.get_by_role("table").or_(app.page.get_by_role("list")).first).to_be_visible()
-    yield "ops"
+    operations = app.page.get_by_role("region", name="Operations")
+    await expect(operations.get_by_role("table").first).to_be_visible()
+    for tab in await operations.get_by_role("navigation").get_by_role("link").all():
+        await tab.click()
+        await expect(tab).to_have_attribute("aria-current", "page")
+        yield f"ops-{(await tab.text_content() or '').lower()}"
     task = await app.page.evaluate(
         "id => fetch(`/api/sessions/${id}/task-infos`).then((one) => one.json()).then((one) => one.data[0].taskId)",
         session,
     )
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
-    await expect(app.page.get_by_text(task).first).to_be_visible()
+    await expect(operations.get_by_text(task).first).to_be_visible()
     yield "ops-task"
     app.seen.allow("status of 404")
     await app.page.goto(f"{app.url}/ui/sessions/never-was")
@@ -105,5 +109,4 @@ async def sideways(app: App) -> list[str]:
 async def photograph(app: App, name: str) -> None:
     """Writes a screenshot of the view, where that is asked for."""
     if SCREENSHOTS:
-        await app.page.wait_for_load_state("networkidle")
         await app.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hatch_build import NODE_WHEEL, WebPage
+from hatch_build import NODE_WHEEL, NotBuilt, WebPage
 from tests.repo.tree import ROOT
 from tests.support.node import NO_PACKAGES
 from tests.support.thorough import THOROUGH
@@ -33,7 +33,7 @@ import json
 from importlib.resources import files
 from taskplane.gateway.page.built import BuiltPage
 page = BuiltPage(files("taskplane.gateway") / "dist")
-print(json.dumps([str(files("taskplane.gateway")), page.exists, sorted(page.assets)]))
+print(json.dumps([str(files("taskplane.gateway")), page.why_not, sorted(page.assets)]))
 """
 
 
@@ -99,9 +99,9 @@ def test_the_gateway_finds_the_page_where_the_wheel_is_installed(wheel: Path, tm
     zipfile.ZipFile(wheel).extractall(place)
     done = python(_LOOK, tmp_path, env={"PYTHONPATH": str(place)})
     assert done.returncode == 0, done.stderr
-    found, exists, assets = json.loads(done.stdout)
+    found, why_not, assets = json.loads(done.stdout)
     assert found == str(place / "taskplane" / "gateway")
-    assert exists
+    assert why_not == ""
     assert {Path(asset).suffix for asset in assets} >= {".js", ".css"}
 
 
@@ -115,6 +115,22 @@ def test_an_installation_from_the_sdist_needs_no_node_and_gives_the_same_wheel(
     assert page_in(again) == page_in(wheel)
     with zipfile.ZipFile(again) as second, zipfile.ZipFile(wheel) as first:
         assert second.namelist() == first.namelist()
+
+
+def test_the_image_gets_everything_that_a_wheel_with_the_page_is_made_of(wheel: Path, tmp_path: Path) -> None:
+    """Its files are those that the Dockerfile copies before it installs."""
+    before_it, _, _ = (ROOT / "deploy" / "Dockerfile").read_text().partition("RUN python -m venv")
+    ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+    for line in before_it.splitlines():
+        if line.startswith("COPY "):
+            *sources, folder = line.split()[1:]
+            for source in sources:
+                if (ROOT / source).is_dir():
+                    shutil.copytree(ROOT / source, tmp_path / "src" / folder, ignore=ignored)
+                else:
+                    (tmp_path / "src" / folder).mkdir(parents=True, exist_ok=True)
+                    shutil.copy(ROOT / source, tmp_path / "src" / folder)
+    assert page_in(build("wheel", tmp_path / "src", tmp_path / "image")) == page_in(wheel)
 
 
 def test_only_what_the_build_reads_makes_a_page_old(unpacked: Path) -> None:
@@ -144,6 +160,25 @@ def test_a_wheel_is_never_without_the_page_unless_that_was_asked_for(unpacked: P
     assert (WebPage(unpacked).dist / "not-built.txt").read_text() == "there is no npm\n"
     without = build("wheel", unpacked, tmp_path / "without", UI_SKIP_BUILD="1")
     assert page_in(without) == {f"{PAGE}not-built.txt": b"it was left out with UI_SKIP_BUILD=1\n"}
+
+
+@pytest.mark.skipif(bool(NO_PACKAGES), reason=NO_PACKAGES)
+def test_a_page_that_cannot_be_built_anew_stays_as_it_was_and_the_reason_is_beside_it(unpacked: Path) -> None:
+    """What the gateway may tell everybody is the first line; what the build printed follows."""
+    page = WebPage(unpacked)
+    (page.sources / "node_modules").symlink_to(WebPage(ROOT).sources / "node_modules")
+    (page.sources / "src" / "main.tsx").write_text("export const = ;\n")
+    before = (page.dist / "index.html").read_text()
+    with pytest.raises(NotBuilt):
+        page.build()
+    assert (page.dist / "index.html").read_text() == before
+    first, *rest = (page.dist / "not-built.txt").read_text().splitlines()
+    assert first == "its build failed"
+    assert any("main.tsx" in line for line in rest)
+    (page.sources / "src" / "main.tsx").write_text("document.title = 'again';\n")
+    page.build()
+    assert page.is_fresh()
+    assert not (page.dist / "not-built.txt").exists()
 
 
 @pytest.mark.skipif(not THOROUGH or bool(NO_PACKAGES), reason="installs the packages of the page; with THOROUGH=1")

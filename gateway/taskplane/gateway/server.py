@@ -39,12 +39,13 @@ _IDLE: Final = 75
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """A gateway that listens. `url` is its address for clients on this machine, `public_url` its address in agent
-    cards."""
+    cards; `why_no_page` is empty if it has the web page."""
 
     host: str
     port: int
     url: str
     public_url: str
+    why_no_page: str
 
 
 @contextlib.asynccontextmanager
@@ -88,9 +89,9 @@ async def open_gateway(
         port: int = listener.getsockname()[1]
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         here = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else name
-        gateway = Gateway(
-            settings.host, port, f"http://{here}:{port}", settings.public_url.rstrip("/") or f"http://{here}:{port}"
-        )
+        url = f"http://{here}:{port}"
+        built = BuiltPage(page or files("taskplane.gateway") / "dist")
+        gateway = Gateway(settings.host, port, url, settings.public_url.rstrip("/") or url, built.why_not)
         plane = Plane(
             settings=settings,
             public_url=gateway.public_url,
@@ -102,7 +103,7 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
-            page=BuiltPage(page or files("taskplane.gateway") / "dist"),
+            page=built,
             pacer=pacer or Pacer(),
             imports=asyncio.Semaphore(settings.max_imports),
             probes=ready if ready is not None else probes(clients()),

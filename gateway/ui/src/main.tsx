@@ -3,5 +3,7 @@ import "./style/base.css";
 import "./style/chat.css";
 import { App } from "./view/app";
 
+// The address of the icon is relative to the place that was loaded, and the page goes to others.
+for (const icon of document.querySelectorAll<HTMLLinkElement>("link[rel=icon]")) icon.href = new URL(icon.href).href;
 const root = document.getElementById("app");
 if (root) render(<App />, root);

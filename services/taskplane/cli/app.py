@@ -64,12 +64,18 @@ def dev(
     reload: Annotated[
         bool, typer.Option("--reload", help="Load the agents anew when their files here change; running tasks go on.")
     ] = False,
+    browser: Annotated[
+        bool,
+        typer.Option("--browser/--no-browser", help="Open the web page in a browser if this is a terminal."),
+    ] = True,
 ) -> None:
     """Run the whole plane in this process."""
     from taskplane.cli.dev import DevOptions
     from taskplane.cli.dev import dev as command
 
-    options = DevOptions(tuple(agent or ()), host, port, grpc_port, data, database_url, client_task_ids, reload)
+    options = DevOptions(
+        tuple(agent or ()), host, port, grpc_port, data, database_url, client_task_ids, reload, browser
+    )
     raise typer.Exit(command(options))
 
 

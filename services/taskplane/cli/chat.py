@@ -11,6 +11,7 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final
 
 from taskplane.cli import exits
+from taskplane.cli.browser import page_address
 from taskplane.cli.client.a2a import Received, Resumed, rewind_message, user_message
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.cut import Turn
@@ -82,6 +83,11 @@ class Chat:
     def asked(self) -> bool:
         """Return whether the agent waits for an answer of the user."""
         return self.conversation.session.latest is not None and self.conversation.session.latest.state in PAUSED
+
+    @property
+    def page(self) -> str:
+        """Return the address of the session in the web page; that of a new one if there is none yet."""
+        return page_address(self._options.url, self.conversation.context_id)
 
     def show(self, messages: Iterable[Message]) -> None:
         """Print earlier messages of user and agent, in text output only."""

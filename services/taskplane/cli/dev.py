@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import platform
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from taskplane.cli import STARTED
+from taskplane.cli.browser import open_page, page_address
 from taskplane.cli.client.failures import Failure
 from taskplane.cli.ports import check_free
 from taskplane.cli.report import note, report_error, single_refusal
@@ -44,6 +46,7 @@ class DevOptions:
     database_url: str = ""
     client_task_ids: str | None = None
     reload: bool = False
+    browser: bool = True
 
 
 def dev(options: DevOptions) -> int:
@@ -70,6 +73,8 @@ def _run(options: DevOptions) -> int:
     async def main(stop: asyncio.Event) -> None:
         async with open_plane(settings) as plane, reloading(reloader, plane):
             _print_start(settings, plane)
+            if options.browser and sys.stdout.isatty():
+                await asyncio.to_thread(open_page, page_address(plane.gateway.url))
             await stop.wait()
             if plane.running:
                 note(f"  waiting for {plane.running} running task(s), Ctrl-C again to stop at once")
@@ -171,12 +176,15 @@ def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
     databases = dict.fromkeys(shown(room.database_url) for room in (settings.tasks, settings.sessions))
     demo = " (scripted, needs no API key)" if agent == DEMO else ""
     to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
+    missing = f"  (not built: {plane.gateway.why_no_page})" if plane.gateway.why_no_page else ""
+    tip = "  or, in the page: slow 30, then reload it" if agent == DEMO else ""
     start = (
         f"taskplane {version('taskplane')} (Python {python})  agent: {agent}{demo}\n\n"
-        f"A2A     {url}/  card: {url}/.well-known/agent-card.json\n"
-        f"gRPC    {plane.grpc.address}  tasks, sessions, executor\n"
-        f"Data    {'  '.join(databases)}\n"
-        f'Try     taskplane chat{to} -m "hello"\n'
+        f"Web page    {page_address(url)}{missing}\n"
+        f"A2A         {url}/  card: {url}/.well-known/agent-card.json\n"
+        f"gRPC        {plane.grpc.address}  tasks, sessions, executor\n"
+        f"Data        {'  '.join(databases)}\n"
+        f'Try         taskplane chat{to} -m "hello"{tip}\n'
         f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop"
     )
     try:

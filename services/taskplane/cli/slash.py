@@ -1,11 +1,13 @@
 """Commands within a chat, which begin with a slash."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from taskplane.cli import exits
+from taskplane.cli.browser import open_page
 from taskplane.cli.chat import Chat
 from taskplane.cli.client.failures import Declined
 from taskplane.cli.render import columns, one_line
@@ -18,6 +20,7 @@ HELP: Final = """\
 /rewind N TEXT   the same, and send TEXT instead
 /undo            take the last rewind back, as long as nothing new was said
 /tasks           the tasks of this session
+/open            this session in the web page
 /new             begin a new session
 /sessions        your sessions, with numbers
 /sessions N      go on with session N
@@ -98,6 +101,15 @@ async def _sessions(talk: Chat, argument: str) -> int:
     return exits.OK
 
 
+async def _open(talk: Chat, argument: str) -> int:
+    _nothing("open", argument)
+    address = talk.page
+    note(f"  {address}")
+    if not await asyncio.to_thread(open_page, address):
+        note("  there is no browser here; open it in one that can reach the server")
+    return exits.OK
+
+
 async def _new(talk: Chat, argument: str) -> int:
     _nothing("new", argument)
     talk.begin()
@@ -115,6 +127,7 @@ _COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[int]]]] = {
     "rewind": _rewind,
     "undo": _undo,
     "tasks": _tasks,
+    "open": _open,
     "new": _new,
     "sessions": _sessions,
     "help": _help,

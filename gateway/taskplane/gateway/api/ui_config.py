@@ -27,7 +27,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
             "user": caller.principal.owner,
             "tenant": caller.principal.tenant,
             "mayWrite": caller.may_write,
-            "mayOperate": False,
+            "mayOperate": caller.may_operate,
         },
         "limits": {"body": plane.settings.max_body},
         "agents": [
@@ -39,6 +39,6 @@ async def serve(plane: Plane, request: Request) -> Reply:
             }
             for agent in (await plane.agents.list_all() if caller else ())
         ],
-        "features": {"ops": False, "import": True},
+        "features": {"ops": True, "import": True},
     }
     return if_changed(request, data_reply(found, "Gateway described"))

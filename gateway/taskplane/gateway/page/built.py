@@ -41,12 +41,9 @@ class BuiltPage:
             name: _file(name, content, assets) for name, content in assets.items() if not name.endswith(".gz")
         }
         self.licenses = _file("licenses.txt", top.get("licenses.txt", b""), top)
-        self.why_not = top.get("not-built.txt", b"").decode().strip() or _NOT_BUILT
-
-    @property
-    def exists(self) -> bool:
-        """Return whether the page was built."""
-        return bool(self._index)
+        reason, _, _ = top.get("not-built.txt", b"").decode().partition("\n")
+        # Empty if the page was built, be it of older sources.
+        self.why_not = "" if self._index else reason or _NOT_BUILT
 
     def document(self, path: str) -> bytes:
         """Return the document for the path of a request, as it was sent. Its addresses are relative, so that it works

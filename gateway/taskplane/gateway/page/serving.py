@@ -37,7 +37,7 @@ async def document(plane: Plane, request: Request) -> Reply:
     """Return the document of the page or, if the page was not built, one that says why and what there is instead."""
     path: str = request.scope["raw_path"].decode("latin-1")
     page = plane.page
-    body = page.document(path) if page.exists else await explanation(plane, to_root(path))
+    body = await explanation(plane, to_root(path)) if page.why_not else page.document(path)
     caching = [_REVALIDATED, (b"vary", b"Accept"), *_SAFETY]
     return if_changed(request, Content(200, body, _HTML), caching=caching)
 

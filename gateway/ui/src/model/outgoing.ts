@@ -1,13 +1,14 @@
 /** Messages of the user on their way to the server: what is sent, and what is shown of it meanwhile. */
 
 import type { Continuation } from "./continuation";
-import { readMessage } from "./events";
 import { type Json, SECRET } from "./json";
-import type { Draft, Failure, Message, Part } from "./view";
+import type { Draft, Failure, Part } from "./view";
 
 export interface Outgoing {
   readonly id: string;
   readonly draft: Draft;
+  /** Another message was under way when it was written, so the version that the user saw says nothing. */
+  readonly behind: boolean;
   /** The time of the last attempt, in ms since 1970. */
   began: number;
   /** Made once, so that a repetition is the same message; null before the first attempt. */
@@ -36,11 +37,6 @@ export function messageOf(id: string, draft: Draft, contextId: string, goesTo: C
     ...(goesTo.taskId ? { taskId: goesTo.taskId } : {}),
     ...(goesTo.referenceTaskIds.length ? { referenceTaskIds: goesTo.referenceTaskIds } : {}),
   };
-}
-
-/** Return what is shown of a message before the server has it: everything but a secret. */
-export function shownOf(message: Json): Message {
-  return readMessage(message);
 }
 
 /** Return whether two drafts say the same, so that sending the second one repeats the first one. */

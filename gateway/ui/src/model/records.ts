@@ -8,30 +8,31 @@ const KEPT = 10_000;
 export class Records {
   /** How many there were, with those that are not kept. */
   total = 0;
-  #kept: WireRecord[] = [];
-  readonly #now: () => number;
+  /** The newest ones, oldest first. */
+  list: WireRecord[] = [];
+  readonly listeners = new Set<(record: WireRecord) => void>();
 
-  constructor(now: () => number) {
-    this.#now = now;
-  }
+  constructor(private readonly now: () => number) {}
 
-  /** Return the newest ones, oldest first. */
-  get list(): readonly WireRecord[] {
-    return this.#kept;
-  }
-
-  add(direction: WireRecord["direction"], kind: string, body: unknown, at: Partial<WireRecord> = {}): WireRecord {
-    const record = { taskId: "", messageId: "", cursor: "", ...at, number: ++this.total, at: this.#now(), direction, kind, body };
-    if (this.#kept.length >= 2 * KEPT) this.#kept = this.#kept.slice(-KEPT);
-    this.#kept.push(record);
-    return record;
+  add(direction: WireRecord["direction"], kind: string, body: unknown, about: Partial<WireRecord> = {}): void {
+    const place = { number: ++this.total, at: this.now(), direction, kind, body };
+    const record = { taskId: "", messageId: "", cursor: "", ...about, ...place };
+    if (this.list.length >= 2 * KEPT) this.list = this.list.slice(-KEPT);
+    this.list.push(record);
+    for (const listener of this.listeners) listener(record);
   }
 }
 
 /** Return which task and message an event is about. */
 export function about(event: Event): { taskId: string; messageId: string } {
-  if (event.kind === "task") return { taskId: event.id, messageId: event.message?.id ?? "" };
-  if (event.kind === "status-update") return { taskId: event.taskId, messageId: event.message?.id ?? "" };
-  if (event.kind === "artifact-update") return { taskId: event.taskId, messageId: "" };
-  return event.kind === "message" ? { taskId: event.message.taskId, messageId: event.message.id } : { taskId: "", messageId: "" };
+  switch (event.kind) {
+    case "task":
+      return { taskId: event.id, messageId: event.message?.id ?? "" };
+    case "status-update":
+      return { taskId: event.taskId, messageId: event.message?.id ?? "" };
+    case "message":
+      return { taskId: event.message.taskId, messageId: event.message.id };
+    default:
+      return { taskId: event.kind === "unknown" ? "" : event.taskId, messageId: "" };
+  }
 }

@@ -1,6 +1,6 @@
 /** The blocks of a markdown text. While a text grows, only its last blocks are read again. */
 
-import { lexer, type MarkedToken, type Token } from "marked";
+import { Lexer, type MarkedToken, type Token } from "marked";
 
 export interface Blocks {
   readonly text: string;
@@ -16,7 +16,7 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
   if (before?.text === text) return before;
   const kept = before && text.startsWith(before.text) ? before.tokens.slice(0, -OPEN) : [];
   const at = kept.reduce((sum, token) => sum + token.raw.length, 0);
-  return { text, tokens: [...kept, ...lexer(text.slice(at), { gfm: true, breaks: true })] };
+  return { text, tokens: [...kept, ...Lexer.lex(text.slice(at), { gfm: true, breaks: true })] };
 }
 
 /** Tell a token by its type. Marked's own union has a generic member, by which TypeScript cannot narrow. */

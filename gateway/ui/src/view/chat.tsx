@@ -1,20 +1,15 @@
 /** The conversation: its head, its rows, what goes on, and the box for the next message. */
 
 import type { ComponentChildren } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { SessionView } from "../model/view";
-import { config, go, panel, route, session, view, type Panel } from "../state";
+import { config, go, panel, session, view, type Panel } from "../state";
 import { strings } from "../strings";
-import { sent } from "./acts";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
 import { Empty, Notice } from "./empty";
-import { Icon, IconButton, type IconName } from "./icons";
+import { Button, Icon, IconButton, type IconName } from "./icons";
 import { drawer, togglePanel } from "./keyboard";
-import { List } from "./list";
-import { spoken } from "./message";
-import { Export } from "./parts";
-import { RowView } from "./rows";
+import { Export, Rows } from "./parts";
 import { newChat } from "./sidebar";
 import { Progress, UndoStrip } from "./status";
 import { words } from "./toasts";
@@ -28,75 +23,87 @@ export function titleOf(agent: string): string {
 export function Chat() {
   const open = view.value;
   if (!open) return null;
+  const title = open.title || (!open.id ? strings.chat.newChat : open.status === "ready" ? strings.chat.untitled : "");
+  const gone = open.status === "missing" || open.status === "refused";
   return (
     <section class="chat" aria-label={strings.chat.conversation}>
-      <Head open={open} />
+      <Head title={gone ? "" : title}>{!gone && <Buttons open={open} />}</Head>
       <Banners />
       <Body open={open} />
     </section>
   );
 }
 
-function Head({ open }: { open: SessionView }) {
-  const title = open.title || (open.id ? strings.chat.untitled : strings.chat.newChat);
+/** The head of what is open; with a button for the sessions where they are hidden. */
+export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <header class="head">
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-      <h1 title={title}>
-        <bdi>{title}</bdi>
-      </h1>
-      {open.agent && (
-        <button type="button" class="button quiet agent-button" aria-label={strings.chat.agent} title={strings.chat.agentOf(titleOf(open.agent))} onClick={() => go({ name: "agent", agent: open.agent })}>
-          <Icon name="agent" size={16} />
-          <span>{titleOf(open.agent)}</span>
-        </button>
-      )}
-      {open.id && (
-        <>
-          <Toggle name="tasks" label={strings.chat.tasks} count={open.tasks.length} />
-          <Toggle name="artifacts" label={strings.chat.artifacts} count={open.artifacts.length} />
-          <Toggle name="events" label={strings.chat.events} count={0} />
-          <Export />
-        </>
-      )}
+      {title && <h1 title={title}><bdi>{title}</bdi></h1>}
+      {children}
     </header>
   );
 }
 
-function Toggle({ name, label, count }: { name: Panel & IconName; label: string; count: number }) {
+function Buttons({ open }: { open: SessionView }) {
   return (
-    <button type="button" class="button quiet toggle" aria-label={label} title={label} aria-pressed={panel.value === name} onClick={() => togglePanel(name)}>
-      <Icon name={name} size={16} />
+    <>
+      {open.agent && (
+        <HeadButton
+          icon="agent"
+          label={strings.chat.agent}
+          hint={strings.chat.agentOf(titleOf(open.agent))}
+          act={() => go({ name: "agent", agent: open.agent })}
+        />
+      )}
+      {open.id && (
+        <>
+          <Toggle name="tasks" count={open.tasks.length} />
+          <Toggle name="artifacts" count={open.artifacts.length} />
+          <Toggle name="events" count={0} />
+          <Export />
+        </>
+      )}
+    </>
+  );
+}
+
+function Toggle({ name, count }: { name: Panel; count: number }) {
+  const pressed = panel.value === name;
+  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={pressed} act={() => togglePanel(name)} />;
+}
+
+function HeadButton(props: { icon: IconName; label: string; act: () => void; hint?: string; count?: number; pressed?: boolean }) {
+  const { icon, label, act, hint = label, pressed } = props;
+  const count = props.count || undefined;
+  return (
+    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count} onClick={act}>
+      <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
-      {count > 0 && <span class="count">{count}</span>}
     </button>
   );
 }
 
 function Body({ open }: { open: SessionView }) {
+  const agent = titleOf(open.agent);
   if (open.status === "missing")
-    return (
-      <Notice title={strings.chat.missingTitle} text={strings.chat.missing}>
-        <NewChat />
-      </Notice>
-    );
+    return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
   if (open.status === "refused" && open.failure) {
     const [what, todo] = words(open.failure);
     return (
       <Notice title={what} text={todo} code={open.failure.code}>
-        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>
-          {strings.chat.retry}
-        </button>
+        <Button kind="primary" label={strings.chat.retry} act={() => void session.value?.refresh()} />
       </Notice>
     );
   }
   return (
     <>
-      {open.status === "loading" ? <Loading /> : open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={titleOf(open.agent)} />}
+      {open.status === "loading" && <Loading />}
+      {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={agent} />)}
       <div class="foot">
         <UndoStrip />
         <Progress />
-        <Composer agent={titleOf(open.agent)} />
+        <Composer agent={agent} />
       </div>
     </>
   );
@@ -104,59 +111,13 @@ function Body({ open }: { open: SessionView }) {
 
 /** The button of pages that show nothing else. */
 export function NewChat(): ComponentChildren {
-  return (
-    <button type="button" class="button primary" onClick={newChat}>
-      {strings.chat.newChat}
-    </button>
-  );
+  return <Button kind="primary" label={strings.chat.newChat} act={newChat} />;
 }
 
 function Loading() {
   return (
     <div class="loading" role="status" aria-label={strings.chat.opening}>
-      {[70, 100, 85, 40].map((width) => (
-        <span key={width} style={{ inlineSize: `${width}%` }} />
-      ))}
-    </div>
-  );
-}
-
-function Rows({ open }: { open: SessionView }) {
-  const at = route.value;
-  const target = at.name === "chat" ? at.message : "";
-  const older = useCallback(() => {
-    const now = session.value;
-    if (now?.view.hasOlder && !now.view.loadingOlder) void now.older();
-  }, []);
-  return (
-    <>
-      <List
-        key={session.value}
-        rows={open.rows}
-        render={RowView}
-        sent={sent.value}
-        target={target}
-        onNearStart={older}
-        before={open.loadingOlder ? <p class="older" role="status">{strings.chat.loadingOlder}</p> : null}
-      />
-      <Announcer open={open} />
-    </>
-  );
-}
-
-/** Tell a screen reader of each new message of the agent, once, when it is whole. */
-function Announcer({ open }: { open: SessionView }) {
-  const known = useRef("");
-  const [words, setWords] = useState("");
-  const last = open.rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
-  const key = last?.key ?? "";
-  useEffect(() => {
-    if (known.current && key !== known.current && last?.kind === "message") setWords(spoken(last.message));
-    known.current = key || "none";
-  }, [key]);
-  return (
-    <div class="sr-only" role="status" aria-live="polite">
-      {words}
+      {[70, 100, 85, 40].map((width) => <span key={width} style={{ inlineSize: `${width}%` }} />)}
     </div>
   );
 }

@@ -22,9 +22,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
     );
   return (
     <div class="empty">
-      <span class="emblem">
-        <Icon name="agent" size={28} />
-      </span>
+      <span class="emblem"><Icon name="agent" size={28} /></span>
       <h2 dir="auto">{strings.chat.emptyTitle(title)}</h2>
       {about && <p dir="auto">{about}</p>}
       {mayWrite.value && prompts.length > 0 && (
@@ -57,7 +55,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
 export function Notice({ title, text, code, children }: { title: string; text: string; code?: string; children?: ComponentChildren }) {
   return (
     <div class="empty notice" role={code ? "alert" : undefined} data-code={code}>
-      <h2 dir="auto">{title}</h2>
+      <h1 dir="auto">{title}</h1>
       {text && <p dir="auto">{text}</p>}
       {children}
     </div>

@@ -12,6 +12,8 @@ export const drawer = signal(false);
 /** The list of keys is open. */
 export const help = signal(false);
 
+/** Tell whether the sessions lie above the conversation. */
+const narrow = () => matchMedia("(width < 700px)").matches;
 const PANELS: Readonly<Record<string, Panel>> = { t: "tasks", a: "artifacts", e: "events" };
 
 /** Open a part of the panel, or close it if it is open. */
@@ -37,7 +39,7 @@ export function useKeys(newChat: () => void): void {
     const acts = (last: string): Readonly<Record<string, () => void>> => ({
       "?": () => (help.value = true),
       "/": () => {
-        drawer.value = true;
+        drawer.value = narrow();
         setTimeout(() => document.getElementById("search")?.focus());
       },
       n: newChat,
@@ -55,10 +57,15 @@ export function useKeys(newChat: () => void): void {
 }
 
 function escape(event: KeyboardEvent): void {
+  if (!document.querySelector("dialog[open]") && closeTop()) event.preventDefault();
+}
+
+/** Close what lies above the conversation or beside it; return whether there was something. */
+export function closeTop(): boolean {
   if (drawer.value) drawer.value = false;
-  else if (panel.value && !document.querySelector("dialog[open]")) panel.value = null;
-  else return;
-  event.preventDefault();
+  else if (panel.value) panel.value = null;
+  else return false;
+  return true;
 }
 
 /** The list of keys, as a dialog. */
@@ -69,7 +76,13 @@ export function Help() {
   }, [help.value]);
   if (!help.value) return null;
   return (
-    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (help.value = false)} onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
+    <dialog
+      ref={dialog}
+      class="help"
+      aria-labelledby="help-title"
+      onClose={() => (help.value = false)}
+      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
+    >
       <header>
         <h2 id="help-title">{strings.keys.title}</h2>
         <IconButton icon="close" label={strings.chat.close} onClick={() => dialog.current?.close()} />
@@ -77,11 +90,7 @@ export function Help() {
       <dl>
         {strings.keys.list.map(([keys, what]) => (
           <div key={keys}>
-            <dt>
-              {keys.split(" ").map((one) => (
-                <kbd key={one}>{one}</kbd>
-              ))}
-            </dt>
+            <dt>{keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
             <dd>{what}</dd>
           </div>
         ))}

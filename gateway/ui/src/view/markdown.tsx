@@ -15,13 +15,7 @@ export function Markdown({ text, live = false }: { text: string; live?: boolean 
   const last = useRef<Blocks | undefined>(undefined);
   const blocks = blocksOf(text, live ? last.current : last.current?.text === text ? last.current : undefined);
   last.current = blocks;
-  return (
-    <div class="prose">
-      {blocks.tokens.map((token, index) => (
-        <Block key={index} token={token} raw={token.raw} />
-      ))}
-    </div>
-  );
+  return <div class="prose">{blocks.tokens.map((token, index) => <Block key={index} token={token} raw={token.raw} />)}</div>;
 }
 
 /** One block, made anew only if its text changed. */
@@ -81,40 +75,26 @@ function element(given: Token): ComponentChildren {
 }
 
 function heading(token: Tokens.Heading) {
-  const Level = `h${Math.min(6, token.depth + 2)}` as "h3";
-  return (
-    <Level class={`h${token.depth}`} dir="auto">
-      {children(token.tokens)}
-    </Level>
-  );
+  const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
+  return <Level class={`h${token.depth}`} dir="auto">{children(token.tokens)}</Level>;
 }
 
 function list(token: Tokens.List) {
   const items = token.items.map((item, index) => (
-    <li key={index} dir="auto" class={item.task ? "task" : undefined}>
-      {children(item.tokens)}
-    </li>
+    <li key={index} dir="auto" class={item.task ? "task" : undefined}>{children(item.tokens)}</li>
   ));
   return token.ordered ? <ol start={token.start === "" ? 1 : token.start}>{items}</ol> : <ul>{items}</ul>;
 }
 
 function table(token: Tokens.Table) {
   const cell = (one: Tokens.TableCell, Name: "td" | "th") => (
-    <Name dir="auto" style={one.align ? { textAlign: one.align } : undefined}>
-      {children(one.tokens)}
-    </Name>
+    <Name dir="auto" style={one.align ? { textAlign: one.align } : undefined}>{children(one.tokens)}</Name>
   );
   return (
     <div class="table" tabIndex={0} role="group">
       <table>
-        <thead>
-          <tr>{token.header.map((one) => cell(one, "th"))}</tr>
-        </thead>
-        <tbody>
-          {token.rows.map((row, index) => (
-            <tr key={index}>{row.map((one) => cell(one, "td"))}</tr>
-          ))}
-        </tbody>
+        <thead><tr>{token.header.map((one) => cell(one, "th"))}</tr></thead>
+        <tbody>{token.rows.map((row, index) => <tr key={index}>{row.map((one) => cell(one, "td"))}</tr>)}</tbody>
       </table>
     </div>
   );
@@ -123,9 +103,5 @@ function table(token: Tokens.Table) {
 function link(href: string, title: string | null | undefined, content: ComponentChildren) {
   const safe = safeLink(href);
   if (!safe) return <span title={href}>{content}</span>;
-  return (
-    <a href={safe} title={title ?? undefined} target="_blank" rel="noopener noreferrer nofollow">
-      {content}
-    </a>
-  );
+  return <a href={safe} title={title ?? undefined} target="_blank" rel="noopener noreferrer nofollow">{content}</a>;
 }

@@ -1,18 +1,18 @@
 /** The parts of the page that are loaded when they are first shown. */
 
-import type { ComponentType } from "preact";
-import { lazyPart } from "./lazy";
+import { lazily, lazyPart } from "./lazy";
 
-type Module = Readonly<Record<string, ComponentType<object>>>;
-const found = import.meta.glob<Module>(["./panel/*.tsx", "./agent/*.tsx", "./ops/ops.tsx", "./share/*.tsx", "./sign_in.tsx"]);
+const rows = () => import("./conversation").then((part) => part.Rows);
 
-function part(path: string, name: string): ComponentType<object> {
-  return lazyPart(async () => (await found[path]?.())?.[name] ?? (() => null));
+export const Panel = lazyPart(() => import("./panel/panel").then((part) => part.Panel));
+export const AgentPage = lazyPart(() => import("./agent/agent").then((part) => part.AgentPage));
+export const Export = lazyPart(() => import("./share/share").then((part) => part.Export));
+export const Import = lazyPart(() => import("./share/share").then((part) => part.Import));
+export const SignIn = lazyPart(() => import("./sign_in").then((part) => part.SignIn));
+export const Ops = lazyPart(() => import("./ops/ops").then((part) => part.Ops));
+export const Rows = lazyPart(rows);
+
+/** Load what shows a conversation, before there is one to show. */
+export function prepare(): void {
+  void lazily(rows);
 }
-
-export const Panel = part("./panel/panel.tsx", "Panel");
-export const AgentPage = part("./agent/agent.tsx", "AgentPage");
-export const Ops = part("./ops/ops.tsx", "Ops");
-export const Export = part("./share/share.tsx", "Export");
-export const Import = part("./share/share.tsx", "Import");
-export const SignIn = part("./sign_in.tsx", "SignIn");

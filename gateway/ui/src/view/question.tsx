@@ -13,11 +13,12 @@ import { words } from "./toasts";
 /** Show what a task asks for, with a field for the answer. */
 export function Question({ task, message }: { task: TaskInfo; message: Message | null }) {
   const signIn = task.state === "auth-required";
+  const title = signIn ? strings.chat.asksSignIn : strings.chat.asks;
   return (
-    <section class="question" data-task-id={task.id} data-state={task.state} aria-label={signIn ? strings.chat.asksSignIn : strings.chat.asks}>
+    <section class="question" data-task-id={task.id} data-state={task.state} aria-label={title}>
       <header>
         <Icon name={signIn ? "key" : "question"} size={18} />
-        <h3>{signIn ? strings.chat.asksSignIn : strings.chat.asks}</h3>
+        <h2>{title}</h2>
       </header>
       {message && <Markdown text={message.text} />}
       {mayWrite.value ? signIn ? <Credential /> : <Answer /> : null}
@@ -48,9 +49,7 @@ function Answer() {
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
-      <button type="submit" class="button primary" disabled={!text.trim() || sending.value}>
-        {strings.chat.answer}
-      </button>
+      <button type="submit" class="button primary" disabled={!text.trim() || sending.value}>{strings.chat.answer}</button>
     </form>
   );
 }
@@ -74,13 +73,7 @@ function Credential() {
         });
       }}
     >
-      {schemes.length > 0 && (
-        <ul>
-          {schemes.map((one) => (
-            <li key={one} dir="auto">{one}</li>
-          ))}
-        </ul>
-      )}
+      {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
         <input
           class="field"
@@ -92,13 +85,9 @@ function Credential() {
           value={secret}
           onInput={(event) => setSecret(event.currentTarget.value)}
         />
-        <button type="submit" class="button primary" disabled={!secret || sending.value}>
-          {strings.chat.credentialSend}
-        </button>
+        <button type="submit" class="button primary" disabled={!secret || sending.value}>{strings.chat.credentialSend}</button>
       </div>
-      {failure && (
-        <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>
-      )}
+      {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
       <p class="aside" id={id}>{strings.chat.credentialHint}</p>
     </form>
   );

@@ -1,0 +1,121 @@
+/** A stream whose connections break: nothing is lost, nothing comes twice, and nothing is sent again. */
+
+import { describe, expect, it } from "vitest";
+import { Failed } from "../src/model/failures";
+import { Http } from "../src/model/http";
+import { type Resumable, follow } from "../src/model/stream";
+import type { SseEvent } from "../src/model/sse";
+import { eachWithGateway, eventually, idle, lines, said, until } from "./opened";
+
+const place = eachWithGateway();
+const PAUSES = { first: 1, most: 4 };
+
+describe("a task's stream", () => {
+  it("is resumed after its last event, each piece once (scenario 11)", async () => {
+    const session = await place.open();
+    await session.send(said("hold"));
+    const words = Array.from({ length: 12 }, (_, index) => `${index} `);
+    for (const [index, word] of words.entries()) {
+      place.gateway.tell("t1", "working", word, { partial: true, id: "m" });
+      if (index % 3 !== 2) continue;
+      await until(session, (view) => lines(view).includes(`agent: ${words.slice(0, index + 1).join("")} (live)`));
+      place.gateway.breakStreams();
+    }
+    place.gateway.tell("t1", "completed", words.join(""), { id: "m" });
+    expect(lines(await idle(session))).toEqual(["user: hold", `agent: ${words.join("")}`]);
+    expect(place.gateway.calls("SendMessage")).toHaveLength(1);
+    const resumed = place.gateway.calls("SubscribeToTask").map(({ headers }) => headers["last-event-id"]);
+    expect(resumed).toEqual(["log-1", "log-4", "log-7", "log-10", "log-13"]);
+  });
+
+  it("tells that the connection is lost, until it is back", async () => {
+    const session = await place.open();
+    await session.send(said("hold"));
+    await until(session, (view) => view.connection === "live");
+    await place.gateway.stop();
+    await until(session, (view) => view.connection === "lost");
+    await place.gateway.start();
+    await until(session, (view) => view.connection === "live");
+  });
+
+  it("takes the whole task if its place is not known any more (scenario 13)", async () => {
+    const session = await place.open();
+    await session.send(said("hold"));
+    place.gateway.tell("t1", "working", "one ", { partial: true, id: "m" });
+    await until(session, (view) => lines(view).length === 2);
+    place.gateway.incarnation = "restored";
+    place.gateway.breakStreams();
+    place.gateway.tell("t1", "working", "two ", { partial: true, id: "m" });
+    await until(session, (view) => lines(view).includes("agent: one two  (live)"));
+    place.gateway.tell("t1", "working", "three", { partial: true, id: "m" });
+    const view = await until(session, (now) => lines(now).some((line) => line.includes("three")));
+    expect(lines(view)).toEqual(["user: hold", "agent: one two three (live)"]);
+    expect(session.records.some(({ body }) => JSON.stringify(body).includes("taskplane.dev/resync"))).toBe(true);
+  });
+
+  it("gets the first half of a text when it is joined in the middle (scenario 7)", async () => {
+    const session = await place.open();
+    await session.send(said("hold"));
+    for (const word of ["one ", "two "]) place.gateway.tell("t1", "working", word, { partial: true, id: "m" });
+    const other = await place.open({ id: session.view.id });
+    await until(other, (view) => lines(view).includes("agent: one two  (live)"));
+    place.gateway.tell("t1", "working", "three", { partial: true, id: "m" });
+    expect(lines(await until(other, (view) => lines(view).includes("agent: one two three (live)")))).toHaveLength(2);
+  });
+});
+
+describe("follow", () => {
+  const event = (id: string): SseEvent => ({ id, name: "", data: id });
+
+  it("ends with the last event that is wanted", async () => {
+    const taken: string[] = [];
+    const stream: Resumable = {
+      async *open() {
+        yield* ["1", "2", "3"].map(event);
+      },
+      take: ({ data }) => taken.push(data) === 2,
+      ended: () => Promise.resolve(false),
+    };
+    expect(await follow(stream, "", new AbortController().signal, PAUSES)).toBe("2");
+    expect(taken).toEqual(["1", "2"]);
+  });
+
+  it("raises what a repetition does not change, and waits as long as the server asks", async () => {
+    const asked: number[] = [];
+    const stream: Resumable = {
+      async *open() {
+        asked.push(performance.now());
+        if (asked.length === 1) throw new Failed({ code: "BUSY", message: "", retryable: true }, 0.05);
+        throw new Failed({ code: "GONE", message: "" });
+      },
+      take: () => false,
+      ended: () => Promise.resolve(false),
+    };
+    await expect(follow(stream, "", new AbortController().signal, PAUSES)).rejects.toMatchObject({ failure: { code: "GONE" } });
+    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(45);
+  });
+
+  it("gives a connection up that says nothing, not even that it is alive", async () => {
+    const http = new Http(place.api.root, { key: () => "" });
+    place.gateway.fault = () => "hang";
+    const silent = async (): Promise<void> => {
+      for await (const _ of http.events("silent", {}, 40)) expect.unreachable();
+    };
+    await expect(silent()).rejects.toMatchObject({ failure: { code: "TIMED_OUT", retryable: true } });
+    await eventually(() => place.gateway.streams === 0);
+  });
+
+  it("keeps a quiet connection whose server says that it is alive", async () => {
+    const session = await place.open();
+    await session.send(said("hold"));
+    const http = new Http(place.api.root, { key: () => "" });
+    const seen: string[] = [];
+    const read = (async () => {
+      for await (const { name } of http.events(`api/sessions/${session.view.id}/watch`, {}, 200)) if (seen.push(name) === 2) return;
+    })();
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    place.gateway.tell("t1", "completed");
+    await read;
+    expect(seen).toEqual(["snapshot", "task-state-changed"]);
+  });
+});
