@@ -242,19 +242,19 @@ def test_what_is_cut_and_voided_no_longer_stands_and_rewinds_stand_while_they_co
     """R3, R9: an invocation that is no longer in effect is not found."""
     log = turn(turns("A", "B", "C").rewind("B", "r"), "D").void("D")
     assert [name for name in "ABCD" if can_rewind_to(log.lines, name)] == ["A"]
-    assert cut(log.lines) == (["B", "C", "D"], ["D"])
+    assert cut(log.lines)[:2] == (["B", "C", "D"], ["D"])
     assert can_rewind_to(log.lines, "r")
     assert not can_rewind_to(log.lines, "nobody")
     log.rewind("r", "r2")
     assert [name for name in ("A", "B", "C", "D", "r", "r2") if can_rewind_to(log.lines, name)] == ["A", "B", "C", "r2"]
-    assert cut(log.lines) == (["D"], ["D"])
+    assert cut(log.lines)[:2] == (["D"], ["D"])
 
 
 def test_a_voided_turn_and_what_was_said_in_its_task_are_listed_as_voided() -> None:
     """R4: their tasks are left alone; when the void is taken back, the turn begins again."""
     log = turns("A", "B").copy("late", "B2", "B", 5).void("B").rewind("B", "r")
     assert not can_rewind_to(log.lines, "B") and not can_rewind_to(log.lines, "B2")
-    assert cut(log.lines) == (["B", "B2"], ["B", "B2"])
+    assert cut(log.lines)[:2] == (["B", "B2"], ["B", "B2"])
 
 
 def test_a_follow_up_in_a_cut_task_that_comes_late_does_not_stand() -> None:

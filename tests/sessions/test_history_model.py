@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sessions.naive import INVOCATIONS, Naive, lines, names, plain
 
-from taskplane.sessions.domain.history import Reading, can_rewind_to, cut, effective, undo_error
+from taskplane.sessions.domain.history import CutTurns, Reading, can_rewind_to, cut, effective, undo_error
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
 
@@ -40,7 +40,8 @@ def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
 def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log: list[Line]) -> None:
     """R3, R8, R9."""
     asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
-    assert cut(log) == (Naive(log).cut(), Naive(log).cut_and_voided())
+    undoable = Naive(log).undo_error() == ""
+    assert cut(log) == CutTurns(Naive(log).cut(), Naive(log).cut_and_voided(), undoable)
     assert [name for name in asked if can_rewind_to(log, name)] == [name for name in asked if Naive(log).stands(name)]
     assert undo_error(log) == Naive(log).undo_error()
 

@@ -5,6 +5,7 @@ import { Api, type Config } from "./model/api";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
 import { browserSlots } from "./model/slots";
+import { Stored } from "./model/stored";
 import type { SessionView } from "./model/view";
 
 // With a name of its own, since Vite reads `new URL("...", import.meta.url)` as the address of an asset.
@@ -34,6 +35,8 @@ export const view = signal<SessionView | null>(null);
 
 export const api = new Api(ROOT, { key: () => key.value });
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
+/** What this browser keeps: drafts and the session that was open last. */
+export const kept = new Stored(() => localStorage);
 export const sessions = new SessionList(api, channel);
 export const mayWrite = computed(() => config.value?.caller?.mayWrite ?? false);
 export const mayOperate = computed(() => config.value?.caller?.mayOperate ?? false);
@@ -47,7 +50,7 @@ export function show(id: string): void {
   shown = id;
   unsubscribe();
   session.value?.close();
-  const opened = new OpenSession(api, { id, agent: agent.value, slots: browserSlots(), ...(channel ? { channel } : {}) });
+  const opened = new OpenSession(api, { id, agent: agent.value, slots: browserSlots(), stored: kept, ...(channel ? { channel } : {}) });
   unsubscribe = opened.onChange(() => {
     view.value = opened.view;
     sessions.note(opened.view);

@@ -254,6 +254,7 @@ export class Gateway {
 
   #route({ method, path }: Seen): [number, Body] {
     const [, , kind = "", id = "", what = ""] = new URL(path, "http://x").pathname.split("/");
+    if (path === "/healthz") return [200, {}];
     const missing: [number, Body] = [404, { error: "does not exist", code: "NOT_FOUND" }];
     if (kind === "tasks") {
       const task = this.tasks.get(id);

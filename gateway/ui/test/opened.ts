@@ -1,11 +1,14 @@
 /** Opens sessions at a gateway in miniature, and waits for what they show. */
 
-import { afterEach, beforeEach } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
 import { Api } from "../src/model/api";
 import { OpenSession, type SessionOptions } from "../src/model/session";
 import { browserSlots } from "../src/model/slots";
 import type { Draft, Row, SessionView } from "../src/model/view";
 import { Gateway } from "./gateway";
+
+// Other work on the machine may make everything slow.
+vi.setConfig({ testTimeout: 30_000 });
 
 export interface Place {
   readonly gateway: Gateway;
@@ -54,7 +57,7 @@ export function until(session: OpenSession, wanted: (view: SessionView) => boole
     const late = setTimeout(() => {
       stop();
       reject(new Error(`it shows ${JSON.stringify({ ...session.view, rows: lines(session.view) })}`));
-    }, 4_000);
+      }, 20_000);
     const stop = session.onChange(check);
     check();
   });
@@ -63,7 +66,7 @@ export function until(session: OpenSession, wanted: (view: SessionView) => boole
 /** Wait until something is so. */
 export async function eventually(wanted: () => boolean): Promise<void> {
   for (let turn = 0; !wanted(); turn++) {
-    if (turn > 800) throw new Error("it never came to be");
+    if (turn > 4_000) throw new Error("it never came to be");
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

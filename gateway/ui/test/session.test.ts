@@ -1,6 +1,7 @@
 /** What the user asks for, and what the session shows whatever the server and the network do. */
 
 import { describe, expect, it } from "vitest";
+import { Stored } from "../src/model/stored";
 import { eachWithGateway, eventually, idle, lines, said, until } from "./opened";
 
 const place = eachWithGateway();
@@ -52,16 +53,26 @@ describe("sending", () => {
     const session = await place.open();
     await session.send(said("one"));
     await idle(session);
+    place.gateway.fault = () => "break";
     session.setOnline(false);
+    await until(session, ({ connection }) => connection === "offline");
     const sent = [session.send(said("two")), session.send(said("three"))];
     const view = await until(session, ({ rows }) => rows.length === 4);
     expect(view.connection).toBe("offline");
     expect(lines(view).slice(2)).toEqual(["user: two (queued)", "user: three (queued)"]);
+    place.gateway.fault = () => undefined;
     session.setOnline(true);
     expect((await Promise.all(sent)).map(({ ok }) => ok)).toEqual([true, true]);
     await idle(session);
     const texts = place.gateway.accepted.map((message) => message["parts"][0].text);
     expect(texts).toEqual(["one", "two", "three"]);
+  });
+
+  it("does not believe the browser that it is offline while the server answers, as one on this machine does", async () => {
+    const session = await place.open();
+    session.setOnline(false);
+    expect(await session.send(said("hello"))).toMatchObject({ ok: true });
+    expect((await idle(session)).connection).toBe("live");
   });
 
   it("refuses to send into a session that was changed elsewhere, and shows the change (scenario 10)", async () => {
@@ -287,6 +298,22 @@ describe("joining", () => {
     place.gateway.tell("t2", "working", "two", { partial: true, id: "m" });
     const view = await until(session, (now) => lines(now).includes("agent: one two (live)"));
     expect(lines(view).slice(2)).toEqual(["user: hold of another", "agent: one two (live)"]);
+  });
+
+  it("shows the tasks that were known last until the server can be reached, and then what it says (M10)", async () => {
+    const entries = new Map<string, string>();
+    const storage = { getItem: (key: string) => entries.get(key) ?? null, setItem: (key: string, value: string) => entries.set(key, value) };
+    const stored = new Stored(() => storage as unknown as Storage);
+    const session = await place.open({ stored });
+    await session.send(said("A"));
+    const { id } = await idle(session);
+    session.close();
+    place.gateway.begin("B");
+    place.gateway.fault = (request) => (request.method === "GET" ? "break" : undefined);
+    const again = await place.open({ id, stored });
+    expect([again.view.status, again.view.tasks.map((task) => task.id)]).toEqual(["loading", ["t1"]]);
+    place.gateway.fault = () => undefined;
+    expect((await until(again, (view) => view.status === "ready")).tasks.map((task) => task.id)).toEqual(["t1", "t2"]);
   });
 
   it("says that a session is missing", async () => {

@@ -1,5 +1,6 @@
 /** Four streams for all tabs of an origin, and everybody gets a turn (scenario 29). */
 
+import { setMaxListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { LockSlots, type Locks, type Slot } from "../src/model/slots";
 
@@ -74,6 +75,7 @@ describe("slots", () => {
     const slots = new LockSlots(browser, 5, 5);
     const turns = new Array<number>(7).fill(0);
     const end = new AbortController();
+    setMaxListeners(0, end.signal);
     let most = 0;
     const tab = async (index: number): Promise<void> => {
       while (!end.signal.aborted) {

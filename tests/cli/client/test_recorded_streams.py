@@ -58,7 +58,8 @@ def seen(conversation: Conversation, expected: dict[str, Any]) -> dict[str, Any]
     incomplete = session.latest_incomplete
     goes_to = conversation.next_message()
     tools = [tool for message in conversation.messages for tool in message.tools]
-    everything = {
+    changes = {task.id: [change.state for change in task.changes] for task in session.tasks}
+    everything: dict[str, Any] = {
         "messages": [f"{message.role} {message.id}: {message.text}" for message in conversation.messages],
         "interrupted": [message.id for message in conversation.messages if message.interrupted],
         "tools": [f"{'call' if tool.called else 'result'} {tool.id} {tool.name}" for tool in tools],
@@ -71,7 +72,7 @@ def seen(conversation: Conversation, expected: dict[str, Any]) -> dict[str, Any]
         "versions": {"/".join(key): count for key, count in conversation.versions.items()},
         "tasks": [f"{task.id} {task.state}" for task in session.tasks],
         "errors": {task.id: task.error for task in session.tasks if task.error},
-        "changes": {task.id: [change.state for change in task.changes] for task in session.tasks},
+        "changes": {task: changes.get(task) for task in expected.get("changes", {})},
         "incomplete": incomplete.id if incomplete else "",
         "continuation": {"taskId": goes_to.task_id, "referenceTaskIds": list(goes_to.reference_task_ids)},
         "turns": [turn.message.invocation_id for turn in conversation.turns],
@@ -79,7 +80,4 @@ def seen(conversation: Conversation, expected: dict[str, Any]) -> dict[str, Any]
         "notice": conversation.notice,
         "unknown": conversation.unknown,
     }
-    found = {key: everything[key] for key in expected}
-    if "changes" in expected:
-        found["changes"] = {task: everything["changes"][task] for task in expected["changes"]}
-    return found
+    return {key: everything[key] for key in expected}

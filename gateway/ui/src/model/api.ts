@@ -1,7 +1,7 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
 import { type Event, type FullTask, type Piece, classify, readMessage, readPiece, readTask } from "./events";
-import { failedHttp, failedRpc } from "./failures";
+import { failedHttp, failedRpc, failureOf } from "./failures";
 import { type Answer, Http, type Request } from "./http";
 import { type Json, number, object, objects, parsed, redacted, text } from "./json";
 import { OpsApi } from "./ops";
@@ -64,6 +64,8 @@ export interface SendOptions {
   readonly answered?: (result: unknown) => void;
 }
 
+/** Milliseconds: an agent may answer directly, after as long as its model takes. */
+const SEND_TIMEOUT = 180_000;
 const A2A = {
   "A2A-Version": "1.0",
   "A2A-Extensions": "https://taskplane.dev/extensions/growing-text/v1",
@@ -83,6 +85,14 @@ export class Api {
 
   async config(): Promise<Config> {
     return unwrap((await this.#http.json("api/ui-config")).data) as Config;
+  }
+
+  /** Return whether the server answers. */
+  reachable(): Promise<boolean> {
+    return this.#http.json("healthz", { timeout: 5_000 }).then(
+      () => true,
+      (error: unknown) => failureOf(error).status !== 0,
+    );
   }
 
   /** Return the agent's public card as it is. */
@@ -160,7 +170,7 @@ export class Api {
       ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
     };
     const configuration = { returnImmediately: !options.blocking };
-    const result = await this.#rpc(agent, "SendMessage", { message, configuration }, headers);
+    const result = await this.#rpc(agent, "SendMessage", { message, configuration }, headers, SEND_TIMEOUT);
     options.answered?.(redacted(result));
     return classify(result);
   }
@@ -221,9 +231,10 @@ export class Api {
     }
   }
 
-  async #rpc(agent: string, method: string, args: Json, headers: Readonly<Record<string, string>>): Promise<unknown> {
+  async #rpc(agent: string, method: string, args: Json, headers: Request["headers"], timeout?: number): Promise<unknown> {
     const body = this.#envelope(method, args);
-    const { data } = await this.#http.json(agentPath(agent), { method: "POST", headers: { ...A2A, ...headers }, body });
+    const request = { method: "POST", headers: { ...A2A, ...headers }, body, ...(timeout ? { timeout } : {}) };
+    const { data } = await this.#http.json(agentPath(agent), request);
     const response = object(data) ?? {};
     const error = object(response["error"]);
     if (error) throw failedRpc(error);

@@ -28,6 +28,7 @@ export class Conversation {
   #shown: Message[] = [];
   #index = new Map<string, number>();
   #messages: readonly Message[] | null = null;
+  #artifacts: { all: readonly Artifact[]; tasks: readonly TaskInfo[]; shown: readonly Artifact[] } | null = null;
   readonly #live = new Map<string, Message>();
   readonly #progress = new Map<string, string>();
   readonly #tasksOf = new Map<string, string>();
@@ -56,10 +57,16 @@ export class Conversation {
     return this.#inEffect(this.#progress);
   }
 
+  /** Return the artifacts, those of older tasks first. */
   get artifacts(): readonly Artifact[] {
     const all = this.artifactsOf.list;
-    const shown = all.filter(({ taskId }) => this.#shows(taskId));
-    return shown.length === all.length ? all : shown;
+    const tasks = this.taskList;
+    if (this.#artifacts?.all === all && this.#artifacts.tasks === tasks) return this.#artifacts.shown;
+    const places = new Map(tasks.map((task, index) => [task.id, index]));
+    const place = ({ taskId }: Artifact): number => places.get(taskId) ?? tasks.length;
+    const shown = all.filter(({ taskId }) => this.#shows(taskId)).sort((a, b) => place(a) - place(b));
+    this.#artifacts = { all, tasks, shown };
+    return shown;
   }
 
   /** Return the tasks of the session, oldest first, without those that are cut. */
@@ -283,8 +290,8 @@ export class Conversation {
 
   #grow(taskId: string, piece: Message): void {
     const live = this.#live.get(taskId);
-    const before = live?.id === piece.id ? live.text : "";
-    this.#live.set(taskId, { ...piece, taskId, text: before + piece.text });
+    const text = (live?.id === piece.id ? live.text : "") + piece.text;
+    this.#live.set(taskId, { ...piece, taskId, text, parts: [{ text }] });
   }
 
   #final(taskId: string, message: Message): void {
@@ -301,7 +308,7 @@ export class Conversation {
     this.#live.delete(taskId);
     if (!live?.text) return;
     const metadata = { ...live.metadata, kagent_adk_partial: false, adk_partial: false, [INTERRUPTED]: true };
-    this.#upsert({ ...live, parts: [{ text: live.text }], partial: false, metadata }, taskId);
+    this.#upsert({ ...live, partial: false, metadata }, taskId);
   }
 
   #artifact(update: ArtifactUpdate): void {

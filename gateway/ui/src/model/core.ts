@@ -1,12 +1,13 @@
 /** What an open session knows, shared by its reader and its acts, and the view that is made of it. */
 
-import type { Api } from "./api";
+import { type Api, agentPath } from "./api";
 import { Conversation } from "./conversation";
 import { type Outgoing, newId } from "./outgoing";
 import { Records } from "./records";
 import { Rows, type Sending } from "./rows";
 import type { Slots } from "./slots";
 import { PAUSED } from "./states";
+import type { Stored } from "./stored";
 import type { Pauses } from "./stream";
 import { latestRunning } from "./tasks";
 import type { SessionView, TaskInfo } from "./view";
@@ -25,6 +26,8 @@ export interface SessionOptions {
   readonly channel?: Channel;
   readonly now?: () => number;
   readonly pauses?: Pauses;
+  /** Where the session is kept as the last one, with its tasks, until it can be read again. */
+  readonly stored?: Stored;
   /** Milliseconds after which a hidden page drops its stream. */
   readonly hiddenAfter?: number;
 }
@@ -72,7 +75,8 @@ export class Core {
   ) {
     this.now = options.now ?? Date.now;
     this.records = new Records(this.now);
-    this.conversation = new Conversation(options.id || newId());
+    const last = options.stored?.last();
+    this.conversation = new Conversation(options.id || newId(), last?.contextId === options.id ? last?.tasks : []);
     this.known = Boolean(options.id);
     this.told = { ...BEGIN, agent: options.agent, status: this.known ? "loading" : "new" };
     this.view = this.#build();
@@ -114,12 +118,19 @@ export class Core {
     this.#paint = undefined;
     if (this.closed.signal.aborted) return;
     this.#painted = performance.now();
+    const { tasks } = this.view;
     this.view = this.#build();
+    if (this.view.tasks !== tasks && this.told.status === "ready") this.#keep();
     for (const listener of this.listeners) listener();
   }
 
   broadcast(what: string): void {
     this.options.channel?.postMessage({ session: this.id, what });
+  }
+
+  #keep(): void {
+    const agentEndpoint = new URL(agentPath(this.told.agent), this.api.root).href;
+    this.options.stored?.keepLast({ contextId: this.id, agentEndpoint, tasks: this.view.tasks });
   }
 
   #build(): SessionView {

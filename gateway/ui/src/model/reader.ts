@@ -24,6 +24,8 @@ export class Reader {
   readonly #began = new Map<string, number>();
   /** Tasks of which everything was read. */
   readonly #whole = new Set<string>();
+  /** Tasks whose artifacts were listed. */
+  readonly #listed = new Set<string>();
   #turn = new AbortController();
   /** The task whose stream is read; empty: the session; null: nothing yet. */
   #target: string | null = null;
@@ -105,16 +107,17 @@ export class Reader {
     return true;
   }
 
-  /** Load the artifacts of all tasks that have ended, with the numbers of their versions. */
-  async loadArtifacts(): Promise<void> {
-    const { api, conversation } = this.#core;
-    for (const { id, state } of conversation.taskList) {
-      if (this.#whole.has(`artifacts of ${id}`) || !AT_REST.has(state)) continue;
-      this.#whole.add(`artifacts of ${id}`);
+  /** Load the artifacts of tasks that have ended, with the numbers of their versions; `newest`: of at most so many. */
+  async loadArtifacts(newest = Infinity): Promise<void> {
+    const { api, conversation, closed } = this.#core;
+    const tasks = conversation.taskList.filter((task) => AT_REST.has(task.state)).slice(-newest);
+    for (const { id } of tasks.reverse()) {
+      if (closed.signal.aborted || this.#listed.has(id)) continue;
+      this.#listed.add(id);
       const found = await api.artifacts(id).catch(() => []);
       for (const { piece, versions } of found) conversation.artifactsOf.put(id, piece, true, versions);
-      if (found.length) this.#core.changed();
     }
+    this.#core.changed();
   }
 
   /** Take a task that was read as a whole. */

@@ -39,7 +39,7 @@ export class Rows {
     this.#known = new Map();
     rows.forEach((row, index) => {
       const same = known.get(row.key);
-      if (same && equal(same, row)) rows[index] = same;
+      if (same && unchanged(same, row)) rows[index] = same;
       this.#known.set(row.key, rows[index] ?? row);
     });
     this.#growing = growing;
@@ -89,7 +89,7 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
     if (live) growing.set(message.taskId, rows.length);
     rows.push({
       kind: "message",
-      key: unique(message.id || "message"),
+      key: message.id || unique("message"),
       message,
       live,
       interrupted: message.metadata[INTERRUPTED] === true,
@@ -154,6 +154,11 @@ function ask(
   const message = messages[last.get(paused.id) ?? -1];
   if (message?.role !== "user") return message;
   return sending.has(message.id) && sending.get(message.id)?.state !== "failed" ? null : undefined;
+}
+
+function unchanged(a: Row, b: Row): boolean {
+  if (a.kind !== "message" || b.kind !== "message") return equal(a, b);
+  return a.message === b.message && a.live === b.live && a.canRewind === b.canRewind && equal(a.sending, b.sending);
 }
 
 /** Compare by content, quickly where parts are the same objects. */

@@ -16,11 +16,14 @@ export type { Channel, SessionOptions } from "./core";
 const OLDER_PAGE = 500;
 const HIDDEN_AFTER = 30_000;
 const TRIES = 4;
+/** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
+const RECENT = 12;
 
 export class OpenSession {
   readonly #core: Core;
   readonly #reader: Reader;
   #acts: Promise<unknown> = Promise.resolve();
+  #settled: Promise<void> = Promise.resolve();
   #hides: ReturnType<typeof setTimeout> | undefined;
 
   constructor(api: Api, options: SessionOptions) {
@@ -60,6 +63,7 @@ export class OpenSession {
     if (this.#core.known) await this.#reader.load().catch((error: unknown) => this.#reader.refused(error));
     this.#core.show();
     void this.#reader.run();
+    void this.#reader.loadArtifacts(RECENT);
   }
 
   /** End everything; nothing is told to listeners any more. */
@@ -202,11 +206,14 @@ export class OpenSession {
     else this.#hides = setTimeout(() => this.#reader.sleeps(true), this.#core.options.hiddenAfter ?? HIDDEN_AFTER);
   }
 
-  setOnline(online: boolean): void {
-    if (online === this.#core.online) return;
-    this.#core.online = online;
-    this.#core.set({ connection: online ? "lost" : "offline" });
-    this.#reader.interrupt();
+  /** Take what the browser says of its network. It does not know that a server on this machine needs none: that is tried. */
+  setOnline(claim: boolean): void {
+    const settled = (this.#settled = (claim ? Promise.resolve(true) : this.#core.api.reachable()).then((online) => {
+      if (settled !== this.#settled || online === this.#core.online) return;
+      this.#core.online = online;
+      this.#core.set({ connection: online ? "lost" : "offline" });
+      this.#reader.interrupt();
+    }));
   }
 
   readonly #heard = (event: MessageEvent): void => {
@@ -276,7 +283,8 @@ export class OpenSession {
       } catch (error) {
         const failure = failureOf(error);
         records.add("received", "error", failure, { messageId: id });
-        if (!this.#core.online) this.#state(out, "queued");
+        await this.#settled;
+        if (!this.#core.online && failure.status === 0) this.#state(out, "queued");
         else if (!(await this.#resolved(out, failure))) {
           this.#core.show();
           return { ok: false, failure };

@@ -53,7 +53,7 @@ export class LockSlots implements Slots {
               others.abort();
             });
           };
-          this.locks.request(name, { signal: others.signal }, run).catch(() => undefined);
+          this.locks.request(name, { signal: others.signal }, run).catch(() => resolve(free()));
         }
       });
     } finally {
@@ -65,7 +65,7 @@ export class LockSlots implements Slots {
   #held(name: string, done: () => void): Slot {
     const wanted = new AbortController();
     const look = async (): Promise<void> => {
-      const { pending = [] } = await this.locks.query();
+      const { pending = [] } = await this.locks.query().catch(() => ({ pending: [] }));
       if (pending.some((lock) => lock.name === name)) wanted.abort();
       else timer = setTimeout(() => void look(), this.look);
     };

@@ -31,6 +31,7 @@ export class Tasks {
     };
     if (TERMINAL.has(task.state) && state !== task.state) return;
     const failed = state === "failed" || state === "rejected";
+    if (state === task.state && this.#tasks.has(id) && (!failed || !error || error === task.error)) return;
     this.#put({
       ...task,
       state,

@@ -1,6 +1,7 @@
 /** What the reader is writing, for each session: kept in this browser until the server has it. */
 
 import { signal } from "@preact/signals";
+import { kept } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export interface Attached {
@@ -16,7 +17,6 @@ export const files = signal<readonly Attached[]>([]);
 /** Why the last file was not attached; empty: it was. */
 export const refusal = signal("");
 
-const PREFIX = "taskplane.draft.";
 let owner = "";
 let timer = 0;
 
@@ -25,7 +25,7 @@ export function openDraft(id: string): void {
   if (id === owner) return;
   keep();
   owner = id;
-  text.value = stored(id);
+  text.value = kept.draft(id);
   clearFiles();
 }
 
@@ -66,21 +66,8 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  try {
-    if (text.value) localStorage.setItem(PREFIX + owner, text.value);
-    else localStorage.removeItem(PREFIX + owner);
-  } catch {
-    // Storage may be full or blocked: the draft lives as long as the page.
-  }
+  kept.keepDraft(owner, text.value);
 }
 
-function stored(id: string): string {
-  try {
-    return localStorage.getItem(PREFIX + id) ?? "";
-  } catch {
-    return "";
-  }
-}
-
-text.value = stored("");
+text.value = kept.draft("");
 addEventListener("pagehide", keep);
