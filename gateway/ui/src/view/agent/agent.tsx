@@ -15,7 +15,7 @@ import { safeLink } from "../blocks";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
-import { Icon, IconButton } from "../icons";
+import { Button, Icon, IconButton } from "../icons";
 import { drawer } from "../keyboard";
 import { words } from "../toasts";
 
@@ -42,9 +42,7 @@ export function AgentPage() {
           <h1 dir="auto">{card.name || name}</h1>
           <p class="aside" dir="auto">{about}</p>
         </div>
-        {mayWrite.value && (
-          <button type="button" class="button primary" onClick={() => begin(name, "")}>{strings.agent.start}</button>
-        )}
+        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
       </header>
       {failure && (
         <div class="failure" role="alert" data-code={failure.code}>
