@@ -15,6 +15,7 @@ import { safeLink } from "../blocks";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
+import { Notice } from "../empty";
 import { Button, Icon, IconButton } from "../icons";
 import { drawer } from "../keyboard";
 import { words } from "../toasts";
@@ -45,10 +46,9 @@ export function AgentPage() {
         {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
       </header>
       {failure && (
-        <div class="failure" role="alert" data-code={failure.code}>
-          <p>{words(failure).join(" ")}</p>
+        <Notice title={words(failure)[0]} text={words(failure)[1]} code={failure.code}>
           <Act label={strings.agent.again} act={load} />
-        </div>
+        </Notice>
       )}
       {given !== null && <Shown name={name} given={given} />}
     </section>
