@@ -63,7 +63,7 @@ function Shown({ name, given }: { name: string; given: unknown }) {
   const examples = card.skills.flatMap((skill) => skill.examples);
   return (
     <>
-      {card.description && <p class="lead" dir="auto">{card.description}</p>}
+      {card.description && <p dir="auto">{card.description}</p>}
       <ul class="warnings" data-fine={!found.length || undefined} aria-label={strings.agent.warnings}>
         {!found.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
         {found.map(({ code, detail }) => (
