@@ -2,7 +2,6 @@
 
 import { classify } from "./events";
 import type { Backlog, Executor, Minute, OpsEvent, OpsQuery, OpsTask, Overview } from "./ops";
-import { stateOf } from "./states";
 import type { Part, State } from "./view";
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
