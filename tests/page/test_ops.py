@@ -21,7 +21,7 @@ WAIT = 6_000
 
 
 async def test_an_operator_finds_out_what_an_executor_does_and_stops_it(app: App, http: httpx.AsyncClient) -> None:
-    """V1, V2, P8: from the chat to the executors, to their tasks, to a log that grows, to a cancel that the owner sees."""
+    """V1, V2, P8: from the chat to the executors, to their tasks, to a growing log, to a cancel that the owner sees."""
     await app.open()
     await app.send("count 2000 50")
     await app.counted(3)
