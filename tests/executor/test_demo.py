@@ -163,7 +163,8 @@ async def test_a_credential_is_asked_for_until_it_is_right_and_is_in_no_history(
     asked = await plane.run("auth")
     for credential, state in (("a guess", a2a.TASK_STATE_AUTH_REQUIRED), (PASSWORD, a2a.TASK_STATE_COMPLETED)):
         message = said("Here it is", task_id=asked.id)
-        request = a2a.SendMessageRequest(message=message, metadata={CREDENTIAL: credential})
+        request = a2a.SendMessageRequest(message=message)
+        request.metadata.update({CREDENTIAL: credential})
         await plane.executor().Submit(pb.SubmitRequest(request=request))
         task = await plane.reaches(asked.id, state)
     assert text(task.status.message) == "You are signed in."

@@ -98,7 +98,7 @@ async def another(
         async def another(beside: App | None = None, **options: Any) -> App:
             if beside is not None:
                 return App(await beside.page.context.new_page(), beside.url, beside.seen)
-            values = {"viewport": VIEWPORT, "extra_http_headers": {"X-User-Id": user}, **options}
+            values: dict[str, Any] = {"viewport": VIEWPORT, "extra_http_headers": {"X-User-Id": user}, **options}
             context = await browser.new_context(**values)
             stack.push_async_callback(context.close)
             seen = Seen()

@@ -1,5 +1,7 @@
 """The keyboard: everything can be done with it, and what is typed is what is meant."""
 
+from typing import Any
+
 from playwright.async_api import expect
 from tests.page.app import App, until
 
@@ -58,7 +60,7 @@ async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
     """B34: with an input method Enter takes a word over; Shift+Enter begins a new line."""
     await app.open()
     await app.box.focus()
-    session = await app.page.context.new_cdp_session(app.page)
+    session: Any = await app.page.context.new_cdp_session(app.page)
     await session.send("Input.imeSetComposition", {"text": "にほ", "selectionStart": 2, "selectionEnd": 2})
     await expect(app.box).to_have_value("にほ")
     key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 229}

@@ -7,6 +7,7 @@ import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
 from tests.page.marks import on_both
+from tests.system.wire import Json
 
 INVOCATION = "kagent_invocation_id"
 BEFORE = "kagent_rewind_before_invocation_id"
@@ -159,6 +160,6 @@ async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> N
     await app.shows("A", "A", "B", "B", "D", "D")
 
 
-async def _task(http: httpx.AsyncClient, task: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = (await http.get(f"/api/tasks/{task}")).json()["data"]
+async def _task(http: httpx.AsyncClient, task: str) -> Json:
+    found: Json = (await http.get(f"/api/tasks/{task}")).json()["data"]
     return found

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 from playwright.async_api import Request, Route, expect
@@ -97,9 +98,7 @@ async def _state(http: httpx.AsyncClient, session: str) -> str:
     """The state of the newest task of a session; empty while there is none."""
     if not session:
         return ""
-    found = (await http.get(f"/api/sessions/{session}/task-infos", params={"latest": "any"})).json()["data"]
-    if isinstance(found, list):
-        found = found[-1] if found else None
+    found: Any = (await http.get(f"/api/sessions/{session}/task-infos", params={"latest": "any"})).json()["data"]
     return str(found["state"]) if found else ""
 
 

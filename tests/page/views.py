@@ -109,5 +109,4 @@ async def sideways(app: App) -> list[str]:
 async def photograph(app: App, name: str) -> None:
     """Writes a screenshot of the view, where that is asked for."""
     if SCREENSHOTS:
-        await app.page.wait_for_load_state("networkidle")
         await app.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")

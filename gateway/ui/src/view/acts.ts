@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Draft, Failure, Sent } from "../model/view";
-import { named, route, session } from "../state";
+import { named, panel, route, selected, session, type Panel } from "../state";
 import { files, nameDraft, putBack, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
@@ -30,7 +30,9 @@ export async function say(draft: Draft): Promise<Failure | null> {
 /** Send a message that failed again; the box loses the same text. */
 export async function retry(id: string, given: string): Promise<void> {
   const open = session.value;
-  if (open && !sending.value) await deliver(() => open.retry(id), given);
+  if (!open || sending.value) return;
+  focusBox();
+  await deliver(() => open.retry(id), given);
 }
 
 async function deliver(act: () => Promise<Sent>, given: string): Promise<Failure | null> {
@@ -59,12 +61,22 @@ export function discard(id: string): void {
   focusBox();
 }
 
+let rewinding = false;
+
 /** Rewind to a turn; what the reader had said in it goes to the box. */
 export async function rewind(invocation: string): Promise<void> {
-  const result = await session.value?.rewind(invocation);
+  if (rewinding) return;
+  rewinding = true;
+  const result = await session.value?.rewind(invocation).finally(() => (rewinding = false));
   if (!result) return;
   if ("code" in result) toastFailure(result);
   else putBack(result.text);
+  focusBox();
+}
+
+/** Stop the running task. The button that did it goes, the focus does not. */
+export function stop(): void {
+  void session.value?.stop();
   focusBox();
 }
 
@@ -73,6 +85,18 @@ export async function undo(): Promise<void> {
   const failure = await session.value?.undo();
   if (failure) toastFailure(failure);
   focusBox();
+}
+
+/** Let the next message refer to an older task. */
+export function reply(taskId: string): void {
+  session.value?.replyTo(taskId);
+  focusBox();
+}
+
+/** Show a task or an artifact in the panel. */
+export function reveal(part: Panel, id: string): void {
+  selected.value = id;
+  panel.value = part;
 }
 
 /** Put the focus into the message box, where there is one. */

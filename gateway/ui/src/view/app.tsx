@@ -1,6 +1,6 @@
 /** The whole page: reads what the server says of itself, then shows the place that the address names. */
 
-import { effect, useSignalEffect } from "@preact/signals";
+import { computed, effect, useSignalEffect } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failed } from "../model/failures";
@@ -10,9 +10,13 @@ import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
 import { Notice } from "./empty";
+import { Button } from "./icons";
 import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
 import { words } from "./toasts";
+
+/** The key was taken back while it was used. */
+const expired = computed(() => view.value?.status === "refused" && view.value.failure?.status === 401);
 
 /** The page, from the first request on. */
 export function App() {
@@ -26,6 +30,8 @@ export function App() {
         setFailure(null);
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
+        void session.value?.refresh();
+        void sessions.load();
       },
       (error: unknown) => current && setFailure(error instanceof Failed ? error.failure : broken(error)),
     );
@@ -36,19 +42,16 @@ export function App() {
   if (failure && failure.status !== 401)
     return (
       <Notice title={strings.chat.startFailed} text={words(failure).join(" ")} code={failure.code}>
-        <button type="button" class="button primary" onClick={() => again(tries + 1)}>{strings.chat.retry}</button>
+        <Button kind="primary" label={strings.chat.retry} act={() => again(tries + 1)} />
       </Notice>
     );
-  if (failure || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
+  if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }
 
 function Place() {
   useSignalEffect(showRoute);
-  useEffect(() => {
-    void sessions.load();
-    prepare();
-  }, []);
+  useEffect(prepare, []);
   const at = route.value;
   if (at.name === "chat") return <Chat />;
   if (at.name === "agent") return <AgentPage key={at.agent} />;
@@ -72,7 +75,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
     return (
       <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
         <pre tabIndex={0}>{String(this.state.error)}</pre>
-        <button type="button" class="button primary" onClick={() => location.reload()}>{strings.chat.reload}</button>
+        <Button kind="primary" label={strings.chat.reload} act={() => location.reload()} />
       </Notice>
     );
   }

@@ -1,19 +1,23 @@
 /** Attaching files: what the agent does not take is refused before a byte is sent, with the reason. */
 
+import { config, view } from "../state";
 import { strings } from "../strings";
+import { cardOf } from "./card";
 import { type Attached, files, refusal } from "./draft";
 import { accepts, bytes } from "./format";
 
 /** Base64 has four characters for three bytes; the rest of the request has some room beside it. */
 const ROOM = 0.74;
+const BODY = 8_000_000;
 const UNKNOWN = "application/octet-stream";
 
 /** Attach files to the draft, those that fit the input modes and the size of a request. */
-export async function attach(given: readonly File[], modes: readonly string[], body: number): Promise<void> {
+export async function attach(given: readonly File[]): Promise<void> {
+  const modes = cardOf(view.value?.agent ?? "").inputModes;
+  const limit = Math.floor((config.value?.limits.body ?? BODY) * ROOM);
   refusal.value = "";
   for (const file of given) {
     const type = file.type || UNKNOWN;
-    const limit = Math.floor(body * ROOM);
     const size = files.value.reduce((sum, one) => sum + one.size, file.size);
     if (modes.length && !accepts(modes, type)) refusal.value = strings.chat.fileRefused(file.name, type, modes.join(", "));
     else if (size > limit) refusal.value = strings.chat.fileTooBig(file.name, bytes(limit));

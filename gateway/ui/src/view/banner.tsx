@@ -4,8 +4,10 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
-import { Icon, IconButton } from "./icons";
+import { focusBox } from "./acts";
+import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
+import { words } from "./toasts";
 
 const BACK_MS = 3000;
 /** The browser says that it has a network. */
@@ -26,6 +28,7 @@ export function Banners() {
   const lost = online.value && connection === "lost";
   const back = useBack(lost, online.value && connection !== "offline");
   const notice = view.value?.notice ?? null;
+  const said = notice ? words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ") : "";
   return (
     <div class="banners">
       {!online.value && <Banner kind="offline" words={strings.chat.offline} />}
@@ -34,16 +37,21 @@ export function Banners() {
       {connection === "waiting" && <Banner kind="waiting" words={strings.chat.waitingSlot} />}
       {outdated.value && (
         <Banner kind="update" words={strings.chat.update}>
-          <button type="button" class="button small" onClick={() => location.reload()}>{strings.chat.reload}</button>
+          <Button kind="small" label={strings.chat.reload} act={() => location.reload()} />
         </Banner>
       )}
       {notice && (
-        <Banner kind="notice" code={notice.code} words={notice.text}>
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => session.value?.dismiss()} />
+        <Banner kind="notice" code={notice.code} words={said}>
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
         </Banner>
       )}
     </div>
   );
+}
+
+function dismiss(): void {
+  session.value?.dismiss();
+  focusBox();
 }
 
 function Banner(props: { kind: string; words: string; code?: string; children?: preact.ComponentChildren }) {

@@ -25,6 +25,11 @@ export function useCard(agent: string): Card {
       () => undefined,
     );
   }, [agent]);
+  return cardOf(agent);
+}
+
+/** Return the card of an agent as far as it was read. */
+export function cardOf(agent: string): Card {
   return cards.value[agent] ?? EMPTY;
 }
 

@@ -7,7 +7,7 @@ import { strings } from "../strings";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
 import { Empty, Notice } from "./empty";
-import { Icon, IconButton, type IconName } from "./icons";
+import { Button, Icon, IconButton, type IconName } from "./icons";
 import { drawer, togglePanel } from "./keyboard";
 import { Export, Rows } from "./parts";
 import { newChat } from "./sidebar";
@@ -49,7 +49,12 @@ function Buttons({ open }: { open: SessionView }) {
   return (
     <>
       {open.agent && (
-        <HeadButton icon="agent" label={strings.chat.agent} hint={strings.chat.agentOf(titleOf(open.agent))} act={() => go({ name: "agent", agent: open.agent })} />
+        <HeadButton
+          icon="agent"
+          label={strings.chat.agent}
+          hint={strings.chat.agentOf(titleOf(open.agent))}
+          act={() => go({ name: "agent", agent: open.agent })}
+        />
       )}
       {open.id && (
         <>
@@ -64,13 +69,15 @@ function Buttons({ open }: { open: SessionView }) {
 }
 
 function Toggle({ name, count }: { name: Panel; count: number }) {
-  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={panel.value === name} act={() => togglePanel(name)} />;
+  const pressed = panel.value === name;
+  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={pressed} act={() => togglePanel(name)} />;
 }
 
 function HeadButton(props: { icon: IconName; label: string; act: () => void; hint?: string; count?: number; pressed?: boolean }) {
-  const { icon, label, act, hint = label, count, pressed } = props;
+  const { icon, label, act, hint = label, pressed } = props;
+  const count = props.count || undefined;
   return (
-    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count || undefined} onClick={act}>
+    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count} onClick={act}>
       <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
     </button>
@@ -78,23 +85,25 @@ function HeadButton(props: { icon: IconName; label: string; act: () => void; hin
 }
 
 function Body({ open }: { open: SessionView }) {
+  const agent = titleOf(open.agent);
   if (open.status === "missing")
     return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
   if (open.status === "refused" && open.failure) {
     const [what, todo] = words(open.failure);
     return (
       <Notice title={what} text={todo} code={open.failure.code}>
-        <button type="button" class="button primary" onClick={() => void session.value?.refresh()}>{strings.chat.retry}</button>
+        <Button kind="primary" label={strings.chat.retry} act={() => void session.value?.refresh()} />
       </Notice>
     );
   }
   return (
     <>
-      {open.status === "loading" ? <Loading /> : open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={titleOf(open.agent)} />}
+      {open.status === "loading" && <Loading />}
+      {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={agent} />)}
       <div class="foot">
         <UndoStrip />
         <Progress />
-        <Composer agent={titleOf(open.agent)} />
+        <Composer agent={agent} />
       </div>
     </>
   );
@@ -102,7 +111,7 @@ function Body({ open }: { open: SessionView }) {
 
 /** The button of pages that show nothing else. */
 export function NewChat(): ComponentChildren {
-  return <button type="button" class="button primary" onClick={newChat}>{strings.chat.newChat}</button>;
+  return <Button kind="primary" label={strings.chat.newChat} act={newChat} />;
 }
 
 function Loading() {

@@ -2,26 +2,27 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { config, mayWrite, session, view } from "../state";
+import { mayWrite, route, session, view } from "../state";
 import { strings } from "../strings";
-import { send, sending } from "./acts";
+import { send, sending, stop } from "./acts";
 import { attach } from "./attach";
 import { useCard } from "./card";
 import { clearFiles, files, openDraft, refusal, text, write } from "./draft";
 import { bytes, firstLine } from "./format";
 import { Icon, IconButton } from "./icons";
 
-const BODY = 8_000_000;
 /** Files are held above the page. */
-export const dragging = signal(false);
+const dragging = signal(false);
 
 /** Show the message box of the open session, under the name that the agent has. */
 export function Composer({ agent }: { agent: string }) {
   const open = view.value;
-  const id = open?.id ?? "";
+  // By the address: a session has its id before the first message has left the box.
+  const id = route.value.name === "chat" ? route.value.session : "";
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const { inputModes } = useCard(open?.agent ?? "");
+  useCard(open?.agent ?? "");
+  useDrop();
   const content = text.value;
   useLayoutEffect(() => openDraft(id), [id]);
   useLayoutEffect(() => {
@@ -34,7 +35,6 @@ export function Composer({ agent }: { agent: string }) {
     if (matchMedia("(hover: hover)").matches && document.activeElement === document.body) box.current?.focus();
   }, [id]);
 
-  const take = (list: FileList | null | undefined) => void attach([...(list ?? [])], inputModes, config.value?.limits.body ?? BODY);
   const filled = content.trim() !== "" || files.value.length > 0;
   if (!mayWrite.value) return <p class="composer read-only">{strings.chat.readOnly}</p>;
   return (
@@ -44,16 +44,6 @@ export function Composer({ agent }: { agent: string }) {
       onSubmit={(event) => {
         event.preventDefault();
         void send();
-      }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        dragging.value = true;
-      }}
-      onDragLeave={() => (dragging.value = false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        dragging.value = false;
-        take(event.dataTransfer?.files);
       }}
     >
       <ReplyTo />
@@ -72,7 +62,7 @@ export function Composer({ agent }: { agent: string }) {
         onPaste={(event) => {
           if (!event.clipboardData?.files.length) return;
           event.preventDefault();
-          take(event.clipboardData.files);
+          void attach([...event.clipboardData.files]);
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
@@ -88,13 +78,13 @@ export function Composer({ agent }: { agent: string }) {
           multiple
           hidden
           onChange={(event) => {
-            take(event.currentTarget.files);
+            void attach([...(event.currentTarget.files ?? [])]);
             event.currentTarget.value = "";
           }}
         />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         <Stop />
-        <button type="submit" class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={!filled || sending.value} aria-busy={sending.value}>
+        <button type="submit" class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={!filled || sending.value}>
           {sending.value ? <span class="spinner" /> : <Icon name="send" />}
         </button>
       </div>
@@ -102,12 +92,35 @@ export function Composer({ agent }: { agent: string }) {
   );
 }
 
+/** Take files that are dropped anywhere: a browser would leave the page for them. */
+function useDrop(): void {
+  useEffect(() => {
+    const over = (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      dragging.value = event.type === "dragover";
+      if (event.type === "drop") void attach([...event.dataTransfer.files]);
+    };
+    const left = (event: DragEvent) => {
+      if (!event.relatedTarget) dragging.value = false;
+    };
+    document.addEventListener("dragover", over);
+    document.addEventListener("drop", over);
+    document.addEventListener("dragleave", left);
+    return () => {
+      document.removeEventListener("dragover", over);
+      document.removeEventListener("drop", over);
+      document.removeEventListener("dragleave", left);
+    };
+  }, []);
+}
+
 /** The button that stops the running task; it says what the server says. */
 function Stop() {
   const open = view.value;
   if (!open?.running) return null;
   return (
-    <button type="button" class="button stop" disabled={open.stopping} onClick={() => void session.value?.stop()}>
+    <button type="button" class="button stop" disabled={open.stopping} onClick={stop}>
       <Icon name="stop" size={16} />
       {open.stopping ? strings.chat.stopping : strings.chat.stop}
     </button>
@@ -134,8 +147,8 @@ function Files() {
   if (!files.value.length) return null;
   return (
     <ul class="chips" aria-label={strings.chat.attached}>
-      {files.value.map((file) => (
-        <li key={file.name} class="chip">
+      {files.value.map((file, index) => (
+        <li key={index} class="chip">
           {file.url ? <img src={file.url} alt="" /> : <Icon name="file" size={16} />}
           <span dir="auto">{file.name}</span>
           <small>{bytes(file.size)}</small>

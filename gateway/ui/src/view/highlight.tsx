@@ -24,7 +24,10 @@ import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import type { ComponentChildren } from "preact";
 
-const LANGUAGES = { bash, c, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, markdown, python, ruby, rust, sql, typescript, xml, yaml };
+const LANGUAGES = {
+  ...{ bash, c, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json },
+  ...{ kotlin, markdown, python, ruby, rust, sql, typescript, xml, yaml },
+};
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
 /** Return the code as coloured elements; null if the language is not known. */

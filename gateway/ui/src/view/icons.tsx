@@ -47,6 +47,11 @@ export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   );
 }
 
+/** A button with words; `kind` is more of its class. */
+export function Button({ label, act, kind = "", disabled }: { label: string; act: () => void; kind?: string; disabled?: boolean }) {
+  return <button type="button" class={`button ${kind}`} disabled={disabled} onClick={act}>{label}</button>;
+}
+
 /** A square button with an icon; `label` is its accessible name and its tooltip. */
 export function IconButton(props: {
   icon: IconName;

@@ -57,10 +57,15 @@ export function useKeys(newChat: () => void): void {
 }
 
 function escape(event: KeyboardEvent): void {
+  if (!document.querySelector("dialog[open]") && closeTop()) event.preventDefault();
+}
+
+/** Close what lies above the conversation or beside it; return whether there was something. */
+export function closeTop(): boolean {
   if (drawer.value) drawer.value = false;
-  else if (panel.value && !document.querySelector("dialog[open]")) panel.value = null;
-  else return;
-  event.preventDefault();
+  else if (panel.value) panel.value = null;
+  else return false;
+  return true;
 }
 
 /** The list of keys, as a dialog. */
@@ -71,7 +76,13 @@ export function Help() {
   }, [help.value]);
   if (!help.value) return null;
   return (
-    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (help.value = false)} onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
+    <dialog
+      ref={dialog}
+      class="help"
+      aria-labelledby="help-title"
+      onClose={() => (help.value = false)}
+      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
+    >
       <header>
         <h2 id="help-title">{strings.keys.title}</h2>
         <IconButton icon="close" label={strings.chat.close} onClick={() => dialog.current?.close()} />

@@ -9,8 +9,8 @@ import { Icon } from "./icons";
 
 /** Within so many pixels of the end the list follows it. */
 const AT_END = 64;
-/** So near to the first loaded row older ones are asked for. */
-const NEAR_START = 8;
+/** Within so many pixels of the first loaded row older ones are asked for. */
+const NEAR_START = 1000;
 
 export interface ListProps {
   readonly rows: readonly Row[];
@@ -74,30 +74,41 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
     if (found >= 0) list.scrollToIndex(found, { align: "center" });
   }, [target, found >= 0]);
   const items = list.getVirtualItems();
-  const first = items[0]?.index ?? 0;
   useEffect(() => {
-    if (first < NEAR_START || (target && found < 0)) onNearStart();
-  }, [first < NEAR_START, rows[0]?.key, target, found < 0]);
+    const log = box.current;
+    if (log && (log.scrollHeight <= log.clientHeight || (target && found < 0))) onNearStart();
+  }, [rows[0]?.key, target, found < 0]);
+  const scrolled = () => {
+    const log = box.current;
+    if (!log) return;
+    atEnd.current = log.scrollHeight - log.scrollTop - log.clientHeight <= AT_END;
+    if (log.scrollTop < NEAR_START) onNearStart();
+  };
 
   const unseen = useUnseen(rows, list.isAtEnd(AT_END));
+  const below = unseen > 0 && strings.chat.newBelow(unseen);
   return (
     <div class="log-frame">
-      <div class="log" role="log" aria-live="off" aria-label={strings.chat.message} tabIndex={0} ref={box} onScroll={() => (atEnd.current = list.isAtEnd(AT_END))}>
+      <div class="log" role="log" aria-live="off" aria-label={strings.chat.messages} tabIndex={0} ref={box} onScroll={scrolled}>
         {before}
         <div class="log-space" style={{ height: `${list.getTotalSize()}px` }}>
-          {items.map((item) => {
-            const row = rows[item.index];
-            return (
-              row && (
-                <Item key={item.key} index={item.index} start={item.start} measure={list.measureElement} row={row} render={render} marked={item.index === found} />
-              )
-            );
-          })}
+          {items.map(({ key, index, start }) => (
+            <div
+              key={key}
+              class="log-item"
+              data-index={index}
+              data-marked={index === found || undefined}
+              ref={list.measureElement}
+              style={{ transform: `translateY(${start}px)` }}
+            >
+              <Item row={rows[index]} render={render} />
+            </div>
+          ))}
         </div>
       </div>
       {!list.isAtEnd(AT_END) && rows.length > 0 && (
-        <button type="button" class="to-end" aria-label={unseen ? strings.chat.newBelow(unseen) : strings.chat.toEnd} onClick={() => list.scrollToEnd()}>
-          {unseen > 0 && <span>{strings.chat.newBelow(unseen)}</span>}
+        <button type="button" class="to-end" aria-label={below || strings.chat.toEnd} onClick={() => list.scrollToEnd()}>
+          {below && <span>{below}</span>}
           <Icon name="down" size={16} />
         </button>
       )}
@@ -105,14 +116,9 @@ export function List({ rows, render, sent, target, onNearStart, before }: ListPr
   );
 }
 
-function Item(props: { index: number; start: number; row: Row; measure: (node: HTMLDivElement | null) => void; render: (row: Row) => ComponentChildren; marked: boolean }) {
-  const { index, start, row, measure, render, marked } = props;
-  const content = useMemo(() => render(row), [row, render]);
-  return (
-    <div class="log-item" data-index={index} data-marked={marked || undefined} ref={measure} style={{ transform: `translateY(${start}px)` }}>
-      {content}
-    </div>
-  );
+/** The content of a row, drawn anew only if the row changed. */
+function Item({ row, render }: { row: Row | undefined; render: (row: Row) => ComponentChildren }) {
+  return useMemo(() => <>{row && render(row)}</>, [row, render]);
 }
 
 /** Return how many rows came below the last one that was there when the reader was at the end. */

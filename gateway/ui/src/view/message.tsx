@@ -1,13 +1,14 @@
 /** One message: its text, its files, when it came, and what can be done with it. */
 
+import { computed } from "@preact/signals";
 import type { Message, Part, Row } from "../model/view";
-import { address, chat, mayWrite, panel, selected, session, view } from "../state";
+import { address, chat, mayWrite, panel, selected, view } from "../state";
 import { strings } from "../strings";
-import { discard, focusBox, retry, rewind, sending } from "./acts";
+import { discard, reply, retry, rewind, sending } from "./acts";
 import { copy } from "./copy";
 import { safeLink } from "./blocks";
 import { bytes, fullTime, pretty, time } from "./format";
-import { Icon, IconButton } from "./icons";
+import { Button, Icon, IconButton, type IconName } from "./icons";
 import { Markdown } from "./markdown";
 import { words } from "./toasts";
 
@@ -25,7 +26,8 @@ export function MessageView({ row }: { row: MessageRow }) {
       aria-busy={live || undefined}
       aria-label={message.role === "user" ? strings.chat.you : strings.chat.agent}
     >
-      {message.role === "user" ? message.text && <p class="bubble" dir="auto">{message.text}</p> : <Markdown text={message.text} live={live} />}
+      {message.role === "agent" && <Markdown text={message.text} live={live} />}
+      {message.role === "user" && message.text && <p class="bubble" dir="auto">{message.text}</p>}
       <Attachments parts={message.parts} />
       {interrupted && <p class="aside">{strings.chat.interrupted}</p>}
       {row.sending ? <Sending row={row} state={row.sending} /> : !live && <Actions row={row} />}
@@ -33,54 +35,49 @@ export function MessageView({ row }: { row: MessageRow }) {
   );
 }
 
+// What the buttons of all messages depend on: they are drawn anew only when one of these changes.
+const openId = computed(() => view.value?.id ?? "");
+const newest = computed(() => view.value?.tasks.at(-1)?.id ?? "");
+const rewinding = computed(() => view.value?.rewinding ?? true);
+
+/** Show a message in the log of its task. */
+function inspect(id: string): void {
+  selected.value = id;
+  panel.value = "events";
+}
+
 function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
-  const open = view.value;
+  const { id, taskId, invocationId, at } = message;
+  const link = address(chat(openId.value, { message: id }));
+  const older = message.role === "agent" && taskId !== "" && taskId !== newest.value;
   return (
     <footer class="actions" role="group" aria-label={strings.chat.messageActions}>
-      {message.at && <time dateTime={message.at} title={fullTime(message.at)}>{time(message.at)}</time>}
-      <IconButton icon="copy" label={strings.chat.copy} size={15} onClick={() => void copy(message.text)} />
-      {message.id && open?.id && (
-        <IconButton icon="link" label={strings.chat.copyLink} size={15} onClick={() => void copy(address(chat(open.id, { message: message.id })))} />
-      )}
-      {message.id && message.taskId && (
-        <IconButton
-          icon="events"
-          label={strings.chat.showEvents}
-          size={15}
-          onClick={() => {
-            selected.value = message.id;
-            panel.value = "events";
-          }}
-        />
-      )}
-      {message.role === "agent" && message.taskId && open?.tasks.at(-1)?.id !== message.taskId && mayWrite.value && (
-        <IconButton
-          icon="reply"
-          label={strings.chat.reply}
-          size={15}
-          onClick={() => {
-            session.value?.replyTo(message.taskId);
-            focusBox();
-          }}
-        />
-      )}
+      {at && <time dateTime={at} title={fullTime(at)}>{time(at)}</time>}
+      <Act icon="copy" label={strings.chat.copy} act={() => void copy(message.text)} />
+      {id && openId.value && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(link)} />}
+      {id && taskId && <Act icon="events" label={strings.chat.showEvents} act={() => inspect(id)} />}
+      {older && mayWrite.value && <Act icon="reply" label={strings.chat.reply} act={() => reply(taskId)} />}
       {canRewind && mayWrite.value && (
-        <IconButton icon="rewind" label={strings.chat.rewind} size={15} disabled={open?.rewinding ?? true} onClick={() => void rewind(message.invocationId)} />
+        <Act icon="rewind" label={strings.chat.rewind} disabled={rewinding.value} act={() => void rewind(invocationId)} />
       )}
     </footer>
   );
 }
 
-function Sending({ row, state }: { row: MessageRow; state: NonNullable<MessageRow["sending"]> }) {
-  if (state.state !== "failed") return <p class="aside">{state.state === "queued" ? strings.chat.queued : strings.chat.sending}</p>;
+function Act({ icon, label, act, disabled = false }: { icon: IconName; label: string; act: () => void; disabled?: boolean }) {
+  return <IconButton icon={icon} label={label} size={15} disabled={disabled} onClick={act} />;
+}
+
+function Sending({ row: { message }, state }: { row: MessageRow; state: NonNullable<MessageRow["sending"]> }) {
+  const back = <Button kind="small quiet" label={strings.chat.discard} act={() => discard(message.id)} />;
+  if (state.state === "sending") return <p class="aside">{strings.chat.sending}</p>;
+  if (state.state === "queued") return <p class="aside">{strings.chat.queued} {back}</p>;
   const [what, todo] = state.failure ? words(state.failure) : ["", ""];
   return (
     <div class="failure" role="alert" data-code={state.failure?.code ?? ""}>
       <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {what} {todo}</p>
-      <button type="button" class="button small" disabled={sending.value} onClick={() => void retry(row.message.id, row.message.text)}>
-        {strings.chat.retry}
-      </button>
-      <button type="button" class="button small quiet" onClick={() => discard(row.message.id)}>{strings.chat.discard}</button>
+      <Button kind="small" label={strings.chat.retry} disabled={sending.value} act={() => void retry(message.id, message.text)} />
+      {back}
     </div>
   );
 }
@@ -99,20 +96,17 @@ function isTool(part: Part): boolean {
 function Attachment({ part }: { part: Part }) {
   const name = part.filename || part.mediaType || strings.chat.file;
   if (part.data !== undefined)
+    return <details class="data"><summary>{strings.chat.data}</summary><pre tabIndex={0}>{pretty(part.data)}</pre></details>;
+  if (part.raw === undefined) {
+    const safe = safeLink(part.url ?? "");
     return (
-      <details class="data">
-        <summary>{strings.chat.data}</summary>
-        <pre tabIndex={0}>{pretty(part.data)}</pre>
-      </details>
-    );
-  if (part.raw === undefined)
-    return (
-      <a class="chip" href={safeLink(part.url ?? "") ?? "#"} target="_blank" rel="noopener noreferrer nofollow">
+      <a class="chip" {...(safe && { href: safe })} target="_blank" rel="noopener noreferrer nofollow">
         <Icon name="link" size={16} /> <span dir="auto">{part.filename || part.url}</span>
       </a>
     );
+  }
   const source = `data:${part.mediaType || "application/octet-stream"};base64,${part.raw}`;
-  if (part.mediaType?.startsWith("image/") && !part.mediaType.includes("svg")) return <img class="picture" src={source} alt={name} />;
+  if (/^image\/(?!svg)/.test(part.mediaType ?? "")) return <img class="picture" src={source} alt={name} />;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
       <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(Math.floor(part.raw.length * 0.75))}</small>

@@ -13,11 +13,12 @@ import { words } from "./toasts";
 /** Show what a task asks for, with a field for the answer. */
 export function Question({ task, message }: { task: TaskInfo; message: Message | null }) {
   const signIn = task.state === "auth-required";
+  const title = signIn ? strings.chat.asksSignIn : strings.chat.asks;
   return (
-    <section class="question" data-task-id={task.id} data-state={task.state} aria-label={signIn ? strings.chat.asksSignIn : strings.chat.asks}>
+    <section class="question" data-task-id={task.id} data-state={task.state} aria-label={title}>
       <header>
         <Icon name={signIn ? "key" : "question"} size={18} />
-        <h2>{signIn ? strings.chat.asksSignIn : strings.chat.asks}</h2>
+        <h2>{title}</h2>
       </header>
       {message && <Markdown text={message.text} />}
       {mayWrite.value ? signIn ? <Credential /> : <Answer /> : null}

@@ -1,8 +1,8 @@
 /** The rows of a conversation that are no messages: calls of tools, artifacts, and how a task ended. */
 
 import type { Artifact, Row, TaskInfo, ToolCall } from "../model/view";
-import { panel, selected } from "../state";
 import { strings } from "../strings";
+import { reveal } from "./acts";
 import { bytes, pretty } from "./format";
 import { Icon } from "./icons";
 import { MessageView } from "./message";
@@ -82,10 +82,7 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
       data-artifact-id={artifact.id}
       data-task-id={artifact.taskId}
       title={strings.chat.openArtifact(name)}
-      onClick={() => {
-        selected.value = artifact.id;
-        panel.value = "artifacts";
-      }}
+      onClick={() => reveal("artifacts", artifact.id)}
     >
       <Icon name="artifacts" size={20} />
       <span class="what">
@@ -98,25 +95,17 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
 }
 
 function End({ task }: { task: TaskInfo }) {
+  const code = task.error in strings.failures ? task.error : task.state;
   const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
   return (
-    <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={task.error || task.state}>
+    <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={code}>
       <Icon name={task.state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
         <strong>{strings.states[task.state]}</strong>
         {what && <span dir="auto">{what}</span>}
         <small>{todo || strings.endings[task.state]}</small>
       </p>
-      <button
-        type="button"
-        class="link"
-        onClick={() => {
-          selected.value = task.id;
-          panel.value = "tasks";
-        }}
-      >
-        {strings.chat.showTask}
-      </button>
+      <button type="button" class="link" onClick={() => reveal("tasks", task.id)}>{strings.chat.showTask}</button>
     </div>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { panel, route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Help, drawer, useKeys } from "./keyboard";
+import { Help, closeTop, drawer, useKeys } from "./keyboard";
 import { Panel } from "./parts";
 import { Sidebar, newChat } from "./sidebar";
 import { Toasts } from "./toasts";
@@ -30,7 +30,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         {strings.chat.skip}
       </a>
       <Sidebar />
-      <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={() => (drawer.value ? (drawer.value = false) : (panel.value = null))} />
+      <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={closeTop} />
       <main id="main" tabIndex={-1}>{children}</main>
       {details && <div class="details"><Panel /></div>}
       <Help />

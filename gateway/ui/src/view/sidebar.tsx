@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn } from "../state";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn, type Route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { dayOf, fullTime } from "./format";
@@ -11,15 +11,16 @@ import { Icon, IconButton } from "./icons";
 import { drawer, help } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
-import { toast, toastFailure } from "./toasts";
+import { toast, toastFailure, words } from "./toasts";
 
 /** The rows of the list, and what is said of them. */
-export const listed = signal({ rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure });
+const listed = signal({ rows: sessions.rows, hasMore: false, failure: sessions.failure, loading: true });
 sessions.onChange(() => {
-  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure };
+  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure, loading: sessions.loading };
 });
+const OPS: Route = { name: "ops", task: "" };
 const renaming = signal("");
-const words = signal("");
+const query = signal("");
 let searching = 0;
 
 /** Begin a new conversation. */
@@ -33,6 +34,8 @@ export function newChat(): void {
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar() {
   const agents = config.value?.agents ?? [];
+  const here = route.value.name === "ops";
+  const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
     <section class="sidebar" aria-label={strings.chat.sessions}>
       <header>
@@ -62,15 +65,15 @@ export function Sidebar() {
       <Sessions />
       <footer>
         {mayOperate.value && config.value?.features.ops && (
-          <a class="row-link" href={address({ name: "ops", task: "" })} aria-current={route.value.name === "ops" ? "page" : undefined} onClick={(event) => follow(event, () => go({ name: "ops", task: "" }))}>
+          <a class="row-link" href={address(OPS)} aria-current={here ? "page" : undefined} onClick={(event) => follow(event, () => go(OPS))}>
             <Icon name="operations" size={16} /> {strings.chat.operations}
           </a>
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={strings.chat.theme} hint={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={strings.chat.theme} hint={look} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
-          {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={() => (signIn("", false), location.reload())} />}
+          {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
       </footer>
     </section>
@@ -83,6 +86,11 @@ function Logo() {
   );
 }
 
+function signOut(): void {
+  signIn("", false);
+  location.reload();
+}
+
 /** Follow a link within the page, unless the reader wants it in another tab. */
 export function follow(event: MouseEvent, act: () => void): void {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
@@ -93,7 +101,7 @@ export function follow(event: MouseEvent, act: () => void): void {
 
 function Search() {
   const find = (given: string) => {
-    words.value = given;
+    query.value = given;
     clearTimeout(searching);
     searching = setTimeout(() => void sessions.search(given.trim()), 150);
   };
@@ -106,12 +114,12 @@ function Search() {
         class="field"
         aria-label={strings.chat.search}
         placeholder={strings.chat.searchHint}
-        value={words.value}
+        value={query.value}
         onInput={(event) => find(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
-          if (words.value) find("");
+          if (query.value) find("");
           else focusBox();
         }}
       />
@@ -120,7 +128,7 @@ function Search() {
 }
 
 function Sessions() {
-  const { rows, hasMore, failure } = listed.value;
+  const { rows, hasMore, failure, loading } = listed.value;
   const end = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (!end.current) return;
@@ -128,11 +136,12 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
+  const nothing = query.value ? strings.chat.nothingFound(query.value) : strings.chat.noSessions;
   let day = "";
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
-      {failure && <p class="aside" role="alert" data-code={failure.code}>{failure.message}</p>}
-      {!rows.length && !failure && <p class="aside">{words.value ? strings.chat.nothingFound(words.value) : strings.chat.noSessions}</p>}
+      {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
+      {!rows.length && !failure && !loading && <p class="aside">{nothing}</p>}
       <ul>
         {rows.map((row) => {
           const heading = dayOf(row.updatedAt);
@@ -159,6 +168,7 @@ function Session({ row }: { row: SessionRow }) {
   return (
     <div class="session" data-session-id={row.id}>
       <a
+        dir="auto"
         href={address(chat(row.id))}
         aria-current={here ? "page" : undefined}
         title={`${title}\n${fullTime(row.updatedAt)}`}
@@ -168,8 +178,8 @@ function Session({ row }: { row: SessionRow }) {
           if (event.key === "Delete" && mayWrite.value) remove(row);
         }}
       >
-        <bdi class="title">{title}</bdi>
-        <span class="state-dot" data-state={state} title={strings.states[state]} />
+        <span class="title">{title}</span>
+        <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
       </a>
       {mayWrite.value && (
         <span class="session-tools">
@@ -186,10 +196,9 @@ function Rename({ row }: { row: SessionRow }) {
   useEffect(() => box.current?.select(), []);
   const done = (save: boolean) => {
     const name = box.current?.value.trim() ?? "";
-    if (renaming.value !== row.id) return;
     renaming.value = "";
-    if (save && name && name !== row.title) void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
-    focusRow(row.id);
+    if (!save || !name || name === row.title) return;
+    void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
   };
   return (
     <input
@@ -198,11 +207,13 @@ function Rename({ row }: { row: SessionRow }) {
       dir="auto"
       aria-label={strings.chat.renameLabel}
       defaultValue={row.title}
-      onBlur={() => done(true)}
+      onBlur={() => renaming.value === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
         event.stopPropagation();
-        if (event.key === "Enter" || event.key === "Escape") done(event.key === "Enter");
+        if (event.key !== "Enter" && event.key !== "Escape") return;
+        done(event.key === "Enter");
+        focusRow(row.id);
       }}
     />
   );

@@ -5,7 +5,7 @@ import { mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { undo } from "./acts";
 import { duration } from "./format";
-import { Icon } from "./icons";
+import { Button, Icon } from "./icons";
 
 const WORDS_MS = 600;
 const ELAPSED_MS = 10_000;
@@ -50,9 +50,7 @@ export function UndoStrip() {
     <div class="undo-strip" role="status">
       <Icon name="rewind" size={16} />
       <span>{strings.chat.rewound}</span>
-      <button type="button" class="button small" disabled={open.rewinding} onClick={() => void undo()}>
-        {strings.chat.undoRewind}
-      </button>
+      <Button kind="small" label={strings.chat.undoRewind} disabled={open.rewinding} act={() => void undo()} />
     </div>
   );
 }

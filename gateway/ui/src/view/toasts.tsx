@@ -38,8 +38,9 @@ function sentence(given: string): string {
   return given && given[0]!.toUpperCase() + given.slice(1) + (/[.!?…]$/.test(given) ? "" : ".");
 }
 
-function dismiss(number: number): void {
+function dismiss(number: number, byHand = false): void {
   toasts.value = toasts.value.filter((one) => one.number !== number);
+  if (byHand) document.getElementById("message")?.focus();
 }
 
 /** The toasts, at the lower end of the page. */
@@ -61,7 +62,7 @@ export function Toasts() {
               {one.action.label}
             </button>
           )}
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(one.number)} />
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(one.number, true)} />
         </div>
       ))}
     </div>

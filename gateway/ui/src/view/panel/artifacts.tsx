@@ -1,6 +1,6 @@
 /** What the tasks of the session made: a list, and the one that is open. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
@@ -14,11 +14,15 @@ const PAGE = 100;
 
 /** Show the artifacts of the open session, oldest first; the one that was chosen, or the newest, is open. */
 export function Artifacts() {
-  const all = view.value?.artifacts ?? [];
+  const { tasks = [], artifacts = [], rows = [] } = view.value ?? {};
+  const all = useMemo(() => {
+    const order = new Map(tasks.map(({ id }, index) => [id, index]));
+    return artifacts.toSorted((one, other) => (order.get(one.taskId) ?? 0) - (order.get(other.taskId) ?? 0));
+  }, [tasks, artifacts]);
   const [most, setMost] = useState(PAGE);
   const [closed, setClosed] = useState("");
-  const titles = useTitles(view.value?.rows ?? []);
-  useEffect(() => void session.value?.loadArtifacts(), [session.value, view.value?.tasks.length]);
+  const titles = useTitles(rows);
+  useEffect(() => void session.value?.loadArtifacts(), [session.value, tasks.length]);
   if (!all.length) return <p class="nothing">{strings.panel.noArtifacts}</p>;
   const shown = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value)) ?? all.at(-1)!;
   const from = Math.max(0, Math.min(all.length - most, all.indexOf(shown)));

@@ -50,6 +50,9 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const unknown = counts.get("unknown") ?? 0;
   const record = rows.find(({ number }) => number === chosen);
   const count = rows.length === total ? strings.panel.count(total) : strings.panel.countOf(rows.length, total);
+  const follow = !paused && !chosen;
+  // The session changes more often than the list is painted.
+  const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose }} />, [rows, rows.length, follow, chosen]);
   const from = (task: string) => {
     choose(0);
     setSource(task);
@@ -83,7 +86,7 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
       </div>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
       {!total && !failure && <p class="nothing">{strings.panel.noEvents}</p>}
-      {total > 0 && <Rows rows={rows} count={rows.length} follow={!paused && !chosen} chosen={chosen} choose={choose} />}
+      {total > 0 && list}
       {record && <RecordDetails record={record} log={source !== ""} open={open} close={() => choose(0)} />}
     </>
   );
@@ -97,7 +100,7 @@ interface RowsProps {
   readonly choose: (number: number) => void;
 }
 
-/** Only the rows around what is in view are in the page: all have the same height. */
+/** Only the rows around what is in view are in the page, in elements that are used again: all have the same height. */
 function Rows({ rows, count, follow, chosen, choose }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 0 });
@@ -128,7 +131,7 @@ function Rows({ rows, count, follow, chosen, choose }: RowsProps) {
           const { number, kind, direction, at } = record;
           const place = { "aria-setsize": count, "aria-posinset": first + offset + 1, "aria-current": number === chosen };
           return (
-            <li key={number} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${(first + offset) * ROW}px` }}>
+            <li key={(first + offset) % (last - first)} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${(first + offset) * ROW}px` }}>
               <button
                 type="button"
                 tabIndex={first + offset === reachable ? 0 : -1}

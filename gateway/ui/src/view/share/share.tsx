@@ -37,8 +37,8 @@ export function Export() {
         <Icon name="download" size={16} />
       </button>
       <div id="export" ref={box} class="menu" popover="auto" onKeyDown={(event) => walk(event, "button")}>
-        {WAYS.map(([name, icon, act], index) => (
-          <button key={name} type="button" autofocus={index === 0} onClick={() => choose(act)}>
+        {WAYS.map(([name, icon, act]) => (
+          <button key={name} type="button" onClick={() => choose(act)}>
             <Icon name={icon} size={16} /> {strings.share.ways[name]}
           </button>
         ))}
