@@ -19,6 +19,7 @@ from tests.support.postgres import Cluster
 
 SERVICES = [
     "taskplane.api.tasks.v1.TaskStore",
+    "taskplane.api.tasks.v1.TaskOperations",
     "taskplane.api.tasks.v1.TaskQueue",
     "taskplane.api.sessions.v1.SessionHistory",
     "taskplane.api.executor.v1.AgentExecutor",

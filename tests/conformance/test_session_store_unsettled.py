@@ -71,7 +71,7 @@ async def test_only_what_is_old_enough_is_looked_at(sessions: Sessions) -> None:
 
 
 async def test_abandoned_turns_are_counted_for_their_tenant_until_they_are_settled(sessions: Sessions) -> None:
-    """M11: turns without an outcome sooner than those of a task, which may only be slow; answered ones never."""
+    """V1: turns without an outcome sooner than those of a task, which may only be slow; answered ones never."""
     await sessions.append("s", begun("A"))
     await sessions.append("s", *task("B"))
     await sessions.append("s", user("C", request_hash=HASH), outcome("C", "hi"))

@@ -100,6 +100,18 @@ async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Pat
         assert (await sent(plane, bearer("ann_1"))).status_code == 200
 
 
+async def test_a_proxy_names_operators_only_from_its_list_and_on_loopback_all_are(tmp_path: Path) -> None:
+    """V3: the user of a trusted proxy is one if the deployment lists it, whatever headers say."""
+    async with open_behind(tmp_path) as behind:
+        async with open_front(behind, proxy_secret="between us", proxy_operators=("olga",)) as plane:
+            proxy = {"X-Taskplane-Proxy-Secret": "between us"}
+            for user, status in (("olga", 200), ("carl", 403)):
+                reply = await plane.http.get("/api/ops/overview", headers={**proxy, "X-User-Id": user})
+                assert reply.status_code == status, reply.text
+        async with open_front(behind) as plane:
+            assert (await plane.http.get("/api/ops/overview", headers={"X-User-Id": "carl"})).status_code == 200
+
+
 async def test_on_loopback_without_authentication_the_client_names_the_user(tmp_path: Path) -> None:
     """S2: the query before the header, `local` without either."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:

@@ -62,6 +62,23 @@ def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypa
         keys.find("one.secret")
 
 
+def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path) -> None:
+    """V3: without scopes a key reads and writes; who may write may read."""
+    scopes = {"a": "", "b": 'scopes = ["write"]', "c": 'scopes = ["operate"]', "d": 'scopes = ["read", "operate"]'}
+    key = '[[keys]]\nid = "{}"\nsha256 = "{}"\nowner = "ann"\n{}\n'
+    path = tmp_path / "keys.toml"
+    path.write_text("".join(key.format(name, DIGEST, more) for name, more in scopes.items()))
+    keys = Keys(path, "default")
+    found = {name: keys.find(f"{name}.secret") for name in scopes}
+    rights = {name: (one.may_read, one.may_write, one.may_operate) for name, one in found.items()}
+    assert rights == {
+        "a": (True, True, False),
+        "b": (True, True, False),
+        "c": (False, False, True),
+        "d": (True, False, True),
+    }
+
+
 def test_a_key_is_made_and_found_as_the_page_of_operations_says(tmp_path: Path) -> None:
     """P14: its command makes a secret and the digest for its file, which is read as it is printed."""
     page = (ROOT / "docs" / "operations.md").read_text()

@@ -15,8 +15,8 @@ PROMISES: Final = ROOT / "docs" / "promises.md"
 SETTINGS: Final = ROOT / "docs" / "settings.md"
 METRICS: Final = ROOT / "docs" / "metrics.md"
 _TYPES: Final = frozenset({"Counter", "Gauge", "Histogram"})
-_NUMBER: Final = re.compile(r"\b([TMRIPSCWB][1-9]\d?)\b")
-_IN_NAME: Final = re.compile(r"^test_([tmripscwb][1-9]\d?)_")
+_NUMBER: Final = re.compile(r"\b([TMRIPSCVWB][1-9]\d?)\b")
+_IN_NAME: Final = re.compile(r"^test_([tmripscvwb][1-9]\d?)_")
 
 _OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_store_triggers", "test_tables"})
 

@@ -35,10 +35,11 @@ ELSEWHERE: Final = {
         "[[keys]]\n": "tests/gateway/test_keys.py",
         "python3 -c ": "tests/gateway/test_keys.py",
         "pip install opentelemetry-distro": "tests/system/test_traces.py",
+        "taskplane ops ": "tests/cli/test_ops.py",
     },
 }
 # The drawings of a document: blocks without a language.
-DRAWINGS: Final = {"architecture": 2, "workers": 1}
+DRAWINGS: Final = {"architecture": 2, "http": 2, "workers": 1}
 
 
 def page(name: str) -> str:

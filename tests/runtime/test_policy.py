@@ -49,6 +49,14 @@ async def test_a_service_method_is_for_services_only(dial: Dial, call: Shape) ->
         await call(EchoStub(client(channel, identity=ROBOT)))
 
 
+async def test_a_method_for_operators_is_for_them_only(dial: Dial, call: Shape) -> None:
+    """V3: neither for users nor for services; that a caller may operate travels with its principal."""
+    async with dial(echo_services(access=Access.OPERATOR)) as channel:
+        for who in (ALICE, ROBOT):
+            assert await refusal(call, EchoStub(client(channel, identity=who))) == (PermissionDenied, "OPERATORS_ONLY")
+        await call(EchoStub(client(channel, identity=ALICE._replace(operator=True))))
+
+
 async def test_without_a_secret_calls_without_a_principal_are_made_by_the_default(dial: Dial) -> None:
     seen: list[Principal | None] = []
 

@@ -25,9 +25,8 @@ from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.api.tasks.v1 import operations_pb2, tasks_pb2
-from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
-from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
+from taskplane.api.tasks.v1 import tasks_pb2
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskQueueStub, TaskStoreStub
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
@@ -36,7 +35,7 @@ _OWNER: Final = Principal("default", "ann", "ann")
 # Another owner of the same tenant, and an owner of the same name in another tenant.
 _OTHERS: Final = {"user": Principal("default", "bob", "bob"), "tenant": Principal("elsewhere", "ann", "ann")}
 _STUBS: Final = (TaskStoreStub, TaskQueueStub, TaskOperationsStub, SessionHistoryStub, AgentExecutorStub)
-_FILES: Final = (tasks_pb2.DESCRIPTOR, operations_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR, executor_pb2.DESCRIPTOR)
+_FILES: Final = (tasks_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR, executor_pb2.DESCRIPTOR)
 RPCS: Final[dict[str, dict[str, MethodDescriptor]]] = {
     service.full_name: {method.name: method for method in service.methods}
     for file in _FILES

@@ -25,9 +25,8 @@ from tests.tasks.plane import (
 )
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import operations_pb2 as pb
-from taskplane.api.tasks.v1 import operations_pb2_grpc as pb_grpc
-from taskplane.api.tasks.v1 import tasks_pb2 as tb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.errors import Invalid, NotFound, PermissionDenied
 from taskplane.runtime.principal import Principal
 
@@ -91,7 +90,7 @@ def lose_lease(conn: Connection, uid: str) -> None:
 
 
 async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane) -> None:
-    """M11: by agent and state, of all owners; leases that ran out, queues, messages that sessions lack."""
+    """V1: by agent and state, of all owners; leases that ran out, queues, messages that sessions lack."""
     empty = await overview(plane)
     assert (list(empty.tasks), list(empty.queue), list(empty.executors), empty.uncopied) == ([], [], [], 0)
     assert not empty.HasField("durations") and not empty.HasField("queued") and not empty.bounded
@@ -112,10 +111,10 @@ async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane
     failed = await begun(plane, "ann")
     await failed.append(status(FAILED))
     canceled = await begun(plane, "ann")
-    await plane.store(ANN).CancelTask(tb.CancelTaskRequest(task_id=canceled.id))
+    await plane.store(ANN).CancelTask(pb.CancelTaskRequest(task_id=canceled.id))
     for run in (failed, canceled):
-        await plane.store().MarkCopied(tb.MarkCopiedRequest(task_uid=run.uid, generation=1))
-    await plane.store(ANN).PutTask(tb.PutTaskRequest(task=document("d1"), agent="runtime"))
+        await plane.store().MarkCopied(pb.MarkCopiedRequest(task_uid=run.uid, generation=1))
+    await plane.store(ANN).PutTask(pb.PutTaskRequest(task=document("d1"), agent="runtime"))
     # Another tenant has as much, and counts for nothing.
     there = plane.store(Principal("elsewhere", "ann", "executor", service=True))
     await there.CreateTask(creation(working=True))
@@ -138,7 +137,7 @@ async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane
         "p1": (["demo"], 1, 1),
         "p2": (["other"], 1, 0),
     }
-    behind = (await plane.store().ListUncopied(tb.ListUncopiedRequest())).tasks
+    behind = (await plane.store().ListUncopied(pb.ListUncopiedRequest())).tasks
     assert {each.task_id for each in behind} == {paused.id, done.id}
     assert found.uncopied == 2
     assert sum(each.begun for each in found.minutes) == 10
@@ -157,8 +156,8 @@ async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane
 
 
 async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
-    """M11: a process that announced itself is alive until its renewals stay out, busy or not."""
-    claim = plane.queue().Claim(tb.ClaimRequest(process_id="p1", agents=["nobody"], capacity=1))
+    """V1: a process that announced itself is alive until its renewals stay out, busy or not."""
+    claim = plane.queue().Claim(pb.ClaimRequest(process_id="p1", agents=["nobody"], capacity=1))
     try:
         await anext(aiter(claim))
         (seen,) = (await overview(plane)).executors
@@ -167,7 +166,7 @@ async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
         await plane.engine.write(lambda conn: conn.exec_driver_sql("UPDATE executor SET alive_until = 70000000"))
         (seen,) = (await overview(plane)).executors
         assert not seen.alive and seen.last_seen > 3600
-        await plane.queue().Renew(tb.RenewRequest(process_id="p1"))
+        await plane.queue().Renew(pb.RenewRequest(process_id="p1"))
         (seen,) = (await overview(plane)).executors
         assert seen.alive and seen.last_seen < 60
     finally:
@@ -175,7 +174,7 @@ async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
 
 
 async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) -> None:
-    """M11: with owner, attempt, fence, executor and the end of its lease, in pages; each filter selects."""
+    """V1: with owner, attempt, fence, executor and the end of its lease, in pages; each filter selects."""
     running = await begun(plane, "ann")
     waiting = await queued(plane, "bob", agent="other")
     failed = await begun(plane, "bob", agent="other")
@@ -183,7 +182,7 @@ async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) 
     rejected = await begun(plane, "ann", claim_for="p2")
     await rejected.append(status(a2a.TASK_STATE_REJECTED, message("not mine", AGENT)))
     other = await begun(plane, "bob", claim_for="p2")
-    await plane.store(ANN).PutTask(tb.PutTaskRequest(task=document("d1", FAILED), agent="runtime"))
+    await plane.store(ANN).PutTask(pb.PutTaskRequest(task=document("d1", FAILED), agent="runtime"))
     whole = await listed(plane)
     assert ids(whole) == ["d1", other.id, rejected.id, failed.id, waiting.id, running.id]
     assert [each.record.owner for each in whole] == ["ann", "bob", "ann", "bob", "bob", "ann"]
@@ -205,7 +204,7 @@ async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) 
 
 
 async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane) -> None:
-    """S2: nobody goes on with the list of somebody else."""
+    """V3: nobody goes on with the list of somebody else."""
     for _ in range(3):
         await queued(plane, "ann")
     page = await operations(plane).ListTenantTasks(pb.ListTenantTasksRequest(page_size=1))
@@ -220,10 +219,10 @@ async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane
 
 
 async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
-    """M11: attempts, fences and actors of every event, in pages; who cancels for an owner is the actor."""
+    """V1, V2: attempts, fences and actors of every event, in pages; who cancels for an owner is the actor."""
     run = await begun(plane, "bob")
     await run.append(status(WORKING, message("so far", AGENT)))
-    await plane.store(BOB._replace(actor="user:olga")).CancelTask(tb.CancelTaskRequest(task_id=run.id))
+    await plane.store(BOB._replace(actor="user:olga")).CancelTask(pb.CancelTaskRequest(task_id=run.id))
     found = await operations(plane).GetTenantTask(pb.GetTenantTaskRequest(task_id=run.id, limit=3))
     assert [each.generation for each in found.events] == [1, 2, 3] and found.next_after == 3
     more = await operations(plane).GetTenantTask(pb.GetTenantTaskRequest(task_id=run.id, after_generation=3))
@@ -237,7 +236,7 @@ async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
 
 @pytest.mark.parametrize("who", [ANN, EXECUTOR, Principal("tenant", "olga", "user:olga")])
 async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> None:
-    """S2: a user and a service alike, whatever they ask for; and an operator of another tenant finds nothing."""
+    """V3: a user and a service alike, whatever they ask for; and an operator of another tenant finds nothing."""
     run = await begun(plane, "ann")
     stub = operations(plane, who)
     for call in (
@@ -254,7 +253,7 @@ async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> 
 
 
 async def test_what_cannot_be_asked_for_is_refused_by_its_field(plane: Plane) -> None:
-    """C14: and is no fault of the store."""
+    """V1: and is no fault of the store."""
     stub = operations(plane)
     for field, call in (
         ("states", stub.ListTenantTasks(pb.ListTenantTasksRequest(states=[99]))),  # type: ignore[list-item]

@@ -7,7 +7,7 @@ from functools import partial
 
 from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.sessions.v1 import sessions_pb2
-from taskplane.api.tasks.v1 import operations_pb2, tasks_pb2
+from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import PREFIX, GatewaySettings
 from taskplane.runtime import logs, process
@@ -20,7 +20,7 @@ _log = logging.getLogger("taskplane.gateway")
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain."""
     async with (
-        connect(settings.tasks, tasks_pb2.DESCRIPTOR, operations_pb2.DESCRIPTOR) as tasks,
+        connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         connect(settings.executor, executor_pb2.DESCRIPTOR) as executor,
         open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor) as gateway,

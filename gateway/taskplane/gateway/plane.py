@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.api.tasks.v1.operations_pb2_grpc import TaskOperationsStub
-from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth import Authenticator
 from taskplane.gateway.page.built import BuiltPage

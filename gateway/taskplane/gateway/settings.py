@@ -69,8 +69,7 @@ class GatewaySettings:
     # Calls with this value in the header X-Taskplane-Proxy-Secret come from a proxy whose X-User-Id is trusted. Empty:
     # no proxy is trusted.
     proxy_secret: str = field(default="", repr=False)
-    # Users named by that proxy who may operate: they see, cancel and delete the tasks of all owners of their tenant.
-    # Empty: none may.
+    # Users named by that proxy who may read, cancel and delete the tasks of all owners of their tenant. Empty: none.
     proxy_operators: tuple[str, ...] = ()
     # The tenant of callers that no key assigns to one.
     tenant: str = "default"

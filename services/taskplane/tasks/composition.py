@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Coroutine, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-from taskplane.api.tasks.v1 import operations_pb2_grpc as operations_grpc
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.failpoints import afp, fp
 from taskplane.runtime.pacing import Pacer
@@ -56,7 +55,7 @@ class TasksRoom:
         """Add the services to `services`, which needs the lines of `servicer.POLICY`."""
         services.add(pb_grpc.add_TaskStoreServicer_to_server, self._store)
         services.add(pb_grpc.add_TaskQueueServicer_to_server, self._queue)
-        services.add(operations_grpc.add_TaskOperationsServicer_to_server, self._operations)
+        services.add(pb_grpc.add_TaskOperationsServicer_to_server, self._operations)
 
     async def ready(self) -> bool:
         """Return True if the database answers now, otherwise raise Unavailable."""

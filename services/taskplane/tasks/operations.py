@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from taskplane.api.tasks.v1 import operations_pb2 as pb
-from taskplane.api.tasks.v1 import operations_pb2_grpc as pb_grpc
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller

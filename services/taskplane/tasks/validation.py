@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import operations_pb2 as ops
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import MAX_ID, id_problem, is_segment
@@ -328,7 +327,7 @@ def list_tasks(request: pb.ListTasksRequest) -> None:
     _check_page_size(request.page_size, MAX_PAGE_SIZE, "tasks")
 
 
-def list_tenant_tasks(request: ops.ListTenantTasksRequest) -> None:
+def list_tenant_tasks(request: pb.ListTenantTasksRequest) -> None:
     """Check a ListTenantTasks request. A page size out of bounds has reason `BAD_PAGE_SIZE`."""
     problems = _Problems()
     for field in ("agent", "owner", "executor"):
@@ -339,7 +338,7 @@ def list_tenant_tasks(request: ops.ListTenantTasksRequest) -> None:
     _check_page_size(request.page_size, MAX_TENANT_TASKS, "tasks")
 
 
-def get_tenant_task(request: ops.GetTenantTaskRequest) -> None:
+def get_tenant_task(request: pb.GetTenantTaskRequest) -> None:
     """Check a GetTenantTask request."""
     problems = _Problems()
     problems.name("task_id", request.task_id)

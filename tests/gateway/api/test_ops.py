@@ -77,7 +77,7 @@ def counted(overview: Json) -> dict[tuple[str, bool], int]:
 
 
 async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: Plane) -> None:
-    """M11: the overview, and lists of tasks by state, owner and executor; of its tenant only."""
+    """V1: the overview, and lists of tasks by state, owner and executor; of its tenant only."""
     before = await data(plane, OLGA, "/api/ops/overview")
     running = await say(plane, ANN, "slow 600", wait=False)
     paused = await say(plane, BOB, "ask Which?")
@@ -113,7 +113,7 @@ async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: 
 
 
 async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> None:
-    """M11: owner, attempt, fence, executor and the end of its lease; the reason; the log with its actors."""
+    """V1: owner, attempt, fence, executor and the end of its lease; the reason; the log with its actors."""
     failed = await say(plane, BOB, "fail")
     found = await data(plane, OLGA, f"/api/ops/tasks/{failed['id']}")
     task = found["task"]
@@ -137,7 +137,7 @@ async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> No
 
 
 async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane: Plane) -> None:
-    """M11: the run ends as if its owner had canceled it; the actor of the event is the operator."""
+    """V2: the run ends as if its owner had canceled it; the actor of the event is the operator."""
     running = await say(plane, ANN, "slow 600", wait=False)
     task = await data(plane, OLGA, f"/api/ops/tasks/{running['id']}/cancel", "POST")
     assert (task["taskId"], task["owner"], task["state"]) == (running["id"], "ann", "cancelled")
@@ -150,7 +150,7 @@ async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane:
 
 
 async def test_an_operator_deletes_a_task_and_what_it_said_stays_in_its_session(plane: Plane) -> None:
-    """M11: as its owner would."""
+    """V2: as its owner would."""
     done = await say(plane, BOB, "hello")
     assert (await ask(plane, OLGA, "DELETE", f"/api/ops/tasks/{done['id']}")).status_code == 204
     for key, path in ((BOB, "/api/tasks"), (OLGA, "/api/ops/tasks")):
@@ -161,7 +161,7 @@ async def test_an_operator_deletes_a_task_and_what_it_said_stays_in_its_session(
 
 
 async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Plane) -> None:
-    """S2: users by OPERATORS_ONLY, whatever they may read or write; operators elsewhere as if there were no task."""
+    """V3: users by OPERATORS_ONLY, whatever they may read or write; operators elsewhere as if there were no task."""
     task = await say(plane, ANN, "ask Which?")
     one = f"/api/ops/tasks/{task['id']}"
     reads = [("GET", "/api/ops/overview"), ("GET", "/api/ops/tasks"), ("GET", one), ("GET", f"{one}/events")]
@@ -182,7 +182,7 @@ async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Pla
 
 
 async def test_the_scope_of_operators_implies_no_other(plane: Plane) -> None:
-    """S2: a key that may only operate neither reads nor sends as its owner."""
+    """V3: a key that may only operate neither reads nor sends as its owner."""
     for method, path in (("GET", "/api/sessions"), ("POST", "/"), ("POST", "/api/sessions")):
         refused = await ask(plane, ONLY, method, path)
         assert (refused.status_code, refused.json()["code"]) == (403, "OPERATE_ONLY_KEY"), path
@@ -193,22 +193,22 @@ async def test_the_scope_of_operators_implies_no_other(plane: Plane) -> None:
     [("state=done", "state"), ("error=yes", "error"), ("error=1&state=working", "error"), ("limit=0", "limit")],
 )
 async def test_a_filter_that_is_none_is_refused(plane: Plane, query: str, field: str) -> None:
-    """I6: by its name, with what it may be."""
+    """V1: by its name, with what it may be."""
     refused = await ask(plane, OLGA, "GET", f"/api/ops/tasks?{query}")
     assert (refused.status_code, list(refused.json()["fields"])) == (400, [field])
 
 
 async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:
-    """M11, C8: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
+    """V1, C9: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
     ann = Principal("default", "ann", "ann", service=True)
-    values = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
+    values: Json = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
     values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])
     working = pb.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING)))
     async with open_behind(tmp_path, tasks={"lease_ttl": 1.0}) as behind, open_front(behind) as plane:
         store = behind.stores.tasks(ann)
-        queued = await store.CreateTask(pb.CreateTaskRequest(**values))  # type: ignore[arg-type]
+        queued = await store.CreateTask(pb.CreateTaskRequest(**values))
         values |= {"invocation_id": fresh(), "claim_for": "gone", "first_changes": [working]}
-        lost = (await store.CreateTask(pb.CreateTaskRequest(**values))).record.id  # type: ignore[arg-type]
+        lost = (await store.CreateTask(pb.CreateTaskRequest(**values))).record.id
 
         async def overview() -> Json:
             found: Json = (await plane.http.get("/api/ops/overview")).json()["data"]

@@ -6,8 +6,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.api.tasks.v1 import operations_pb2 as pb
-from taskplane.api.tasks.v1 import tasks_pb2 as tb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply, list_reply
 from taskplane.gateway.api.states import info_state
@@ -110,7 +109,7 @@ async def cancel(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     task_id = request.arguments["task"]
     with acting_as(await _owner(plane, task_id, caller)):
-        await plane.tasks.CancelTask(tb.CancelTaskRequest(task_id=task_id))
+        await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id))
     found = await plane.operations.GetTenantTask(pb.GetTenantTaskRequest(task_id=task_id, limit=1))
     return data_reply(_task(found.task), "Successfully canceled task")
 
@@ -163,7 +162,7 @@ def _executor(found: pb.ExecutorFigures) -> dict[str, Any]:
 
 def _task(found: pb.TenantTask) -> dict[str, Any]:
     record = found.record
-    document = record.origin == tb.ORIGIN_DOCUMENT
+    document = record.origin == pb.ORIGIN_DOCUMENT
     shown: dict[str, Any] = {
         "taskId": record.id,
         "contextId": record.context_id,
@@ -202,7 +201,7 @@ async def _log(plane: Plane, found: pb.GetTenantTaskResponse) -> dict[str, Any]:
     return shown | {"next_after": found.next_after} if found.next_after else shown
 
 
-def _events(found: Iterable[tb.Event]) -> list[dict[str, Any]]:
+def _events(found: Iterable[pb.Event]) -> list[dict[str, Any]]:
     return [{**event_json(event), "fence": event.fence} for event in found]
 
 

@@ -13,6 +13,7 @@ _DOCUMENT: Final = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>taskplane</title>
+<link rel="icon" href="data:,">
 <style>
 :root {{ color-scheme: light dark }}
 body {{ font: 16px/1.5 system-ui; max-width: 40rem; margin: 2rem auto; padding: 0 1rem }}

@@ -56,7 +56,7 @@ export function gist({ body }: WireRecord): string {
   const event = classify(object(outer["event"]) ?? body);
   switch (event.kind) {
     case "task":
-      return `${event.state} ${event.history.at(-1)?.text ?? ""}`;
+      return `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`;
     case "status-update":
       return `${event.state} ${said(event.message?.parts)}`;
     case "artifact-update":

@@ -124,12 +124,13 @@ export class OpsApi {
     return { tasks, more: token !== "" };
   }
 
-  /** Return a task, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
+  /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
+  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | null; readonly lapsed: boolean }> {
     const { data, headers } = await this.http.json(path(id));
-    const task = object(object(object(data)?.["data"])?.["task"]) as unknown as OpsTask;
+    const found = object(object(data)?.["data"]) ?? {};
+    const task = found["task"] as OpsTask;
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...task, lapsed: Date.parse(task.leaseExpiresAt ?? "") < now };
+    return { ...task, first: (objects(found["events"])[0] as OpsEvent | undefined) ?? null, lapsed: Date.parse(task.leaseExpiresAt ?? "") < now };
   }
 
   /** Return the events of a task after a generation, oldest first. */

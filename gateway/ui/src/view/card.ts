@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { readCard } from "../model/card";
 import { api } from "../state";
 
 export interface Card {
@@ -33,36 +34,7 @@ export function cardOf(agent: string): Card {
 }
 
 function read(given: unknown): Card {
-  const card = record(given);
-  return {
-    inputModes: list(card["defaultInputModes"]).filter((one) => typeof one === "string"),
-    prompts: list(card["skills"]).flatMap((one) => {
-      const skill = record(one);
-      const text = list(skill["examples"]).find((example) => typeof example === "string");
-      const name = word(skill["name"]);
-      return text || name ? [{ name: name || word(text), description: word(skill["description"]), text: word(text) || name }] : [];
-    }),
-    schemes: Object.entries(record(card["securitySchemes"])).map(([name, scheme]) => schemeWords(name, record(scheme))),
-  };
-}
-
-/** Say what a security scheme asks for: the 1.0 form has one member that names its kind, the 0.3 form a `type`. */
-function schemeWords(name: string, given: Record<string, unknown>): string {
-  const inner = Object.values(given).find((one) => one !== null && typeof one === "object" && !Array.isArray(one));
-  const scheme = given["type"] === undefined && inner ? record(inner) : given;
-  const place = word(scheme["location"]) || word(scheme["in"]);
-  const about = [word(scheme["description"]), word(scheme["scheme"]), place && `${place} ${word(scheme["name"])}`.trim()];
-  return [name, ...about.filter(Boolean)].join(": ");
-}
-
-function record(given: unknown): Record<string, unknown> {
-  return given !== null && typeof given === "object" ? (given as Record<string, unknown>) : {};
-}
-
-function list(given: unknown): readonly unknown[] {
-  return Array.isArray(given) ? given : [];
-}
-
-function word(given: unknown): string {
-  return typeof given === "string" ? given : "";
+  const { inputModes, skills, security } = readCard(given);
+  const prompts = skills.map(({ name, description, examples: [text = name] }) => ({ name: name || text, description, text }));
+  return { inputModes, prompts: prompts.filter(({ text }) => text), schemes: security };
 }

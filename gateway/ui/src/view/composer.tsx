@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { mayWrite, session, view } from "../state";
+import { mayWrite, route, session, view } from "../state";
 import { strings } from "../strings";
 import { send, sending, stop } from "./acts";
 import { attach } from "./attach";
@@ -17,7 +17,8 @@ const dragging = signal(false);
 /** Show the message box of the open session, under the name that the agent has. */
 export function Composer({ agent }: { agent: string }) {
   const open = view.value;
-  const id = open?.id ?? "";
+  // By the address: a session has its id before the first message has left the box.
+  const id = route.value.name === "chat" ? route.value.session : "";
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   useCard(open?.agent ?? "");

@@ -34,9 +34,10 @@ function midnight(now: number): number {
   return new Date(now).setHours(0, 0, 0, 0);
 }
 
-/** Return a duration of milliseconds: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
+/** Return a duration of milliseconds: `23 ms`, `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 0.095) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;

@@ -16,50 +16,51 @@ export function SignIn() {
   const [refusal, setRefusal] = useState(key.value ? strings.signIn.expired : "");
   const submit = async (event: Event) => {
     event.preventDefault();
-    const given = field.current?.value.trim() ?? "";
-    if (!given) return refuse(strings.signIn.empty);
+    const given = field.current!.value.trim();
     setBusy(true);
-    setRefusal("");
-    try {
-      const { caller } = await new Api(ROOT, { key: () => given }).config();
-      if (caller) signIn(given, remember);
-      else refuse(strings.signIn.wrong);
-    } catch (error) {
-      const failure = failureOf(error);
-      refuse(failure.status === 401 ? strings.signIn.wrong : words(failure).join(" "));
-    } finally {
-      setBusy(false);
-    }
-  };
-  const refuse = (why: string) => {
+    const why = given ? await refused(given) : strings.signIn.empty;
+    setBusy(false);
     setRefusal(why);
-    field.current?.select();
+    if (why) field.current?.select();
+    else signIn(given, remember);
   };
+  const described = refusal ? "key-refusal" : "key-hint";
   return (
     <main class="sign-in">
-      <form onSubmit={(event) => void submit(event)} noValidate>
+      <form class="try" onSubmit={(event) => void submit(event)} noValidate>
         <h1>{strings.product}</h1>
         <p class="aside">{strings.signIn.why}</p>
-        <label for="key">{strings.signIn.key}</label>
-        <input
-          id="key"
-          ref={field}
-          class="field"
-          type="password"
-          autocomplete="current-password"
-          autofocus
-          spellcheck={false}
-          aria-invalid={refusal !== ""}
-          aria-describedby={refusal ? "key-refusal" : "key-hint"}
-          placeholder={strings.signIn.placeholder}
-        />
-        {refusal && <p id="key-refusal" class="refusal" role="alert" data-code="BAD_CREDENTIALS">{refusal}</p>}
+        <label>
+          {strings.signIn.key}
+          <input
+            ref={field}
+            class="field"
+            type="password"
+            autocomplete="current-password"
+            autofocus
+            aria-invalid={refusal !== ""}
+            aria-describedby={described}
+          />
+        </label>
+        {refusal && <p id="key-refusal" class="failure" role="alert" data-code="BAD_CREDENTIALS">{refusal}</p>}
         <label class="choice">
-          <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.currentTarget.checked)} /> {strings.signIn.remember}
+          <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.currentTarget.checked)} />
+          {strings.signIn.remember}
         </label>
         <small id="key-hint">{remember ? strings.signIn.remembered : strings.signIn.inMemory}</small>
         <button class="button primary" disabled={busy}>{busy ? strings.signIn.busy : strings.signIn.signIn}</button>
       </form>
     </main>
   );
+}
+
+/** Return why the server does not take a key; empty if it does. */
+async function refused(given: string): Promise<string> {
+  try {
+    const { caller } = await new Api(ROOT, { key: () => given }).config();
+    return caller ? "" : strings.signIn.wrong;
+  } catch (error) {
+    const failure = failureOf(error);
+    return failure.status === 401 ? strings.signIn.wrong : words(failure).join(" ");
+  }
 }

@@ -30,7 +30,8 @@ class OperationsClient:
             query = {**filters, "limit": str(min(_PAGE, limit)), "page_token": token}
             path = "/api/ops/tasks?" + urlencode({name: value for name, value in query.items() if value})
             page: dict[str, Any] = await self._http.json("GET", path)
-            for task in page.get("data") or []:
+            found: list[dict[str, Any]] = page.get("data") or []
+            for task in found:
                 yield task
                 limit -= 1
             token = str(page.get("next_page_token") or "")

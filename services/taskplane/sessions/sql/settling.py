@@ -1,5 +1,6 @@
 """Unsettled turns of all sessions: those that may have come to nothing, and the time up to which they are settled."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, or_, select, text, update
@@ -94,11 +95,8 @@ def count_abandoned(conn: Connection, tenant: str, undecided_before: int, before
     opened = conn.execute(_TIMES, times).scalars().all()
     bounded = len(opened) == _MOST_LOOKED_AT
     until = opened[-1] + 1 if bounded else undecided_before
-    begun = [
-        at
-        for of, _, _, _, task_id, at in conn.execute(_TIMED_TURNS, {"since": since, "until": until})
-        if of == tenant and (not task_id or at < before)
-    ]
+    turns: Sequence[Any] = conn.execute(_TIMED_TURNS, {"since": since, "until": until}).all()
+    begun: list[int] = [at for of, _, _, _, task_id, at in turns if of == tenant and (not task_id or at < before)]
     return AbandonedTurns(len(begun), min(begun, default=None), bounded)
 
 

@@ -47,7 +47,7 @@ class Recent(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What happened in the minute that begins `at` (microseconds)."""
+    """Tasks that were begun, ended and failed in the minute that begins `at` (microseconds)."""
 
     at: int
     begun: int

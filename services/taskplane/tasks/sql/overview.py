@@ -1,5 +1,6 @@
 """Figures of one tenant, from indexes of what is open and of what changed last; each count has a limit."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -42,6 +43,9 @@ MOST_RECENT: Final = 50_000
 _SAMPLE: Final = 1_000
 
 _of_tenant: Final = task.c.tenant == bindparam("tenant")
+# For tasks that an index of few is to find: no index knows this expression, and SQLite would take one of all tasks of
+# the tenant.
+_is_of_tenant: Final = func.coalesce(task.c.tenant, "") == bindparam("tenant")
 _now: Final = bindparam("now", type_=BigInteger)
 # Not a parameter: a server could not tell that two of them are the same.
 _minute: Final = literal_column(str(MINUTE), BigInteger)
@@ -65,15 +69,15 @@ _RUNNING: Final = (
         func.sum(case((lease.c.lease_until > _now, 1), else_=0)),
     )
     .select_from(lease.join(task, task.c.uid == lease.c.task_uid))
-    .where(_of_tenant)
+    .where(_is_of_tenant)
     .group_by(lease.c.owner, task.c.agent, task.c.state)
 )
 
-_paused: Final = select(task.c.agent, task.c.state).where(text(WAITING), _of_tenant).limit(MOST_OPEN).subquery()
+_paused: Final = select(task.c.agent, task.c.state).where(text(WAITING), _is_of_tenant).limit(MOST_OPEN).subquery()
 _PAUSED: Final = select(_paused.c.agent, _paused.c.state, func.count()).group_by(_paused.c.agent, _paused.c.state)
 
 _uncopied: Final = (
-    select(task.c.status_at).where(text(UNCOPIED), _of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
+    select(task.c.status_at).where(text(UNCOPIED), _is_of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
 )
 _UNCOPIED: Final = select(func.count(), func.min(_uncopied.c.status_at))
 
@@ -96,7 +100,7 @@ def _newest(state: int, limit: int) -> Subquery:
     )
 
 
-def _recent(state: int) -> Select[Any]:
+def _recent(state: int) -> "Select[*tuple[Any, ...]]":
     newest = _newest(state, MOST_RECENT)
     created, changed = newest.c.created_at // _minute, newest.c.status_at // _minute
     return select(
@@ -113,7 +117,7 @@ def _recent(state: int) -> Select[Any]:
 _RECENT: Final = union_all(*map(_recent, sorted(STATES)))
 
 
-def _ended() -> Select[Any]:
+def _ended() -> "Select[*tuple[Any, ...]]":
     newest = [_newest(state, _SAMPLE) for state in sorted(TERMINAL)]
     found = union_all(
         *(select(each.c.uid, each.c.created_at, each.c.status_at).where(each.c.origin == MANAGED) for each in newest)
@@ -139,10 +143,11 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     paused = [(agent, state, count) for agent, state, count in conn.execute(_PAUSED, of)]
     uncopied, oldest = conn.execute(_UNCOPIED, of).one()
     alive_until: dict[str, int] = dict(conn.execute(_EXECUTORS).all())
-    seen = list(conn.execute(_RECENT, of))
+    seen: Sequence[Any] = conn.execute(_RECENT, of).all()
     complete = _complete_since(seen, since)
     recent = [Recent(agent, state, *rest) for agent, origin, state, *rest in seen if origin == MANAGED]
-    ended = {uid: (created_at, at) for uid, created_at, at in conn.execute(_ENDED, of)}
+    sample: Sequence[Any] = conn.execute(_ENDED, of).all()
+    ended: dict[str, tuple[int, int]] = {uid: (created_at, at) for uid, created_at, at in sample}
     begun: dict[str, int] = dict(conn.execute(_BEGUN, {"uids": list(ended)}).all()) if ended else {}
     open_counts = (sum(each.number for each in waiting), sum(count for *_, count in paused), uncopied)
     return Overview(
@@ -160,7 +165,7 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     )
 
 
-def _complete_since(seen: list[Any], since: int) -> int:
+def _complete_since(seen: Sequence[Any], since: int) -> int:
     """Return from when on no task is missing: where the limit of a state was met, its oldest change that was seen."""
     counts: dict[int, int] = {}
     oldest: dict[int, int] = {}

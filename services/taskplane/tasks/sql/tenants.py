@@ -11,6 +11,7 @@ from sqlalchemy import (
     Select,
     Subquery,
     bindparam,
+    func,
     literal_column,
     select,
     text,
@@ -82,7 +83,9 @@ def list_tenant_tasks(conn: Connection, scope: Scope, query: TenantFilter, page_
 
 def _newest(query: TenantFilter) -> Subquery:
     """Return the keys of the tasks that changed last, of each state along an index of its own."""
-    looked_at = literal_column(str(MOST_LOOKED_AT), Integer) if query.agent else bindparam("limit")
+    looked_at: ColumnElement[int] = bindparam("limit", type_=Integer)
+    if query.agent:
+        looked_at = literal_column(str(MOST_LOOKED_AT), Integer)
     of = [task.c.owner == bindparam("owner")] if query.owner else [text(OF_ANY_OWNER)]
     branches = [
         select(*_KEY)
@@ -103,34 +106,34 @@ def _newest(query: TenantFilter) -> Subquery:
 
 def _held(query: TenantFilter) -> Subquery:
     """Return the keys of the tasks that a process holds the leases of."""
-    of: list[ColumnElement[bool]] = [task.c.owner == bindparam("owner")] if query.owner else []
+    # No index knows these expressions: the leases are to be looked up, not the tasks of the tenant.
+    names = ("tenant", "owner") if query.owner else ("tenant",)
     return (
         select(*_KEY)
         .select_from(lease.join(task, task.c.uid == lease.c.task_uid))
         .where(
             lease.c.owner == bindparam("executor"),
-            task.c.tenant == bindparam("tenant"),
             task.c.state.in_([literal_column(str(state), Integer) for state in query.states]),
-            *of,
+            *(func.coalesce(task.c[name], "") == bindparam(name) for name in names),
             _before,
         )
         .subquery()
     )
 
 
-def _page(seen: Subquery, query: TenantFilter) -> Select[Any]:
+def _page(seen: Subquery, query: TenantFilter) -> "Select[*tuple[Any, ...]]":
     found = select(*seen.c)
     if query.agent:
         found = found.where(seen.c.agent == bindparam("agent"))
     return _ordered(found, seen).limit(bindparam("limit"))
 
 
-def _end(seen: Subquery) -> Select[Any]:
+def _end(seen: Subquery) -> "Select[*tuple[Any, ...]]":
     """Return the query for the last of the tasks that were looked at, if there may be more."""
     return _ordered(select(seen.c.status_at, seen.c.id), seen).offset(MOST_LOOKED_AT - 1).limit(1)
 
 
-def _ordered(query: Select[Any], keys: Subquery) -> Select[Any]:
+def _ordered(query: "Select[*tuple[Any, ...]]", keys: Subquery) -> "Select[*tuple[Any, ...]]":
     return query.order_by(keys.c.status_at.desc(), keys.c.id.desc())
 
 

@@ -4,24 +4,26 @@ import "../../style/panel.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { agentPath } from "../../model/api";
-import { type Card, type Warning, readCard, warnings } from "../../model/card";
+import { readCard, warnings } from "../../model/card";
 import { failureOf } from "../../model/failures";
+import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
 import type { Failure } from "../../model/view";
 import { ROOT, agent, api, chat, config, go, mayWrite, route, show } from "../../state";
 import { strings } from "../../strings";
 import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
+import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
 import { Icon, IconButton } from "../icons";
 import { drawer } from "../keyboard";
 import { words } from "../toasts";
-import { Try } from "./try";
+
+const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
 
 /** Show the agent that the address names. */
 export function AgentPage() {
-  const at = route.value;
-  const name = at.name === "agent" ? at.agent : "";
+  const name = route.value.name === "agent" ? route.value.agent : "";
   const [given, setGiven] = useState<unknown>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const load = () => {
@@ -29,15 +31,16 @@ export function AgentPage() {
     void api.card(name).then(setGiven, (error: unknown) => setFailure(failureOf(error)));
   };
   useEffect(load, [name]);
-  const card = given === null ? null : readCard(given);
+  const card = readCard(given);
+  const about = [card.version && strings.agent.version(card.version), card.provider].filter(Boolean).join(" · ");
   return (
     <section class="agent-page" aria-label={strings.agent.page}>
       <header class="agent-head">
         <IconButton icon="menu" class="narrow-only" label={strings.agent.menu} onClick={() => (drawer.value = true)} />
-        <span class="agent-emblem"><Icon name="agent" size={26} /></span>
+        <span class="emblem"><Icon name="agent" size={26} /></span>
         <div>
-          <h1 dir="auto">{card?.name || name}</h1>
-          <p class="aside" dir="auto">{[card?.version && strings.agent.version(card.version), card?.provider].filter(Boolean).join(" · ")}</p>
+          <h1 dir="auto">{card.name || name}</h1>
+          <p class="aside" dir="auto">{about}</p>
         </div>
         {mayWrite.value && (
           <button type="button" class="button primary" onClick={() => begin(name, "")}>{strings.agent.start}</button>
@@ -46,75 +49,64 @@ export function AgentPage() {
       {failure && (
         <div class="failure" role="alert" data-code={failure.code}>
           <p>{words(failure).join(" ")}</p>
-          <button type="button" class="button small" onClick={load}>{strings.agent.again}</button>
+          <Act label={strings.agent.again} act={load} />
         </div>
       )}
-      {card && <Shown name={name} card={card} given={given} found={warnings(given, ROOT)} />}
+      {given !== null && <Shown name={name} given={given} />}
     </section>
   );
 }
 
-function Shown({ name, card, given, found }: { name: string; card: Card; given: unknown; found: readonly Warning[] }) {
+function Shown({ name, given }: { name: string; given: unknown }) {
+  const card = readCard(given);
+  const found = warnings(given, ROOT);
+  const json = JSON.stringify(given, null, 2);
   const documentation = safeLink(card.documentation);
-  const url = new URL(agentPath(name), ROOT).href;
+  const examples = card.skills.flatMap((skill) => skill.examples);
   return (
     <>
       {card.description && <p class="lead" dir="auto">{card.description}</p>}
-      {found.length > 0 ? (
-        <ul class="warnings" aria-label={strings.agent.warnings}>
-          {found.map(({ code, detail }) => (
-            <li key={code + detail} data-warning={code}>
-              <Icon name="alert" size={16} /> <span>{strings.agent.warning[code](detail)}</span>
+      <ul class="warnings" data-fine={!found.length || undefined} aria-label={strings.agent.warnings}>
+        {!found.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
+        {found.map(({ code, detail }) => (
+          <li key={code + detail} data-warning={code}>
+            <Icon name="alert" size={16} /> <span>{strings.agent.warning[code](detail)}</span>
+          </li>
+        ))}
+      </ul>
+      <Part title={strings.agent.skills}>
+        <ul class="skills">
+          {card.skills.map((skill) => (
+            <li key={skill.name}>
+              <h3 dir="auto">{skill.name}</h3>
+              <p dir="auto">{skill.description}</p>
+              <div class="chips">
+                {skill.examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
+              </div>
             </li>
           ))}
         </ul>
-      ) : (
-        <p class="fine"><Icon name="check" size={16} /> {strings.agent.noWarnings}</p>
-      )}
-      {card.skills.length > 0 && (
-        <Part title={strings.agent.skills}>
-          <ul class="skills">
-            {card.skills.map((skill) => (
-              <li key={skill.name}>
-                <h3 dir="auto">{skill.name}</h3>
-                <p dir="auto">{skill.description}</p>
-                <div class="chips">
-                  {skill.examples.map((example) => (
-                    <button key={example} type="button" class="chip" disabled={!mayWrite.value} title={strings.agent.tryExample} onClick={() => begin(name, example)}>
-                      <code dir="auto">{example}</code>
-                    </button>
-                  ))}
-                </div>
-              </li>
-            ))}
-          </ul>
-        </Part>
-      )}
+      </Part>
       <Part title={strings.agent.try}>
-        <Try url={url} example={card.skills.flatMap(({ examples }) => examples)[0] ?? strings.agent.hello} withKey={config.value?.auth.required ?? false} />
+        <Try url={new URL(agentPath(name), ROOT).href} example={examples[0] ?? strings.agent.hello} />
       </Part>
       <Part title={strings.agent.about}>
-        <dl class="facts wide">
-          <Fact name={strings.agent.capabilities} values={card.capabilities.map(({ name, on }) => strings.agent.capability(name, on))} />
-          <Fact name={strings.agent.inputModes} values={card.inputModes} code />
-          <Fact name={strings.agent.outputModes} values={card.outputModes} code />
-          <Fact name={strings.agent.interfaces} values={card.interfaces.map(({ url, binding, version }) => `${binding} ${version}  ${url}`)} code />
-          <Fact name={strings.agent.extensions} values={card.extensions.map(({ uri, description }) => [description, uri].filter(Boolean).join(" "))} />
-          <Fact name={strings.agent.security} values={card.security.length ? card.security : [strings.agent.noSecurity]} />
-          {documentation && card.documentation && (
-            <div>
-              <dt>{strings.agent.documentation}</dt>
-              <dd><a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{card.documentation}</a></dd>
-            </div>
-          )}
-        </dl>
+        <Facts
+          rows={[
+            [strings.agent.capabilities, card.capabilities.map(({ name, on }) => strings.agent.capability(name, on))],
+            [strings.agent.inputModes, card.inputModes],
+            [strings.agent.outputModes, card.outputModes],
+            [strings.agent.interfaces, card.interfaces.map(({ url, binding, version }) => `${binding} ${version}, ${url}`)],
+            [strings.agent.extensions, card.extensions.map(({ uri, description }) => `${description} ${uri}`)],
+            [strings.agent.security, card.security.length ? card.security : [strings.agent.noSecurity]],
+          ]}
+        />
+        {documentation && <a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{strings.agent.documentation}</a>}
       </Part>
       <details class="raw">
         <summary>{strings.agent.raw}</summary>
-        <div class="sheet-box">
-          <IconButton icon="copy" label={strings.agent.copyCard} size={16} onClick={() => void copy(JSON.stringify(given, null, 2))} />
-          <pre class="sheet" tabIndex={0} dir="ltr">{JSON.stringify(given, null, 2)}</pre>
-        </div>
+        <Act icon="copy" label={strings.agent.copyCard} act={() => void copy(json)} />
+        <pre class="sheet" tabIndex={0} dir="ltr">{json}</pre>
       </details>
     </>
   );
@@ -129,14 +121,26 @@ function Part({ title, children }: { title: string; children: ComponentChildren 
   );
 }
 
-function Fact({ name, values, code = false }: { name: string; values: readonly string[]; code?: boolean }) {
-  if (!values.length) return null;
+/** The request that sends a text to the agent, as something to paste; the text can be changed. */
+function Try({ url, example }: { url: string; example: string }) {
+  const [text, setText] = useState(example);
+  const [way, setWay] = useState<keyof typeof WAYS>("curl");
+  const withKey = config.value?.auth.required ?? false;
+  const snippet = WAYS[way]({ url, text, withKey });
   return (
-    <div>
-      <dt>{name}</dt>
-      {values.map((value) => (
-        <dd key={value} dir="auto">{code ? <code dir="ltr">{value}</code> : value}</dd>
-      ))}
+    <div class="try">
+      <label>
+        {strings.agent.text}
+        <input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <div class="acts" role="group" aria-label={strings.agent.ways}>
+        {(Object.keys(WAYS) as (keyof typeof WAYS)[]).map((one) => (
+          <Act key={one} label={strings.agent.way[one]} pressed={one === way} act={() => setWay(one)} />
+        ))}
+        <Act icon="copy" label={strings.agent.copySnippet} act={() => void copy(snippet)} />
+      </div>
+      <pre class="sheet" tabIndex={0} dir="ltr">{snippet}</pre>
+      {withKey && <p class="aside">{strings.agent.keyHint}</p>}
     </div>
   );
 }

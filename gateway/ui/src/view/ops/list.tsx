@@ -6,9 +6,9 @@ import type { OpsTask } from "../../model/ops";
 import { api, config } from "../../state";
 import { strings } from "../../strings";
 import { firstLine, fullTime, time } from "../format";
-import { Scrolled } from "./overview";
-import { StateOf, TaskLink, To, place, placeAddress, visit } from "./places";
+import { StateMark, TaskLink, To, place, placeAddress, visit } from "./places";
 import { Shown, usePolled } from "./polled";
+import { Table } from "./table";
 
 const words = strings.ops;
 const LONG = 3;
@@ -84,29 +84,21 @@ export function Filters({ at, failures = false }: { at: Place; failures?: boolea
 
 function Rows({ tasks }: { tasks: readonly OpsTask[] }) {
   return useMemo(() => (
-    <Scrolled label={words.views.tasks}>
-      <table class="ops-cards">
-        <caption class="sr-only">{words.views.tasks}</caption>
-        <thead>
-          <tr>
-            {[words.task, words.state, words.changed, words.agent, words.owner, words.reason].map((name) => <th key={name} scope="col">{name}</th>)}
+    <Table name={words.views.tasks} head={[words.task, words.state, words.changed, words.agent, words.owner, words.reason]}>
+      <tbody>
+        {tasks.map((task) => (
+          <tr key={task.taskId} data-task-id={task.taskId} data-state={opsState(task)}>
+            <th scope="row"><TaskLink task={task} /></th>
+            <td data-label={words.state}><StateMark state={opsState(task)} /></td>
+            <td data-label={words.changed}><time dateTime={task.statusAt} title={fullTime(task.statusAt)}>{time(task.statusAt)}</time></td>
+            <td data-label={words.agent} dir="auto">{task.agent || words.noAgent}</td>
+            <td data-label={words.owner} dir="auto">{task.owner}</td>
+            <td data-label={words.reason} class="ops-wide" dir="auto">
+              {task.error ? firstLine(task.error, 120) : task.executor ? <To place={{ view: "tasks", executor: task.executor }}>{task.executor}</To> : "–"}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {tasks.map((task) => (
-            <tr key={task.taskId} data-task-id={task.taskId} data-state={opsState(task)}>
-              <th scope="row"><TaskLink task={task} /></th>
-              <td data-label={words.state}><StateOf task={task} /></td>
-              <td data-label={words.changed}><time dateTime={task.statusAt} title={fullTime(task.statusAt)}>{time(task.statusAt)}</time></td>
-              <td data-label={words.agent} dir="auto">{task.agent || words.noAgent}</td>
-              <td data-label={words.owner} dir="auto">{task.owner}</td>
-              <td data-label={words.reason} class="ops-wide" dir="auto">
-                {task.error ? firstLine(task.error, 120) : task.executor ? <To place={{ view: "tasks", executor: task.executor }}>{task.executor}</To> : "–"}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scrolled>
+        ))}
+      </tbody>
+    </Table>
   ), [tasks]);
 }

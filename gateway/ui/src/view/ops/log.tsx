@@ -11,15 +11,15 @@ import { strings } from "../../strings";
 import { copy } from "../copy";
 import { duration, firstLine, fullTime } from "../format";
 import { words as wordsOf } from "../toasts";
-import { Scrolled } from "./overview";
 import { Waiting } from "./polled";
+import { Part, Table } from "./table";
 
 const words = strings.ops;
 const STEP = 500;
 const PAGE = 1000;
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
-interface Part {
+interface Shown {
   readonly events: readonly OpsEvent[];
   /** All events after this generation are there. */
   readonly from: number;
@@ -31,9 +31,7 @@ export function Log({ task }: { task: OpsTask }) {
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const toggle = (number: number) => setOpen(new Set(open.has(number) ? [...open].filter((one) => one !== number) : [...open, number]));
   return (
-    <section class="ops-part" aria-label={words.log}>
-      <h2>{words.log}</h2>
-      <p class="aside">{words.logHint} {!task.completedAt && words.follows}</p>
+    <Part title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
       {failure && (
         <p class="ops-stale" role="alert" data-code={failure.code}>
           <span>{wordsOf(failure).join(" ")}</span>
@@ -44,23 +42,15 @@ export function Log({ task }: { task: OpsTask }) {
       {part && part.from > 0 && <button type="button" class="button small" onClick={earlier}>{words.earlier}</button>}
       {part && !part.events.length && <p class="aside">{words.noLog}</p>}
       {part && part.events.length > 0 && (
-        <Scrolled label={words.log}>
-          <table class="ops-cards ops-log">
-            <caption class="sr-only">{words.log}</caption>
-            <thead>
-              <tr>
-                {[words.number, words.time, words.delta, words.attempt, words.fence, words.actor, words.kind, words.said].map((name) => <th key={name} scope="col">{name}</th>)}
-              </tr>
-            </thead>
-            <tbody>
-              {part.events.map((event, index) => (
-                <Row key={event.generation} event={event} before={part.events[index - 1]} open={open.has(event.generation)} toggle={toggle} />
-              ))}
-            </tbody>
-          </table>
-        </Scrolled>
+        <Table name={words.log} kind="ops-cards ops-log" head={[words.number, words.time, words.delta, words.attempt, words.fence, words.actor, words.kind, words.said]}>
+          <tbody>
+            {part.events.map((event, index) => (
+              <Row key={event.generation} event={event} before={part.events[index - 1]} open={open.has(event.generation)} toggle={toggle} />
+            ))}
+          </tbody>
+        </Table>
       )}
-    </section>
+    </Part>
   );
 }
 
@@ -94,7 +84,7 @@ function Row({ event, before, open, toggle }: { event: OpsEvent; before: OpsEven
 }
 
 function useLog({ taskId, generation }: OpsTask) {
-  const [part, setPart] = useState<Part | null>(null);
+  const [part, setPart] = useState<Shown | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [asked, again] = useState(0);
   const most = useRef(STEP);

@@ -1,6 +1,5 @@
 /** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
 
-import type { ComponentChildren } from "preact";
 import { type Concern, STATES, concerns, matrix, peak } from "../../model/operations";
 import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
@@ -9,6 +8,7 @@ import { duration, time } from "../format";
 import { Icon } from "../icons";
 import { StateMark, To } from "./places";
 import { Shown, usePolled } from "./polled";
+import { Part, Table } from "./table";
 
 const words = strings.ops;
 const RATES = ["begun", "ended", "failed"] as const;
@@ -67,100 +67,76 @@ function said(one: Concern): readonly string[] {
 
 function ByState({ figures }: { figures: Figures }) {
   const rows = matrix(figures);
-  const sum = (state: (typeof STATES)[number]) => rows.reduce((all, { counts }) => all + counts[state], 0);
   if (!rows.length) return <Part title={words.byState}><p class="aside">{words.noTasks}</p></Part>;
   return (
     <Part title={words.byState} hint={words.byStateHint}>
-      <Scrolled label={words.byState}>
-        <table class="ops-matrix">
-          <caption class="sr-only">{words.byState}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{words.agent}</th>
-              {STATES.map((state) => <th key={state} scope="col"><StateMark state={state} /></th>)}
+      <Table name={words.byState} kind="ops-matrix" head={[words.agent, ...STATES.map((state) => <StateMark state={state} />)]}>
+        <tbody>
+          {rows.map(({ agent, counts }) => (
+            <tr key={agent}>
+              <th scope="row" dir="auto">{agent || words.noAgent}</th>
+              {STATES.map((state) => (
+                <td key={state} data-state={state}>
+                  {counts[state] ? (
+                    <To place={{ view: "tasks", agent, state }} label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To>
+                  ) : (
+                    <span class="ops-none">0</span>
+                  )}
+                </td>
+              ))}
             </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ agent, counts }) => (
-              <tr key={agent}>
-                <th scope="row" dir="auto">{agent || words.noAgent}</th>
-                {STATES.map((state) => (
-                  <td key={state} data-state={state}>
-                    {counts[state] ? <To place={{ view: "tasks", agent, state }} label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To> : <span class="ops-none">0</span>}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-          {rows.length > 1 && (
-            <tfoot>
-              <tr>
-                <th scope="row">{words.all}</th>
-                {STATES.map((state) => <td key={state}>{sum(state).toLocaleString()}</td>)}
-              </tr>
-            </tfoot>
-          )}
-        </table>
-      </Scrolled>
+          ))}
+        </tbody>
+        {rows.length > 1 && (
+          <tfoot>
+            <tr>
+              <th scope="row">{words.all}</th>
+              {STATES.map((state) => <td key={state}>{rows.reduce((sum, { counts }) => sum + counts[state], 0).toLocaleString()}</td>)}
+            </tr>
+          </tfoot>
+        )}
+      </Table>
     </Part>
   );
 }
 
 function Executors({ executors }: { executors: readonly Executor[] }) {
+  if (!executors.length) return <Part title={words.executors}><p class="ops-bad">{words.noExecutors}</p></Part>;
   return (
     <Part title={words.executors} hint={words.executorsHint}>
-      {executors.length ? (
-        <Scrolled label={words.executors}>
-          <table class="ops-cards">
-            <caption class="sr-only">{words.executors}</caption>
-            <thead>
-              <tr>
-                {[words.executor, words.status, words.lastSeen, words.leases, words.agents, words.work].map((name) => <th key={name} scope="col">{name}</th>)}
-              </tr>
-            </thead>
-            <tbody>
-              {executors.map((one) => (
-                <tr key={one.id} data-executor={one.id}>
-                  <th scope="row"><code dir="ltr">{one.id}</code></th>
-                  <td data-label={words.status}><span class="ops-state" data-state={one.alive ? "completed" : "failed"}>{one.alive ? words.alive : words.silent}</span></td>
-                  <td data-label={words.lastSeen}>{words.ago(seconds(one.lastSeenSeconds))}</td>
-                  <td data-label={words.leases}>{one.leases.toLocaleString()}{one.leases > one.running && <strong class="ops-bad"> ({words.lapsed(one.leases - one.running)})</strong>}</td>
-                  <td data-label={words.agents} dir="auto">{one.agents.join(", ") || "–"}</td>
-                  <td data-label={words.work}>{one.leases ? <To place={{ view: "tasks", executor: one.id }}>{words.showWork(one.leases)}</To> : words.idle}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scrolled>
-      ) : (
-        <p class="ops-bad">{words.noExecutors}</p>
-      )}
+      <Table name={words.executors} head={[words.executor, words.status, words.lastSeen, words.leases, words.agents, words.work]}>
+        <tbody>
+          {executors.map(({ id, alive, agents, leases, running, lastSeenSeconds }) => (
+            <tr key={id} data-executor={id} data-status={alive ? "alive" : leases ? "silent" : "gone"}>
+              <th scope="row"><code dir="ltr">{id}</code></th>
+              <td data-label={words.status}><span class="ops-state" data-state={alive ? "completed" : leases && "failed"}>{alive ? words.alive : leases ? words.silent : words.gone}</span></td>
+              <td data-label={words.lastSeen}>{words.ago(seconds(lastSeenSeconds))}</td>
+              <td data-label={words.leases}>{leases.toLocaleString()}{leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>}</td>
+              <td data-label={words.agents} dir="auto">{agents.join(", ") || "–"}</td>
+              <td data-label={words.work}>{leases ? <To place={{ view: "tasks", executor: id }}>{words.showWork(leases)}</To> : alive ? words.idle : words.nothing}</td>
+            </tr>
+          ))}
+        </tbody>
+      </Table>
     </Part>
   );
 }
 
 function Queue({ queue }: { queue: Figures["queue"] }) {
+  if (!queue.length) return <Part title={words.queue} hint={words.queueHint}><p>{words.noQueue}</p></Part>;
   return (
     <Part title={words.queue} hint={words.queueHint}>
-      {queue.length ? (
-        <table>
-          <caption class="sr-only">{words.queue}</caption>
-          <thead>
-            <tr>{[words.agent, words.waiting, words.oldest].map((name) => <th key={name} scope="col">{name}</th>)}</tr>
-          </thead>
-          <tbody>
-            {queue.map(({ agent, queued, oldestSeconds }) => (
-              <tr key={agent}>
-                <th scope="row" dir="auto">{agent || words.noAgent}</th>
-                <td>{queued.toLocaleString()}</td>
-                <td>{seconds(oldestSeconds)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      ) : (
-        <p class="aside">{words.noQueue}</p>
-      )}
+      <Table name={words.queue} kind="" head={[words.agent, words.waiting, words.oldest]}>
+        <tbody>
+          {queue.map(({ agent, queued, oldestSeconds }) => (
+            <tr key={agent}>
+              <th scope="row" dir="auto">{agent || words.noAgent}</th>
+              <td><To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To></td>
+              <td>{seconds(oldestSeconds)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </Table>
     </Part>
   );
 }
@@ -225,21 +201,6 @@ function Times({ name, of }: { name: string; of: Percentiles | null }) {
       <dd>{of ? <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></> : words.unknown}</dd>
     </div>
   );
-}
-
-function Part({ title, hint, children }: { title: string; hint?: string; children: ComponentChildren }) {
-  return (
-    <section class="ops-part" aria-label={title}>
-      <h2>{title}</h2>
-      {hint && <p class="aside">{hint}</p>}
-      {children}
-    </section>
-  );
-}
-
-/** What is wider than its place scrolls in it, also by keyboard. */
-export function Scrolled({ label, children }: { label: string; children: ComponentChildren }) {
-  return <div class="ops-scroll" role="region" aria-label={label} tabIndex={0}>{children}</div>;
 }
 
 function seconds(value: number): string {

@@ -2,11 +2,10 @@
 
 import { computed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { type OpsState, type Place, opsState, placeQuery, readPlace } from "../../model/operations";
+import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
 import type { OpsTask } from "../../model/ops";
 import { address, read, route } from "../../state";
 import { strings } from "../../strings";
-import { firstLine } from "../format";
 import { follow } from "../sidebar";
 
 /** What the address names. */
@@ -44,11 +43,11 @@ export function Inside({ href, label, current, children, class: kind }: { href: 
   );
 }
 
-/** A link to a task, by the beginning of its id. */
+/** A link to a task by its id, of which the beginning is seen. */
 export function TaskLink({ task }: { task: OpsTask }) {
   return (
-    <Inside href={address({ name: "ops", task: task.taskId })} label={`${strings.ops.task} ${task.taskId}`}>
-      <code dir="ltr">{firstLine(task.taskId, 13)}</code>
+    <Inside href={address({ name: "ops", task: task.taskId })}>
+      <code class="ops-id" dir="ltr">{task.taskId}</code>
     </Inside>
   );
 }
@@ -56,9 +55,4 @@ export function TaskLink({ task }: { task: OpsTask }) {
 /** The state of a task, with its colour. */
 export function StateMark({ state }: { state: OpsState }) {
   return <span class="ops-state" data-state={state}>{strings.ops.states[state]}</span>;
-}
-
-/** The state of a task. */
-export function StateOf({ task }: { task: OpsTask }) {
-  return <StateMark state={opsState(task)} />;
 }

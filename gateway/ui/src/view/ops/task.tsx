@@ -3,20 +3,22 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
-import { opsState } from "../../model/operations";
-import type { OpsTask } from "../../model/ops";
+import { type OpsState, opsState, told } from "../../model/operations";
+import type { OpsEvent, OpsTask } from "../../model/ops";
 import type { Failure } from "../../model/view";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Notice } from "../empty";
-import { duration, fullTime, time } from "../format";
+import { duration, firstLine, fullTime, time } from "../format";
 import { Icon, type IconName } from "../icons";
 import { words as wordsOf } from "../toasts";
 import { Log } from "./log";
-import { Inside, StateOf, To } from "./places";
+import { Inside, StateMark, To } from "./places";
 import { Shown, usePolled } from "./polled";
+import { Part } from "./table";
 
 const words = strings.ops;
+const AT_REST: ReadonlySet<OpsState> = new Set(["paused", "completed", "failed", "cancelled"]);
 
 /** Show the task that the address names. */
 export function TaskPage({ id }: { id: string }) {
@@ -34,8 +36,9 @@ export function TaskPage({ id }: { id: string }) {
         <>
           <header class="ops-task">
             <h2><span class="sr-only">{words.task} </span><code dir="ltr">{task.taskId}</code></h2>
-            <StateOf task={task} />
+            <StateMark state={opsState(task)} />
           </header>
+          {asked(task.first) && <blockquote class="ops-asked" dir="auto">{asked(task.first)}</blockquote>}
           <p class="ops-doing" data-doing={task.lapsed ? "lapsed" : opsState(task)}>{doing(task)} {task.superseded && words.superseded}</p>
           {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
           <Acts task={task} changed={found.again} deleted={() => setDeleted(true)} />
@@ -45,6 +48,11 @@ export function TaskPage({ id }: { id: string }) {
       )}
     </Shown>
   );
+}
+
+/** Return what the user asked for: the message that began the task. */
+function asked(first: OpsEvent | null): string {
+  return first?.kind === "created" ? firstLine(told(first).text, 300) : "";
 }
 
 function doing(task: OpsTask & { lapsed: boolean }): string {
@@ -79,20 +87,19 @@ function Record({ task }: { task: OpsTask }) {
     [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
     [words.fence, task.fence],
     [words.generation, task.generation.toLocaleString()],
-    [words.copied, task.copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>],
+    [words.copied, AT_REST.has(opsState(task)) && (task.copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
   ];
   return (
-    <section class="ops-part" aria-label={words.record}>
-      <h2>{words.record}</h2>
+    <Part title={words.record}>
       <dl class="ops-record">
-        {facts.map(([name, value]) => value !== undefined && value !== "" && (
+        {facts.map(([name, value]) => value !== undefined && value !== "" && value !== false && (
           <div key={name}>
             <dt>{name}</dt>
             <dd dir="auto">{value}</dd>
           </div>
         ))}
       </dl>
-    </section>
+    </Part>
   );
 }
 

@@ -1,12 +1,12 @@
-/** What the tasks of the session made: a list, and the one that is open with its versions. */
+/** What the tasks of the session made: a list, and the one that is open. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
+import { Act, walk } from "../controls";
 import { bytes } from "../format";
 import { Icon } from "../icons";
-import { Nothing } from "./panel";
 import { ArtifactView, nameOf } from "./preview";
 import { useTitles } from "./tasks";
 
@@ -14,64 +14,50 @@ const PAGE = 100;
 
 /** Show the artifacts of the open session, oldest first; the one that was chosen, or the newest, is open. */
 export function Artifacts() {
-  const open = view.value;
+  const { tasks = [], artifacts = [], rows = [] } = view.value ?? {};
+  const all = useMemo(() => {
+    const order = new Map(tasks.map(({ id }, index) => [id, index]));
+    return artifacts.toSorted((one, other) => (order.get(one.taskId) ?? 0) - (order.get(other.taskId) ?? 0));
+  }, [tasks, artifacts]);
   const [most, setMost] = useState(PAGE);
   const [closed, setClosed] = useState("");
-  const titles = useTitles(open?.rows ?? []);
-  useEffect(() => void session.value?.loadArtifacts(), [session.value, open?.tasks.length]);
-  const all = open?.artifacts ?? [];
-  if (!all.length) return <Nothing icon="artifacts" text={strings.panel.noArtifacts} />;
-  const wanted = all.findLast((one) => selected.value === keyOf(one) || selected.value === one.id);
-  const shown = wanted ?? all.at(-1)!;
+  const titles = useTitles(rows);
+  useEffect(() => void session.value?.loadArtifacts(), [session.value, tasks.length]);
+  if (!all.length) return <p class="nothing">{strings.panel.noArtifacts}</p>;
+  const shown = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value)) ?? all.at(-1)!;
   const from = Math.max(0, Math.min(all.length - most, all.indexOf(shown)));
+  const toggle = (key: string, open: boolean) => {
+    selected.value = key;
+    setClosed(open ? key : "");
+  };
   return (
     <>
-      {from > 0 && (
-        <button type="button" class="button small" onClick={() => setMost(all.length - from + PAGE)}>
-          {strings.panel.earlierArtifacts(Math.min(PAGE, from))}
-        </button>
-      )}
-      <ul class="artifacts-list">
-        {all.slice(from).map((one) => (
-          <Entry
-            key={keyOf(one)}
-            artifact={one}
-            task={titles.get(one.taskId) ?? ""}
-            open={one === shown && closed !== keyOf(one)}
-            toggle={(opens) => {
-              selected.value = keyOf(one);
-              setClosed(opens ? "" : keyOf(one));
-            }}
-          />
-        ))}
+      {from > 0 && <Act label={strings.panel.earlier(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
+      <ul class="entries" onKeyDown={(event) => walk(event, ".entry")}>
+        {all.slice(from).map((one) => {
+          const open = one === shown && closed !== keyOf(one);
+          return (
+            <li key={keyOf(one)} data-artifact-id={one.id} class={open ? "open" : undefined}>
+              <button type="button" class="entry" aria-expanded={open} onClick={() => toggle(keyOf(one), open)}>
+                <Icon name="chevron" size={16} />
+                <strong dir="auto">{nameOf(one)}</strong>
+                <small dir="auto">{about(one, titles.get(one.taskId) ?? "")}</small>
+              </button>
+              {open && <ArtifactView artifact={one} />}
+            </li>
+          );
+        })}
       </ul>
     </>
   );
 }
 
-function Entry({ artifact, task, open, toggle }: { artifact: Artifact; task: string; open: boolean; toggle: (opens: boolean) => void }) {
-  const current = artifact.versions.at(-1);
-  const about = [
-    bytes(current?.size ?? 0),
-    artifact.versions.length > 1 ? strings.panel.versions(artifact.versions.length) : "",
-    current?.complete === false ? strings.panel.grows : "",
-    task,
-  ];
-  return (
-    <li data-artifact-id={artifact.id} class={open ? "open" : undefined}>
-      <button type="button" class="artifact-row" aria-expanded={open} onClick={() => toggle(!open)}>
-        <Icon name="chevron" size={16} />
-        <span class="what">
-          <strong dir="auto">{nameOf(artifact)}</strong>
-          <small dir="auto">{about.filter(Boolean).join(" · ")}</small>
-        </span>
-        {current?.complete === false && <span class="spinner" />}
-      </button>
-      {open && <ArtifactView artifact={artifact} />}
-    </li>
-  );
+function about({ versions }: Artifact, task: string): string {
+  const current = versions.at(-1);
+  const many = versions.length > 1 ? strings.panel.versions(versions.length) : "";
+  return [bytes(current?.size ?? 0), many, current?.complete === false && strings.panel.grows, task].filter(Boolean).join(" · ");
 }
 
-function keyOf(artifact: Artifact): string {
-  return `${artifact.taskId}/${artifact.id}`;
+function keyOf({ taskId, id }: Artifact): string {
+  return `${taskId}/${id}`;
 }

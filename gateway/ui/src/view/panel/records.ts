@@ -12,63 +12,57 @@ const PAINT_MS = 200;
 const QUIET_MS = 1000;
 const AGAIN_MS = 2000;
 
-export interface Records {
-  readonly all: readonly WireRecord[];
-  /** How many there were, with those that are not kept. */
-  readonly total: number;
-  readonly failure: Failure | null;
+interface Log {
+  readonly task: string;
+  readonly all: WireRecord[];
+  failure: Failure | null;
 }
 
 /** Return the records of a task's log, or without a task those of this tab; they grow while they are shown. */
-export function useRecords(task: string): Records {
-  const [, paint] = useReducer((count: number) => count + 1, 0);
-  const log = useRef<{ task: string; all: WireRecord[]; failure: Failure | null }>({ task: "", all: [], failure: null });
-  if (log.current.task !== task) log.current = { task, all: [], failure: null };
+export function useRecords(task: string): { all: readonly WireRecord[]; total: number; failure: Failure | null } {
+  const [, paint] = useReducer((count: number, _: void) => count + 1, 0);
+  const kept = useRef<Log>({ task: "", all: [], failure: null });
+  if (kept.current.task !== task) kept.current = { task, all: [], failure: null };
+  const log = kept.current;
   const open = session.value;
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const wake = () => {
       timer ??= setTimeout(() => {
         timer = undefined;
-        paint(undefined);
+        paint();
       }, PAINT_MS);
     };
     const ends = new AbortController();
-    const found = log.current;
-    if (task)
-      read(task, ends.signal, (record) => {
-        found.all.push(record);
-        wake();
-      }).catch((error: unknown) => {
-        found.failure = failureOf(error);
-        wake();
-      });
     const stop = task ? undefined : open?.onRecord(wake);
+    if (task) void follow(log, ends.signal, wake);
     return () => {
       clearTimeout(timer);
       ends.abort();
       stop?.();
     };
   }, [task, open]);
-  if (task) return { all: log.current.all, total: log.current.all.length, failure: log.current.failure };
-  return { all: open?.records ?? [], total: open?.recordCount ?? 0, failure: null };
+  return task ? { ...log, total: log.all.length } : { all: open?.records ?? [], total: open?.recordCount ?? 0, failure: null };
 }
 
 /** Read the log of a task to its end, over short connections. */
-async function read(task: string, signal: AbortSignal, take: (record: WireRecord) => void): Promise<void> {
-  let cursor = "";
-  while (!signal.aborted) {
+async function follow(log: Log, signal: AbortSignal, changed: () => void): Promise<void> {
+  for (let cursor = ""; !signal.aborted; ) {
     const quiet = new AbortController();
-    let timer = setTimeout(() => quiet.abort(), AGAIN_MS + QUIET_MS);
+    let timer = setTimeout(() => quiet.abort(), AGAIN_MS);
     try {
-      for await (const event of api.events(task, cursor, AbortSignal.any([signal, quiet.signal]))) {
+      for await (const event of api.events(log.task, cursor, AbortSignal.any([signal, quiet.signal]))) {
         clearTimeout(timer);
         timer = setTimeout(() => quiet.abort(), QUIET_MS);
         cursor = event.cursor;
-        if (!signal.aborted) take(logged(task, event));
+        log.all.push(logged(log.task, event));
+        changed();
       }
     } catch (error) {
-      if (!signal.aborted && !quiet.signal.aborted) throw error;
+      if (!signal.aborted && !quiet.signal.aborted) {
+        log.failure = failureOf(error);
+        return changed();
+      }
     }
     clearTimeout(timer);
     if (!quiet.signal.aborted) return;

@@ -3226,3 +3226,398 @@ class ListUnfinishedImportsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListUnfinishedImportsResponse: _TypeAlias = ListUnfinishedImportsResponse  # noqa: Y015
+
+@_typing.final
+class GetOverviewRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetOverviewRequest: _TypeAlias = GetOverviewRequest  # noqa: Y015
+
+@_typing.final
+class AgentCount(_message.Message):
+    """A count of tasks of one agent in one state."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    state: _a2a_pb2.TaskState.ValueType
+    count: _builtins.int
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+        state: _a2a_pb2.TaskState.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "count", b"count", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentCount: _TypeAlias = AgentCount  # noqa: Y015
+
+@_typing.final
+class QueueFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    OLDEST_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    queued: _builtins.int
+    oldest: _builtins.float
+    """Seconds for which the first of them has been waiting."""
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+        queued: _builtins.int = ...,
+        oldest: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "oldest", b"oldest", "queued", b"queued"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueFigures: _TypeAlias = QueueFigures  # noqa: Y015
+
+@_typing.final
+class ExecutorFigures(_message.Message):
+    """A process that takes tasks, seen within the last hour."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROCESS_ID_FIELD_NUMBER: _builtins.int
+    ALIVE_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    LAST_SEEN_FIELD_NUMBER: _builtins.int
+    process_id: _builtins.str
+    alive: _builtins.bool
+    """Its renewals came in time."""
+    leases: _builtins.int
+    """Leases that it holds on tasks of this tenant, and how many of them have not run out."""
+    running: _builtins.int
+    last_seen: _builtins.float
+    """Seconds since it last renewed its leases."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of the tasks that it holds."""
+
+    def __init__(
+        self,
+        *,
+        process_id: _builtins.str = ...,
+        alive: _builtins.bool = ...,
+        agents: _abc.Iterable[_builtins.str] | None = ...,
+        leases: _builtins.int = ...,
+        running: _builtins.int = ...,
+        last_seen: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "alive", b"alive", "last_seen", b"last_seen", "leases", b"leases", "process_id", b"process_id", "running", b"running"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecutorFigures: _TypeAlias = ExecutorFigures  # noqa: Y015
+
+@_typing.final
+class MinuteFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    BEGUN_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    begun: _builtins.int
+    ended: _builtins.int
+    failed: _builtins.int
+    """FAILED and REJECTED, of those that ended."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """Its beginning."""
+
+    def __init__(
+        self,
+        *,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        begun: _builtins.int = ...,
+        ended: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "begun", b"begun", "ended", b"ended", "failed", b"failed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MinuteFigures: _TypeAlias = MinuteFigures  # noqa: Y015
+
+@_typing.final
+class Percentiles(_message.Message):
+    """Seconds, by nearest rank."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    P50_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    p50: _builtins.float
+    p95: _builtins.float
+    def __init__(
+        self,
+        *,
+        p50: _builtins.float = ...,
+        p95: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["p50", b"p50", "p95", b"p95"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Percentiles: _TypeAlias = Percentiles  # noqa: Y015
+
+@_typing.final
+class GetOverviewResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    EXECUTORS_FIELD_NUMBER: _builtins.int
+    UNCOPIED_FIELD_NUMBER: _builtins.int
+    OLDEST_UNCOPIED_FIELD_NUMBER: _builtins.int
+    MINUTES_FIELD_NUMBER: _builtins.int
+    DURATIONS_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    BOUNDED_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    uncopied: _builtins.int
+    oldest_uncopied: _builtins.float
+    """Seconds for which the first of them has been at rest."""
+    bounded: _builtins.bool
+    """A count met its limit: 10,000 tasks that are open, or the newest 50,000 of each state in these minutes."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentCount]:
+        """Of tasks that are open, and of those that ended within the last 60 minutes."""
+
+    @_builtins.property
+    def queue(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueFigures]: ...
+    @_builtins.property
+    def executors(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExecutorFigures]: ...
+    @_builtins.property
+    def minutes(self) -> _containers.RepeatedCompositeFieldContainer[Global___MinuteFigures]:
+        """The last 60 minutes and the one that is under way, oldest first."""
+
+    @_builtins.property
+    def durations(self) -> Global___Percentiles:
+        """From the creation of a task to its end, over the newest 1,000 that ended in these minutes. Unset if none did."""
+
+    @_builtins.property
+    def queued(self) -> Global___Percentiles:
+        """From the creation of these tasks to the beginning of their first runs. Unset if none began."""
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """The time from which on `minutes` are complete."""
+
+    def __init__(
+        self,
+        *,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        tasks: _abc.Iterable[Global___AgentCount] | None = ...,
+        queue: _abc.Iterable[Global___QueueFigures] | None = ...,
+        executors: _abc.Iterable[Global___ExecutorFigures] | None = ...,
+        uncopied: _builtins.int = ...,
+        oldest_uncopied: _builtins.float = ...,
+        minutes: _abc.Iterable[Global___MinuteFigures] | None = ...,
+        durations: Global___Percentiles | None = ...,
+        queued: Global___Percentiles | None = ...,
+        bounded: _builtins.bool = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "durations", b"durations", "queued", b"queued", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bounded", b"bounded", "durations", b"durations", "executors", b"executors", "minutes", b"minutes", "oldest_uncopied", b"oldest_uncopied", "queue", b"queue", "queued", b"queued", "since", b"since", "tasks", b"tasks", "uncopied", b"uncopied"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetOverviewResponse: _TypeAlias = GetOverviewResponse  # noqa: Y015
+
+@_typing.final
+class ListTenantTasksRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATES_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    """The three are exact; empty: any. With `agent` a page may have fewer tasks than asked for, or none, although more
+    follow: 10,000 tasks are looked at for one.
+    """
+    owner: _builtins.str
+    executor: _builtins.str
+    """The process that holds its lease."""
+    page_size: _builtins.int
+    """1 to 1,000; 0: 50."""
+    page_token: _builtins.str
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_a2a_pb2.TaskState.ValueType]:
+        """None: any."""
+
+    def __init__(
+        self,
+        *,
+        states: _abc.Iterable[_a2a_pb2.TaskState.ValueType] | None = ...,
+        agent: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        executor: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "executor", b"executor", "owner", b"owner", "page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTenantTasksRequest: _TypeAlias = ListTenantTasksRequest  # noqa: Y015
+
+@_typing.final
+class TenantTask(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORD_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
+    LEASE_UNTIL_FIELD_NUMBER: _builtins.int
+    QUEUED_AT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    executor: _builtins.str
+    """The process that holds its lease; empty: none does."""
+    error: _builtins.str
+    """The text of its status message if it FAILED or was REJECTED, at most 8,192 characters; not of a document."""
+    @_builtins.property
+    def record(self) -> Global___TaskRecord:
+        """Without content."""
+
+    @_builtins.property
+    def lease_until(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def queued_at(self) -> _timestamp_pb2.Timestamp:
+        """Set while it waits for an executor: since when, or from when on it may be run again."""
+
+    def __init__(
+        self,
+        *,
+        record: Global___TaskRecord | None = ...,
+        executor: _builtins.str = ...,
+        lease_until: _timestamp_pb2.Timestamp | None = ...,
+        queued_at: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TenantTask: _TypeAlias = TenantTask  # noqa: Y015
+
+@_typing.final
+class ListTenantTasksResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TenantTask]: ...
+    def __init__(
+        self,
+        *,
+        tasks: _abc.Iterable[Global___TenantTask] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTenantTasksResponse: _TypeAlias = ListTenantTasksResponse  # noqa: Y015
+
+@_typing.final
+class GetTenantTaskRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    AFTER_GENERATION_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    after_generation: _builtins.int
+    limit: _builtins.int
+    """Events, 1 to 1,000; 0: 100. A page may have fewer, so that it stays within some megabytes."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        after_generation: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_generation", b"after_generation", "limit", b"limit", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTenantTaskRequest: _TypeAlias = GetTenantTaskRequest  # noqa: Y015
+
+@_typing.final
+class GetTenantTaskResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXT_AFTER_FIELD_NUMBER: _builtins.int
+    next_after: _builtins.int
+    """The `after_generation` of the next page; 0: there is none."""
+    @_builtins.property
+    def task(self) -> Global___TenantTask: ...
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
+    def __init__(
+        self,
+        *,
+        task: Global___TenantTask | None = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+        next_after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "next_after", b"next_after", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTenantTaskResponse: _TypeAlias = GetTenantTaskResponse  # noqa: Y015

@@ -1517,3 +1517,175 @@ class TaskQueue:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class TaskOperationsStub:
+    """Reads for operators, in the process of the task store. PERMISSION_DENIED `OPERATORS_ONLY`: the caller may not operate.
+    To cancel or to delete a task an operator calls TaskStore.CancelTask or AgentExecutor.DeleteTask for its owner, as the
+    actor.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.GetOverview = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskOperations/GetOverview',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewResponse.FromString,
+                _registered_method=True)
+        self.ListTenantTasks = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskOperations/ListTenantTasks',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksResponse.FromString,
+                _registered_method=True)
+        self.GetTenantTask = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskOperations/GetTenantTask',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskResponse.FromString,
+                _registered_method=True)
+
+
+class TaskOperationsServicer:
+    """Reads for operators, in the process of the task store. PERMISSION_DENIED `OPERATORS_ONLY`: the caller may not operate.
+    To cancel or to delete a task an operator calls TaskStore.CancelTask or AgentExecutor.DeleteTask for its owner, as the
+    actor.
+    """
+
+    def GetOverview(self, request, context):
+        """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
+        Documents are not counted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTenantTasks(self, request, context):
+        """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
+        feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTenantTask(self, request, context):
+        """Returns a task and a page of its log, oldest event first; of a trimmed log the events that are left. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TaskOperationsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'GetOverview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOverview,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewResponse.SerializeToString,
+            ),
+            'ListTenantTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTenantTasks,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksResponse.SerializeToString,
+            ),
+            'GetTenantTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTenantTask,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'taskplane.api.tasks.v1.TaskOperations', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('taskplane.api.tasks.v1.TaskOperations', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class TaskOperations:
+    """Reads for operators, in the process of the task store. PERMISSION_DENIED `OPERATORS_ONLY`: the caller may not operate.
+    To cancel or to delete a task an operator calls TaskStore.CancelTask or AgentExecutor.DeleteTask for its owner, as the
+    actor.
+    """
+
+    @staticmethod
+    def GetOverview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskOperations/GetOverview',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetOverviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTenantTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskOperations/ListTenantTasks',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTenantTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTenantTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskOperations/GetTenantTask',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.GetTenantTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -533,3 +533,57 @@ class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
         """
 
 def add_TaskQueueServicer_to_server(servicer: TaskQueueServicer, server: _aio.Server) -> None: ...
+
+class TaskOperationsStub:
+    """Reads for operators, in the process of the task store. PERMISSION_DENIED `OPERATORS_ONLY`: the caller may not operate.
+    To cancel or to delete a task an operator calls TaskStore.CancelTask or AgentExecutor.DeleteTask for its owner, as the
+    actor.
+    """
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetOverview: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetOverviewRequest, _tasks_pb2.GetOverviewResponse]
+    """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
+    Documents are not counted.
+    """
+    ListTenantTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTenantTasksRequest, _tasks_pb2.ListTenantTasksResponse]
+    """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
+    feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    """
+    GetTenantTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetTenantTaskRequest, _tasks_pb2.GetTenantTaskResponse]
+    """Returns a task and a page of its log, oldest event first; of a trimmed log the events that are left. NOT_FOUND."""
+
+class TaskOperationsServicer(metaclass=_abc_1.ABCMeta):
+    """Reads for operators, in the process of the task store. PERMISSION_DENIED `OPERATORS_ONLY`: the caller may not operate.
+    To cancel or to delete a task an operator calls TaskStore.CancelTask or AgentExecutor.DeleteTask for its owner, as the
+    actor.
+    """
+
+    @_abc_1.abstractmethod
+    def GetOverview(
+        self,
+        request: _tasks_pb2.GetOverviewRequest,
+        context: _aio.ServicerContext[_tasks_pb2.GetOverviewRequest, _abc.Awaitable[_tasks_pb2.GetOverviewResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.GetOverviewResponse]:
+        """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
+        Documents are not counted.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTenantTasks(
+        self,
+        request: _tasks_pb2.ListTenantTasksRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListTenantTasksRequest, _abc.Awaitable[_tasks_pb2.ListTenantTasksResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListTenantTasksResponse]:
+        """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
+        feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetTenantTask(
+        self,
+        request: _tasks_pb2.GetTenantTaskRequest,
+        context: _aio.ServicerContext[_tasks_pb2.GetTenantTaskRequest, _abc.Awaitable[_tasks_pb2.GetTenantTaskResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.GetTenantTaskResponse]:
+        """Returns a task and a page of its log, oldest event first; of a trimmed log the events that are left. NOT_FOUND."""
+
+def add_TaskOperationsServicer_to_server(servicer: TaskOperationsServicer, server: _aio.Server) -> None: ...

@@ -1,0 +1,37 @@
+/** Small things that several views are made of. */
+
+import { Icon, type IconName } from "./icons";
+
+/** A small button with a word, and an icon if one is given. */
+export function Act(props: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
+  return (
+    <button type="button" class="button small" disabled={props.off} aria-pressed={props.pressed} onClick={props.act}>
+      {props.icon && <Icon name={props.icon} size={14} />} {props.label}
+    </button>
+  );
+}
+
+/** A list of names with their values; those without values are left out. */
+export function Facts({ rows }: { rows: readonly (readonly [name: string, values: readonly string[]])[] }) {
+  const told = rows.filter(([, values]) => values.length);
+  return (
+    <dl class="facts">
+      {told.map(([name, values]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          {values.map((value) => <dd key={value} dir="auto">{value}</dd>)}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Let the arrow keys move the focus along the elements that a selector finds. */
+export function walk(event: KeyboardEvent, selector: string): void {
+  const all = [...(event.currentTarget as Element).querySelectorAll<HTMLElement>(selector)];
+  const at = all.indexOf(event.target as HTMLElement);
+  const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+  if (at < 0 || !step || !all[at + step]) return;
+  event.preventDefault();
+  all[at + step]!.focus();
+}

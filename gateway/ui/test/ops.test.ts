@@ -1,0 +1,133 @@
+/** What operators are shown, made of what the server counts and lists. */
+
+import { describe, expect, it } from "vitest";
+import { concerns, joined, matrix, opsState, peak, placeQuery, readPlace, reasons, told } from "../src/model/operations";
+import { Http } from "../src/model/http";
+import { type OpsEvent, type OpsTask, type Overview, OpsApi } from "../src/model/ops";
+
+const executor = { id: "e1", alive: true, agents: ["demo"], leases: 2, running: 2, lastSeenSeconds: 1 };
+const overview: Overview = {
+  at: "2026-01-01T00:00:00Z",
+  tasks: [],
+  queue: [],
+  executors: [executor],
+  uncopied: { count: 0, oldestSeconds: null },
+  abandoned: { count: 0, oldestSeconds: null },
+  recent: { minutes: 60, since: "", begun: 0, ended: 0, failed: 0, perMinute: [], durationSeconds: null, queuedSeconds: null },
+  bounded: false,
+};
+
+function task(taskId: string, error = "", more: Partial<OpsTask> = {}): OpsTask {
+  const at = "2026-01-01T00:00:00Z";
+  return { taskId, contextId: "c", owner: "ann", agent: "demo", state: "failed", createdAt: at, updatedAt: at, statusAt: at, generation: 1, attempt: 1, maxAttempts: 3, fence: 1, copied: true, ...(error && { error }), ...more };
+}
+
+function event(generation: number, body: unknown): OpsEvent {
+  return { generation, time: "2026-01-01T00:00:00Z", attempt: 1, fence: 1, actor: "ann", kind: "status", event: body };
+}
+
+const place = (query: string) => readPlace(new URLSearchParams(query));
+
+describe("the address", () => {
+  it("names the same place when it is read again", () => {
+    for (const query of ["", "?view=tasks", "?view=tasks&state=paused&agent=a%26b&owner=%3Cb%3E&executor=e1", "?view=tasks&error=1", "?view=failures&agent=demo"])
+      expect(placeQuery(place(query))).toBe(query);
+  });
+
+  it("means the list if it only has a filter, and ignores what is unknown", () => {
+    expect(place("executor=e1").view).toBe("tasks");
+    expect(place("state=nonsense&view=nowhere")).toEqual(place(""));
+    expect(place("state=working&error=1").error).toBe(false);
+  });
+});
+
+describe("the overview", () => {
+  it("counts tasks by agent and state, the paused ones by themselves", () => {
+    const tasks = [
+      { agent: "b", state: "working", count: 2 },
+      { agent: "b", state: "working", paused: true, count: 3 },
+      { agent: "a", state: "failed", count: 4 },
+      { agent: "a", state: "failed", count: 1 },
+    ];
+    const rows = matrix({ ...overview, tasks });
+    expect(rows.map(({ agent }) => agent)).toEqual(["a", "b"]);
+    expect(rows[0]!.counts.failed).toBe(5);
+    expect(rows[1]!.counts).toMatchObject({ working: 2, paused: 3, failed: 0 });
+  });
+
+  it("is fine while all executors answer and nothing waits for long", () => {
+    expect(concerns({ ...overview, queue: [{ agent: "demo", queued: 3, oldestSeconds: 1 }], uncopied: { count: 1, oldestSeconds: 2 } })).toEqual([]);
+  });
+
+  it("tells of silent executors with work, of a queue that nobody serves, and of what was left behind", () => {
+    const silent = { ...executor, id: "e2", alive: false };
+    const gone = { ...silent, id: "e3", leases: 0 };
+    const queue = [{ agent: "demo", queued: 3, oldestSeconds: 40 }];
+    const codes = (given: Partial<Overview>) => concerns({ ...overview, ...given }).map(({ code }) => code);
+    expect(codes({ executors: [executor, silent, gone] })).toEqual(["SILENT"]);
+    expect(codes({ queue })).toEqual(["SLOW_QUEUE"]);
+    expect(codes({ queue, executors: [silent] })).toEqual(["NO_EXECUTOR", "SILENT"]);
+    expect(codes({ uncopied: { count: 1, oldestSeconds: 90 }, abandoned: { count: 2, oldestSeconds: 1 } })).toEqual(["UNCOPIED", "ABANDONED"]);
+  });
+
+  it("finds the minute with the most", () => {
+    const minutes = [1, 4, 2].map((failed, index) => ({ at: `m${index}`, begun: 0, ended: 0, failed }));
+    expect(peak(minutes, "failed")).toEqual({ count: 4, at: "m1" });
+    expect(peak(minutes, "begun")).toBeNull();
+  });
+});
+
+describe("failures", () => {
+  it("are one reason if they differ in ids, figures and quotes only, most frequent first", () => {
+    const tasks = [task("1", "It rains"), task("2", 'No file "a.csv" in 3 s'), task("3", "No file 'b.csv' in 17 s"), task("4")];
+    expect(reasons(tasks).map(({ text, tasks: of }) => [text, of.map(({ taskId }) => taskId)])).toEqual([
+      ['No file "a.csv" in 3 s', ["2", "3"]],
+      ["It rains", ["1"]],
+      ["", ["4"]],
+    ]);
+  });
+});
+
+describe("a task and its log", () => {
+  it("shows a paused task as paused", () => {
+    expect(opsState({ state: "working", paused: true })).toBe("paused");
+    expect(opsState({ state: "cancelled" })).toBe("cancelled");
+  });
+
+  it("tells the state and the words of an event", () => {
+    const message = { messageId: "m", role: "ROLE_AGENT", parts: [{ text: "Done" }] };
+    expect(told(event(1, { statusUpdate: { taskId: "t", status: { state: "TASK_STATE_FAILED", message } } }))).toEqual({ state: "failed", text: "Done" });
+    expect(told(event(2, { artifactUpdate: { taskId: "t", artifact: { artifactId: "a", name: "Plan", parts: [{ text: "x" }] } } }))).toEqual({ state: null, text: "Plan: x" });
+    expect(told(event(3, { message }))).toEqual({ state: null, text: "Done" });
+    expect(told(event(4, null))).toEqual({ state: null, text: "" });
+  });
+
+  it("has each event once, in order", () => {
+    const [one, two, three] = [event(1, null), event(2, null), event(3, null)];
+    expect(joined([two, three], [one, two])).toEqual([one, two, three]);
+  });
+
+  it("is read page by page until there is enough, and says whether there is more", async () => {
+    const asked: string[] = [];
+    const pages = ["second", "third", ""];
+    const fetched: typeof fetch = (input) => {
+      asked.push(new URL(String(input)).search);
+      return Promise.resolve(Response.json({ data: [task(String(asked.length))], next_page_token: pages[asked.length - 1] }));
+    };
+    const api = new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
+    const first = await api.tasks({ state: "failed", owner: "" }, 2);
+    expect(first.tasks.map(({ taskId }) => taskId)).toEqual(["1", "2"]);
+    expect(first.more).toBe(true);
+    expect(asked).toEqual(["?state=failed&limit=100", "?state=failed&limit=100&page_token=second"]);
+  });
+
+  it("has lost its executor once its lease has run out by the clock of the server", async () => {
+    const lease = { leaseExpiresAt: "2026-01-01T00:00:10Z", state: "working" };
+    const api = (now: string) => {
+      const fetched: typeof fetch = () => Promise.resolve(Response.json({ data: { task: task("1", "", lease), events: [] } }, { headers: { Date: now } }));
+      return new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
+    };
+    expect((await api("Thu, 01 Jan 2026 00:00:05 GMT").task("1")).lapsed).toBe(false);
+    expect((await api("Thu, 01 Jan 2026 00:00:15 GMT").task("1")).lapsed).toBe(true);
+  });
+});

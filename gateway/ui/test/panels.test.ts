@@ -1,0 +1,103 @@
+import { execFileSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { Sieve, gist } from "../src/model/inspected";
+import { MOST, fileName, preview, table } from "../src/model/preview";
+import { curl } from "../src/model/snippets";
+import { readTaskInfo } from "../src/model/tasks";
+import { idle, lasted, segments } from "../src/model/timeline";
+import type { TaskInfo, WireRecord } from "../src/model/view";
+
+const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
+const task = (given: object) => readTaskInfo({ taskId: "t", createdAt: at(0), updatedAt: at(0), ...given }) as TaskInfo;
+
+test("a task has a segment for each state, with its time, and none that is negative", () => {
+  const changes = [
+    { state: "pending", at: at(0) },
+    { state: "working", at: at(1) },
+    { state: "working", at: at(2) },
+    { state: "working", paused: true, at: at(4) },
+    { state: "completed", at: at(3) },
+  ];
+  const done = segments(task({ state: "completed", changes, completedAt: at(3) }), 0);
+  expect(done.map(({ state, ms }) => [state, ms])).toEqual([["submitted", 1000], ["working", 3000], ["input-required", 0], ["completed", 0]]);
+  expect(lasted(done)).toBe(4000);
+  expect(segments(task({ state: "working", changes: changes.slice(0, 3) }), Date.parse(at(9))).at(-1)?.ms).toBe(8000);
+  expect(segments(task({ state: "working" }), Date.parse(at(2)))).toEqual([{ state: "working", at: at(0), ms: 2000 }]);
+});
+
+test("idle time is between the end of one task and the beginning of the next", () => {
+  expect(idle(task({ completedAt: at(5) }), task({ createdAt: at(65) }))).toBe(60_000);
+  expect(idle(task({}), task({ createdAt: "" }))).toBe(0);
+});
+
+const record = (number: number, kind: string, body: unknown): WireRecord => ({ number, at: 0, direction: "received", kind, taskId: "t", messageId: "", cursor: "", body });
+
+test("a sieve looks at each record once, counts all, and follows a ring that drops its oldest", () => {
+  const all = [record(1, "unknown", { a: "First" }), record(2, "task", {}), record(3, "unknown", { a: "second" })];
+  const sieve = new Sieve("unknown");
+  sieve.take(all);
+  sieve.take(all);
+  expect(sieve.rows.map(({ number }) => number)).toEqual([1, 3]);
+  expect([...sieve.counts]).toEqual([["unknown", 2], ["task", 1]]);
+  sieve.take([...all.slice(1), record(4, "unknown", {})]);
+  expect(sieve.rows.map(({ number }) => number)).toEqual([3, 4]);
+  const words = new Sieve("", "FIRST");
+  words.take(all);
+  expect(words.rows.map(({ number }) => number)).toEqual([1]);
+});
+
+test("the gist of a record has its state and its words", () => {
+  const status = { statusUpdate: { taskId: "t", status: { state: "TASK_STATE_WORKING", message: { role: "ROLE_AGENT", parts: [{ text: "Hello" }] } } } };
+  expect(gist(record(1, "status-update", status))).toBe("working Hello");
+  expect(gist(record(1, "status", { generation: 1, event: status }))).toBe("working Hello");
+  expect(gist(record(1, "request", { method: "SendMessage", params: { message: { parts: [{ text: "Hi" }] } } }))).toBe("SendMessage Hi");
+  expect(gist(record(1, "error", { code: "OFFLINE", message: "No network" }))).toBe("OFFLINE No network");
+  expect(gist(record(1, "unknown", [1]))).toBe("[1]");
+});
+
+test("a curl command gives the shell exactly what was meant, and no key", () => {
+  const body = { text: `it's "$HOME" \`id\` \\ !\n${"é"}` };
+  const command = curl({ url: "http://h/a?b=c&d='", method: "POST", headers: { "X-A": "1'2", Authorization: "Bearer secret" }, body }, true);
+  expect(command).not.toContain("secret");
+  const printed = execFileSync("sh", ["-c", command.replace("curl", "printf '%s\\n'")], { env: { TASKPLANE_KEY: "k" }, encoding: "utf8" });
+  expect(printed.split("\n")).toEqual(["-sSN", "http://h/a?b=c&d='", "-H", "Authorization: Bearer k", "-H", "X-A: 1'2", "-H", "Content-Type: application/json", "--data-raw", JSON.stringify(body), ""]);
+});
+
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+test("parts are shown by their type, by the ending of a name, or by how they look", () => {
+  const kinds = (part: object, name = "") => preview(part, name).kind;
+  expect(kinds({ text: "plain" })).toBe("text");
+  expect(kinds({ text: "# Title\n" })).toBe("markdown");
+  expect(kinds({ text: "<p>", mediaType: "text/html; charset=utf-8" })).toBe("html");
+  expect(kinds({ text: "x" }, "a.md")).toBe("markdown");
+  expect(kinds({ text: "{ broken", mediaType: "application/json" })).toBe("text");
+  expect(preview({ raw: base64("[1]"), mediaType: "application/json" }, "").text).toBe("[\n  1\n]");
+  expect(kinds({ bytes: new Uint8Array(), mediaType: "text/csv" })).toBe("table");
+  expect(kinds({ raw: "AAAA", mediaType: "image/png" })).toBe("image");
+  expect(kinds({ raw: "AAAA" })).toBe("none");
+  expect(kinds({ url: "https://x" })).toBe("link");
+  expect(preview({ data: 0 }, "").text).toBe("0");
+});
+
+test("a preview has the beginning of a long text only", () => {
+  const text = preview({ text: "x".repeat(5_000_000) }, "");
+  const raw = preview({ raw: base64("ü".repeat(100_000)), mediaType: "text/plain" }, "");
+  expect(text).toMatchObject({ cut: true, text: "x".repeat(MOST) });
+  expect(raw).toMatchObject({ cut: true, kind: "text" });
+  expect(preview({ text: "x".repeat(MOST) }, "")).toMatchObject({ cut: false });
+});
+
+test("comma-separated values keep quoted commas, lines and quotes; long tables are cut", () => {
+  expect(table('a,"b,c"\r\n"d ""e""\nf",,g\n')).toEqual({ rows: [["a", "b,c"], ['d "e"\nf', "", "g"]], cut: false });
+  expect(table("a,b\n".repeat(500))).toMatchObject({ cut: true });
+  expect(table("")).toEqual({ rows: [], cut: false });
+});
+
+test("a file gets the name that its agent gave it, or one that can be stored", () => {
+  expect(fileName({ id: "a", name: "Table" }, [{ raw: "", filename: "x.csv" }])).toBe("x.csv");
+  expect(fileName({ id: "a", name: "../My: plan" }, [{ text: "" }])).toBe(".._My_ plan.txt");
+  expect(fileName({ id: "a", name: "" }, [{ data: {} }])).toBe("a.json");
+  expect(fileName({ id: "a", name: "b.md" }, [{ text: "" }])).toBe("b.md");
+  expect(fileName({ id: "a", name: "pic" }, [{ raw: "", mediaType: "image/png" }])).toBe("pic.png");
+});

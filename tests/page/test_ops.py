@@ -1,0 +1,231 @@
+"""What operators find out and do with the page alone."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+from playwright.async_api import Locator, expect
+from tests.page.app import App, until
+from tests.page.seen import Seen
+from tests.support.postgres import Cluster
+from tests.system.plane import STEADY, running
+from tests.system.wire import client, result, send, text_message
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+SECRET = "the-secret-of-ann"
+WAIT = 6_000
+"""Milliseconds in which the view reads what it shows again."""
+
+
+async def test_an_operator_finds_out_what_an_executor_does_and_stops_it(app: App, http: httpx.AsyncClient) -> None:
+    """I6: from the chat to the executors, to their tasks, to a log that grows, to a cancel that the owner sees."""
+    await app.open()
+    await app.send("count 2000 50")
+    await app.counted(3)
+    task = (await app.messages())[-1].task
+    await app.page.get_by_role("link", name="Operations").click()
+    working = _table(app, "Executors").get_by_role("row").filter(has_text="Alive").first
+    await working.get_by_role("link", name="Show its").click()
+    await _table(app, "Tasks").locator(f"tr[data-task-id='{task}']").get_by_role("link", name=task).click()
+    await expect(app.page.get_by_text("count 2000 50").first).to_be_visible()
+    await expect(app.page.get_by_text("Runs on executor")).to_be_visible()
+    before = await _log(app).count()
+    await until(lambda: _log(app).count(), lambda count: count > before)
+    await app.button("Cancel task").click()
+    await expect(app.button("Keep it")).to_be_focused()
+    await app.page.keyboard.press("Escape")
+    await expect(app.button("Cancel task")).to_be_focused()
+    assert (await result(http, "GetTask", {"id": task}))["status"]["state"] == "TASK_STATE_WORKING"
+    await app.button("Cancel task").click()
+    await app.button("Cancel it").click()
+    await expect(app.page.get_by_text("Was canceled after")).to_be_visible()
+    await expect(app.button("Cancel task")).to_have_count(0)
+    assert (await result(http, "GetTask", {"id": task}))["status"]["state"] == "TASK_STATE_CANCELED"
+    await expect(_log(app).last).to_contain_text("canceled")
+    await app.page.get_by_role("link", name="Open session").click()
+    await app.has_states("canceled")
+
+
+async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """I6, B2: failures by reason, each with its tasks; what an agent says is text wherever it is shown."""
+    reason = "No file <img src=x onerror=alert(1)> in "
+    tasks = [(await send(http, f"fail {reason}{number} s"))["task"]["id"] for number in (1, 22)]
+    await send(http, "fail It rains")
+    await app.page.goto(f"{app.url}/ui/ops?view=failures&owner={user}")
+    await expect(app.page.get_by_text("3 failed tasks, 2 reasons")).to_be_visible()
+    first = app.page.get_by_role("group").filter(has_text=f"{reason}22 s").first
+    for task in tasks:
+        await expect(first.get_by_role("link", name=task)).to_be_visible()
+    await first.get_by_role("link", name=tasks[0]).click()
+    await expect(app.page.get_by_text("Failed after")).to_be_visible()
+    await expect(app.page.get_by_text(f"{reason}1 s", exact=True).first).to_be_visible()
+    last = _log(app).last
+    await expect(last).to_contain_text(f"failed {reason}1 s")
+    await last.get_by_role("button").press("Enter")
+    await expect(app.page.locator(".ops-json pre")).to_contain_text('"TASK_STATE_FAILED"')
+    assert await app.page.locator(".ops img").count() == 0
+
+
+async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """What is filtered can be shared, and the browser goes back."""
+    failed = (await send(http, "fail"))["task"]["id"]
+    asked = (await send(http, "ask"))["task"]["id"]
+    await app.page.goto(f"{app.url}/ui/ops?view=tasks&owner={user}")
+    rows = _table(app, "Tasks").locator("tbody tr")
+    await expect(rows).to_have_count(2)
+    await app.page.get_by_role("combobox", name="State").select_option("Paused")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_have_attribute("data-task-id", asked)
+    assert "state=paused" in app.page.url
+    await app.page.reload()
+    await expect(rows).to_have_attribute("data-task-id", asked)
+    await app.page.get_by_label("Failed only").check()
+    await expect(rows).to_have_attribute("data-task-id", failed)
+    await app.page.get_by_label("Owner").fill("nobody")
+    await app.page.keyboard.press("Enter")
+    await expect(app.page.get_by_text("No task matches these filters.")).to_be_visible()
+    await app.page.go_back()
+    await app.page.go_back()
+    await expect(rows).to_have_attribute("data-task-id", asked)
+
+
+async def test_a_deleted_task_is_gone(app: App, http: httpx.AsyncClient) -> None:
+    """Asked for in its place; an address of a task that is gone says so."""
+    task = (await send(http, "echo drop this"))["task"]
+    await app.page.goto(f"{app.url}/ui/ops/tasks/{task['id']}")
+    await app.button("Delete task").click()
+    await app.button("Delete it").click()
+    await expect(app.page.get_by_text("The task was deleted")).to_be_visible()
+    assert (await http.get(f"/api/tasks/{task['id']}")).status_code == 404
+    app.seen.allow("status of 404")
+    await app.page.reload()
+    await expect(app.page.get_by_text("This task is not here")).to_be_visible()
+
+
+async def test_the_whole_of_a_long_log_can_be_read(app: App, http: httpx.AsyncClient) -> None:
+    """The end of the log is shown first, and what comes before it when asked for, each event once."""
+    task = (await send(http, "flood 700"))["task"]["id"]
+    await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
+    await expect(_log(app).last).to_contain_text("completed")
+    assert await _log(app).count() == 500
+    await app.button("Show earlier events").click()
+    await expect(_log(app).first).to_contain_text("created")
+    numbers = await _log(app).evaluate_all("all => all.map(one => Number(one.dataset.generation))")
+    assert numbers == list(range(1, len(numbers) + 1))
+    await expect(app.button("Show earlier events")).to_have_count(0)
+
+
+async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """Every few seconds; not in a hidden tab; what was read stays when the server cannot be reached."""
+    await app.page.clock.install()
+    await app.page.goto(f"{app.url}/ui/ops?view=tasks&owner={user}")
+    rows = _table(app, "Tasks").locator("tbody tr")
+    await expect(app.page.get_by_text("No task matches these filters.")).to_be_visible()
+    await send(http, "echo one")
+    await app.page.clock.run_for(WAIT)
+    await expect(rows).to_have_count(1)
+    await _hide(app, hidden=True)
+    before = len(app.seen.sent("/api/ops/tasks"))
+    await app.page.clock.run_for(10 * WAIT)
+    assert len(app.seen.sent("/api/ops/tasks")) <= before + 1
+    await send(http, "echo two")
+    await _hide(app, hidden=False)
+    await expect(rows).to_have_count(2)
+    app.seen.allow("ERR_INTERNET_DISCONNECTED")
+    await app.page.context.set_offline(True)
+    await app.page.clock.run_for(WAIT)
+    await expect(app.alerts).to_contain_text("These figures are of")
+    await expect(rows).to_have_count(2)
+    await app.page.context.set_offline(False)
+    await app.page.clock.run_for(WAIT)
+    await expect(app.alerts).to_have_count(0)
+
+
+async def test_a_lost_executor_is_seen_with_what_became_of_its_task(
+    browser: "Browser", cluster: Cluster, tmp_path: Path
+) -> None:
+    """I6: on four processes; the executor is killed while it works, and nobody reloads."""
+    async with running("four", tmp_path, {}, server=cluster) as plane, client(plane.url) as http:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        message = {"message": text_message("slow 400"), "configuration": {"returnImmediately": True}}
+        task = (await result(http, "SendMessage", message))["task"]["id"]
+        await app.page.goto(f"{app.url}/ui/ops")
+        executor = _table(app, "Executors").locator("tbody tr")
+        await expect(executor).to_contain_text("Show its task")
+        await plane.kill("executor")
+        await expect(executor).to_have_attribute("data-status", "gone")
+        await app.page.get_by_role("link", name="demo, Failed: 1").click()
+        await expect(_table(app, "Tasks").locator(f"tr[data-task-id='{task}']")).to_contain_text("was lost")
+        await context.close()
+    assert seen.unexpected() == []
+
+
+async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp_path: Path) -> None:
+    """A key without the scope: an explanation, and not one call for operators; with it, the view."""
+    digest = hashlib.sha256(SECRET.encode()).hexdigest()
+    keys = "".join(
+        f'[[keys]]\nid = "{name}"\nsha256 = "{digest}"\nowner = "{name}"\nscopes = {scopes}\n'
+        for name, scopes in (("ann", '["read", "write"]'), ("bob", '["read", "operate"]'))
+    )
+    (tmp_path / "keys.toml").write_text(keys)
+    extra = {**STEADY, "TASKPLANE_GATEWAY_API_KEYS": str(tmp_path / "keys.toml")}
+    async with running("one", tmp_path, extra) as plane:
+        for name in ("ann", "bob"):
+            context = await browser.new_context()
+            seen = Seen()
+            seen.watch(context)
+            app = App(await context.new_page(), plane.url, seen)
+            await app.page.goto(f"{app.url}/ui/ops")
+            await app.page.get_by_label("Key").fill(f"{name}.{SECRET}")
+            await app.button("Sign in").click()
+            if name == "ann":
+                await expect(app.page.get_by_text("This part is for operators")).to_be_visible()
+                await expect(app.page.get_by_text('"operate"')).to_be_visible()
+                assert seen.sent("/api/ops") == []
+                await expect(app.page.get_by_role("link", name="Operations")).to_have_count(0)
+            else:
+                await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
+            await context.close()
+            assert seen.unexpected() == []
+
+
+async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:
+    """B31: `g` and `o` lead there from the chat; tables have names and heads, and scroll by keyboard."""
+    await app.open()
+    await app.run("echo hello")
+    await app.log.focus()
+    await app.page.keyboard.press("g")
+    await app.page.keyboard.press("o")
+    await expect(app.page.get_by_role("heading", name="Operations")).to_be_visible()
+    await expect(_table(app, "Executors")).to_be_visible()
+    for name, heads in (("Tasks by agent and state", 7), ("Executors", 6)):
+        region = app.page.get_by_role("region", name=name)
+        await region.focus()
+        await expect(region).to_be_focused()
+        await expect(_table(app, name).get_by_role("columnheader")).to_have_count(heads)
+    await app.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Failures").press("Enter")
+    await expect(app.page.get_by_label("Owner")).to_be_visible()
+
+
+def _table(app: App, name: str) -> Locator:
+    return app.page.get_by_role("table", name=name, exact=True)
+
+
+def _log(app: App) -> Locator:
+    return _table(app, "Log").locator("tr[data-generation]")
+
+
+async def _hide(app: App, *, hidden: bool) -> None:
+    await app.page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
