@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.page import browser as browsers
-from tests.page.gated import AGENT
+from tests.page.gated import AGENT, Gate
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, Plane, running
 from tests.system.wire import client
@@ -71,10 +71,11 @@ def plane(request: pytest.FixtureRequest) -> Plane:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Path]:
-    """The file for which `until FILE` waits; a test makes it when the run is to end."""
-    yield tmp_path / "gate"
-    (tmp_path / "gate").touch()
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """What a run waits for; it ends with the test at the latest."""
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.open()
 
 
 @pytest.fixture

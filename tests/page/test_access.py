@@ -1,10 +1,10 @@
 """What every view holds: for those who cannot see it well, in both themes and at any width."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.views import (
     AXE,
     DESKTOP,
@@ -53,11 +53,11 @@ async def test_every_view_fits_a_telephone_and_a_zoom(another: Callable[..., Awa
     assert wrong == []
 
 
-async def test_nothing_moves_for_those_who_do_not_want_it(another: Callable[..., Awaitable[App]], gate: Path) -> None:
+async def test_nothing_moves_for_those_who_do_not_want_it(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
     """B32: with reduced motion no animation runs, not even while something streams."""
     app = await another(reduced_motion="reduce")
     await app.open()
-    await app.send(f"until {gate}")
+    await app.send(str(gate))
     await app.counted(3)
     moving = "document.getAnimations().filter((one) => one.playState === 'running').map((one) => one.animationName)"
     assert await app.page.evaluate(moving) == []

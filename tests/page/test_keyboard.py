@@ -1,10 +1,10 @@
 """The keyboard: everything can be done with it, and what is typed is what is meant."""
 
-from pathlib import Path
 from typing import Any
 
 from playwright.async_api import expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 
 FOCUSED = """() => {
     const one = document.activeElement;
@@ -14,7 +14,7 @@ FOCUSED = """() => {
 }"""
 
 
-async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Path) -> None:
+async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) -> None:
     """B31: a new chat, a send, a stop, a task, a rewind, a closed panel; the focus is never lost."""
     await app.open()
     await app.run("A")
@@ -30,7 +30,7 @@ async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Path) ->
     await keys.press("Enter")
     await app.shows("A", "A")
     await expect(app.box).to_be_focused()
-    await app.box.fill(f"until {gate}")
+    await app.box.fill(str(gate))
     await keys.press("Enter")
     await app.counted(3)
     await _tab_to(app, "Stop")

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.marks import on_both_if_thorough
 from tests.system.wire import result, send, text_message
 
@@ -53,12 +53,12 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     await app.shows("first", "first", "faster", "faster", "too late", "too late")
 
 
-async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App, gate: Path) -> None:
+async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App, gate: Gate) -> None:
     """B18, M1, M5: two completed and one at work, after leaving and returning as well."""
     await app.open()
     await app.run("one")
     await app.run("two")
-    await app.send(f"until {gate}")
+    await app.send(str(gate))
     await app.counted(3)
     task = (await app.messages())[-1].task
     await app.has_states("completed", "completed", "working")

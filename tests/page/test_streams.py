@@ -2,21 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.marks import on_both
 from tests.system.wire import result, send
 
 
 @on_both
-async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app: App, gate: Path) -> None:
+async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app: App, gate: Gate) -> None:
     """B7, M5, C5: what was there is there, the rest arrives, each word once."""
     await app.open()
-    await app.send(f"until {gate}")
+    await app.send(str(gate))
     await app.counted(5)
     await app.in_session()
     for _ in range(2):
@@ -25,7 +25,7 @@ async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app:
         await app.counted(before)
         await app.running()
     await app.counted_up()
-    gate.touch()
+    gate.open()
     await app.answered(2)
     await app.counted(8)
     await app.unique()
@@ -51,16 +51,16 @@ async def test_a_task_that_ends_before_it_is_subscribed_to_is_shown_whole(app: A
 
 @on_both
 async def test_two_tabs_of_a_session_show_the_same(
-    app: App, another: Callable[..., Awaitable[App]], gate: Path
+    app: App, another: Callable[..., Awaitable[App]], gate: Gate
 ) -> None:
     """B9, M5: both stream; what one sends shows in the other; equal texts, no id twice."""
     await app.open()
-    await app.send(f"until {gate}")
+    await app.send(str(gate))
     session = await app.in_session()
     second = await (await another(beside=app)).open_session(session)
     await asyncio.gather(app.counted(10), second.counted(10))
     await asyncio.gather(app.counted_up(), second.counted_up())
-    gate.touch()
+    gate.open()
     await asyncio.gather(app.answered(2), second.answered(2))
     await second.run("hello from the second tab")
     await app.answered(4)
