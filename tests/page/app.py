@@ -13,7 +13,7 @@ from tests.system.wire import send
 
 T = TypeVar("T")
 
-PATIENCE: Final = 8.0
+PATIENCE: Final = 20.0
 expect.set_options(timeout=PATIENCE * 1000)
 
 
@@ -152,6 +152,10 @@ class App:
         """The numbers that the last message of the agent counts."""
         said = [shown.text for shown in await self.messages() if shown.role == "agent"]
         return [int(word) for word in re.findall(r"\d+", said[-1])] if said else []
+
+    async def counted_up(self) -> list[int]:
+        """The numbers, once there are more than now."""
+        return await self.counted(len(await self.numbers()) + 1)
 
     async def counted(self, at_least: int) -> list[int]:
         """The numbers, once there are so many; each is there once, in order."""

@@ -1,7 +1,7 @@
 """A browser for all tests of the page in one process, a plane for most of them, and a browser context for each."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.page import browser as browsers
+from tests.page.gated import AGENT, Gate
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, Plane, running
 from tests.system.wire import client
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 PAGE = files("taskplane.gateway") / "dist" / "index.html"
+SETTINGS = {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": AGENT}
 VIEWPORT = {"width": 1280, "height": 900}
 
 collect_ignore_glob = ["*.py"] if browsers.missing().startswith("the package") else []
@@ -50,14 +52,14 @@ async def browser() -> "AsyncIterator[Browser]":
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def one_process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
     """A `taskplane dev` on SQLite that no test kills."""
-    async with running("one", tmp_path_factory.mktemp("one"), STEADY) as started:
+    async with running("one", tmp_path_factory.mktemp("one"), SETTINGS) as started:
         yield started
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def four_processes(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> AsyncIterator[Plane]:
     """Four processes on PostgreSQL, of which tests kill some, and start them again."""
-    async with running("four", tmp_path_factory.mktemp("four"), STEADY, server=cluster) as started:
+    async with running("four", tmp_path_factory.mktemp("four"), SETTINGS, server=cluster) as started:
         yield started
 
 
@@ -66,6 +68,14 @@ def plane(request: pytest.FixtureRequest) -> Plane:
     """The plane of a test: see `marks`."""
     found: Plane = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """What a run waits for; it ends with the test at the latest."""
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.open()
 
 
 @pytest.fixture

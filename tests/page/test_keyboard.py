@@ -4,6 +4,7 @@ from typing import Any
 
 from playwright.async_api import expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 
 FOCUSED = """() => {
     const one = document.activeElement;
@@ -13,7 +14,7 @@ FOCUSED = """() => {
 }"""
 
 
-async def test_everything_can_be_done_with_the_keyboard(app: App) -> None:
+async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) -> None:
     """B31: a new chat, a send, a stop, a task, a rewind, a closed panel; the focus is never lost."""
     await app.open()
     await app.run("A")
@@ -29,7 +30,7 @@ async def test_everything_can_be_done_with_the_keyboard(app: App) -> None:
     await keys.press("Enter")
     await app.shows("A", "A")
     await expect(app.box).to_be_focused()
-    await app.box.fill("count 200 50")
+    await app.box.fill(str(gate))
     await keys.press("Enter")
     await app.counted(3)
     await _tab_to(app, "Stop")

@@ -71,9 +71,10 @@ async def test_ten_thousand_messages_can_be_opened_read_and_added_to(
         await scroll(app, 0)
         return any(text.startswith("Message 0:") for text in await app.texts())
 
-    await until(first, timeout=60)
-    assert await nodes(app) < MOST_NODES
-    frames.append(await swept(app, 60, 600))
+    if THOROUGH:
+        await until(first, timeout=60)
+        assert await nodes(app) < MOST_NODES
+        frames.append(await swept(app, 60, 600))
     await scroll(app, -1)
     await app.box.press_sequentially("still ")
     begun = time.monotonic()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.marks import on_both
 from tests.system.wire import Json
 
@@ -68,10 +69,10 @@ async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx
 
 
 @on_both
-async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: httpx.AsyncClient) -> None:
+async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
     """B19, R4, R11: it is cut at once, its run is canceled, and no later event of it is shown."""
     await conversation(app, "A")
-    await app.send("count 200 30")
+    await app.send(str(gate))
     await app.counted(3)
     task = (await app.messages())[-1].task
     await app.page.evaluate(
@@ -89,7 +90,7 @@ async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: htt
     found = await until(lambda: _task(http, task), lambda found: found["status"]["state"] == "canceled")
     assert found["contextId"] == app.session
     await app.idle()
-    await expect(app.box).to_have_value("count 200 30")
+    await expect(app.box).to_have_value(str(gate))
     await app.run("B")
     assert await app.page.evaluate("[window.cut, window.again]") == [True, 0]
     await app.reload()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.marks import on_both_if_thorough
 from tests.system.wire import result, send, text_message
 
@@ -52,12 +53,12 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     await app.shows("first", "first", "faster", "faster", "too late", "too late")
 
 
-async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App) -> None:
+async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App, gate: Gate) -> None:
     """B18, M1, M5: two completed and one at work, after leaving and returning as well."""
     await app.open()
     await app.run("one")
     await app.run("two")
-    await app.send("count 80 50")
+    await app.send(str(gate))
     await app.counted(3)
     task = (await app.messages())[-1].task
     await app.has_states("completed", "completed", "working")
@@ -65,7 +66,7 @@ async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App) 
     await app.run("elsewhere")
     before = len(app.seen.calls("SubscribeToTask"))
     await app.row("one").click()
-    await app.counted(5)
+    await app.counted_up()
     await app.has_states("completed", "completed", "working")
     after = app.seen.calls("SubscribeToTask")[before:]
     assert {call.params["id"] for call in after} == {task}

@@ -3,13 +3,16 @@
 import httpx
 from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.system.wire import result
 
 
-async def test_stop_cancels_the_task_and_shows_what_the_server_says(app: App, http: httpx.AsyncClient) -> None:
+async def test_stop_cancels_the_task_and_shows_what_the_server_says(
+    app: App, http: httpx.AsyncClient, gate: Gate
+) -> None:
     """B14, P8, M4: the cancel is on the wire, the state is the server's, and nothing revives the task."""
     await app.open()
-    await app.send("count 200 50")
+    await app.send(str(gate))
     await app.counted(3)
     await app.stop()
     await app.idle()

@@ -2,21 +2,21 @@
 
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from playwright.async_api import expect
+from playwright.async_api import ViewportSize, expect
 from tests.page.app import App, until
 from tests.repo.tree import ROOT
 
 AXE: Final = ROOT / "gateway" / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 # Where screenshots of the views are to be written; empty: nowhere.
 SCREENSHOTS: Final = os.environ.get("TASKPLANE_SCREENSHOTS", "")
-DESKTOP: Final = {"width": 1280, "height": 800}
-NARROW: Final = {"width": 360, "height": 740}
-
-Look = Callable[[App], Awaitable[None]]
+DESKTOP: Final[ViewportSize] = {"width": 1280, "height": 800}
+NARROW: Final[ViewportSize] = {"width": 360, "height": 740}
+ZOOMED: Final[ViewportSize] = {"width": 640, "height": 400}
+THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
 async def full(app: App) -> None:

@@ -1,0 +1,52 @@
+"""The demo agent with a command more: `until FILE` counts until that file is there, however long that takes.
+
+A test decides so when a run ends, on a machine of any speed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from taskplane.executor.agent import Change, Complete, Text, Turn
+from taskplane.executor.agents.demo import Demo
+
+AGENT: Final = "gated=tests.page.gated:Gated"
+STEP: Final = 0.03
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A file that a run waits for. As text it is the message that begins such a run."""
+
+    file: Path
+
+    def __str__(self) -> str:
+        return f"until {self.file}"
+
+    def open(self) -> None:
+        """Lets the run end."""
+        self.file.touch()
+
+    @property
+    def is_open(self) -> bool:
+        return self.file.exists()
+
+
+class Gated(Demo):
+    """The demo agent, and `until FILE`."""
+
+    def run(self, turn: Turn) -> AsyncIterator[Change]:
+        command, _, file = turn.text.partition(" ")
+        return until(Gate(Path(file))) if command == "until" else super().run(turn)
+
+
+async def until(gate: Gate) -> AsyncIterator[Change]:
+    """Counts on, and says all of the numbers once the gate is open."""
+    words: list[str] = []
+    while not gate.is_open:
+        words.append(f"{len(words) + 1} ")
+        yield Text(words[-1])
+        await asyncio.sleep(STEP)
+    yield Complete("".join(words).rstrip() or "0")
