@@ -13,8 +13,9 @@ export interface Seen {
   readonly body: Body;
 }
 
-/** What happens to a request instead of an answer: an answer of another kind, or a connection that breaks before or after. */
-export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "hang";
+/** What happens to a request instead of an answer: an answer of another kind, a connection that breaks before or
+ * after, or an answer that takes its time. */
+export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "hang" | "later";
 
 interface Task {
   readonly id: string;
@@ -179,6 +180,7 @@ export class Gateway {
     const json = (status: number, data: unknown): void => {
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(data));
     };
+    if (fault === "later") await new Promise((resolve) => setTimeout(resolve, 200));
     if (fault === "break") return void request.socket.destroy();
     if (fault === "hang") return void response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
     if (typeof fault === "object") return "error" in fault ? json(200, { id: 1, error: fault.error }) : json(fault.status, fault.body);

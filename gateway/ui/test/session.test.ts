@@ -92,6 +92,23 @@ describe("sending", () => {
     expect(place.gateway.tasks.size).toBe(2);
   });
 
+  it("refuses as well if the change is shown before the refusal comes", async () => {
+    const session = await place.open();
+    await session.send(said("one"));
+    await idle(session);
+    let faster = false;
+    place.gateway.fault = ({ rpc }) => {
+      if (rpc === "SendMessage" && !faster) {
+        faster = true;
+        place.gateway.begin("of another");
+        return "later";
+      }
+      return undefined;
+    };
+    expect(await session.send(said("two"))).toMatchObject({ ok: false, failure: { code: "VERSION_MISMATCH" } });
+    expect(place.gateway.tasks.size).toBe(2);
+  });
+
   it("sends again by itself if only bookkeeping has changed the version", async () => {
     const session = await place.open();
     await session.send(said("one"));

@@ -11,6 +11,8 @@ export interface Outgoing {
   readonly behind: boolean;
   /** The time of the last attempt, in ms since 1970. */
   began: number;
+  /** What the session showed then, apart from messages on their way. */
+  saw: string;
   /** Made once, so that a repetition is the same message; null before the first attempt. */
   message: Json | null;
   /** The idempotency key; another one if another message is sent under the same id. */

@@ -116,7 +116,7 @@ export class OpenSession {
     if (failed) return this.retry(failed.id);
     const id = newId();
     const shown = readMessage(messageOf(id, draft, contextId, this.#goesTo()));
-    outgoing.set(id, { id, draft, behind: outgoing.size > 0, began: 0, message: null, key: id, state: "sending", failure: null });
+    outgoing.set(id, { id, draft, behind: outgoing.size > 0, began: 0, saw: "", message: null, key: id, state: "sending", failure: null });
     if (shown.parts.length) conversation.say(shown);
     if (!known) this.#core.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
@@ -297,6 +297,7 @@ export class OpenSession {
     const { api, id: contextId, conversation, outgoing, records, running, now, told } = this.#core;
     const guarded = out.message === null && !out.behind && running === null;
     out.began = now();
+    out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
     records.add("sent", "request", { method: "SendMessage", params: { message: redacted(message) } }, { messageId: out.id });
     const answered = (result: unknown): void => records.add("received", "response", result, about(classify(result)));
@@ -317,9 +318,8 @@ export class OpenSession {
     const named = text(out.message ?? {}, "taskId");
     const stale = failure.code === "VERSION_MISMATCH";
     if (stale || (failure.metadata["rpc"] === "-32004" && named)) {
-      const before = this.#signature();
       await this.#reader.load().catch(() => undefined);
-      const unchanged = before === this.#signature();
+      const unchanged = out.saw === this.#signature();
       if (stale ? unchanged : !this.#goesTo().taskId && this.#core.conversation.tasks.find(named)) {
         out.message = null;
         out.key = newId();

@@ -66,7 +66,7 @@ export interface TaskInfo {
   readonly firstOutputMs: number | null;
 }
 
-/** One version of an artifact: a chunk that does not append begins a new one. */
+/** One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded. */
 export interface ArtifactVersion {
   readonly parts: readonly Part[];
   /** Bytes of texts and decoded raw parts. */
