@@ -31,7 +31,7 @@ export function App() {
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
         void session.value?.refresh();
-        void sessions.load();
+        if (given.caller) void sessions.load();
       },
       (error: unknown) => current && setFailure(error instanceof Failed ? error.failure : broken(error)),
     );
