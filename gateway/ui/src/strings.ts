@@ -92,6 +92,7 @@ export const strings = {
     credential: "Credential",
     credentialHint: "It goes to the agent only. This page does not keep or show it.",
     credentialSend: "Send credential",
+    credentialSent: "Credential sent",
     notBegun: "Not begun yet",
     waiting: "Queued",
     working: "Working",
