@@ -139,20 +139,20 @@ async def test_the_page_is_only_read(page: Plane) -> None:
 
 
 async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp_path: Path) -> None:
-    """It needs no script and no file; what an agent says of itself is text in it."""
+    """S2: it needs no script and no file; what an agent says of itself is text in it, and others are not named."""
     hostile = Demo()
     hostile.card = type(hostile.card)(
         name="<b>bold</b>", description="<img src=x onerror=alert(1)>", version="1", skills=()
     )
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "not-built.txt").write_text("npm is missing & <more>\n\nnpm ci:\nfile at /some/place\n")
-    agents = (("demo", Demo()), ("odd", hostile))
+    agents = (("odd", hostile), ("demo", Demo()))
     async with open_behind(tmp_path, *agents) as behind, open_front(behind, page=tmp_path / "dist") as plane:
         for place in ("/", *PLACES, "/ui/"):
             reply = await plane.http.get(place, headers=BROWSER)
             assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
             assert is_safe(reply)
-            for link in re.findall(r'href="([^"]*)"', reply.text):
+            for link in re.findall(r'href="(?!data:)([^"]*)"', reply.text):
                 there = urljoin(f"http://proxy.example/base{place}", link)
                 assert (await plane.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
         reply = await plane.http.get("/ui")
@@ -162,6 +162,7 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
         assert "<script" not in reply.text
         assert "<img" not in reply.text
         assert "&lt;b&gt;bold&lt;/b&gt;" in reply.text
+        assert "agents/demo" not in reply.text
         for path in ("/ui/assets/index-1.js", "/ui/licenses.txt"):
             missing = await plane.http.get(path)
             assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_FILE")

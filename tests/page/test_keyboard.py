@@ -26,7 +26,7 @@ async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) ->
     await _tab_to(app, "completed", inside="aside, [role=region][aria-label=Details], section[aria-label=Details]")
     await keys.press("Escape")
     await expect(app.details).to_have_count(0)
-    await _tab_to(app, "Rewind to here")
+    await _tab_to(app, "Rewind to here", inside="[data-role=user]")
     await keys.press("Enter")
     await app.shows("A", "A")
     await expect(app.box).to_be_focused()

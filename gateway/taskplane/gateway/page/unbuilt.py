@@ -41,9 +41,13 @@ _AGENT: Final = """<h2>{name}</h2>
 
 
 async def explanation(plane: Plane, root: str) -> bytes:
-    """Return the document. `root`: the relative address of the root of the gateway."""
-    agents = "".join(_shown(agent, root) for agent in await plane.agents.list_all())
-    return _DOCUMENT.format(why=escape(plane.page.why_not), agents=agents, root=root).encode()
+    """Return the document. `root`: the relative address of the root of the gateway.
+
+    It is for everybody, so it names no agent but the default one, whose card is, too.
+    """
+    agents = [agent for agent in await plane.agents.list_all() if agent.is_default]
+    shown = "".join(_shown(agent, root) for agent in agents)
+    return _DOCUMENT.format(why=escape(plane.page.why_not), agents=shown, root=root).encode()
 
 
 def _shown(agent: Agent, root: str) -> str:

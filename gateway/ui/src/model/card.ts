@@ -2,33 +2,10 @@
 
 import { type Json, object, objects, text } from "./json";
 
-export interface Interface {
+interface Interface {
   readonly url: string;
   readonly binding: string;
   readonly version: string;
-}
-
-export interface Skill {
-  readonly name: string;
-  readonly description: string;
-  readonly tags: readonly string[];
-  readonly examples: readonly string[];
-}
-
-export interface Card {
-  readonly name: string;
-  readonly description: string;
-  readonly version: string;
-  readonly provider: string;
-  readonly documentation: string;
-  readonly interfaces: readonly Interface[];
-  readonly capabilities: readonly { readonly name: string; readonly on: boolean }[];
-  readonly extensions: readonly { readonly uri: string; readonly description: string }[];
-  readonly skills: readonly Skill[];
-  readonly inputModes: readonly string[];
-  readonly outputModes: readonly string[];
-  /** One line for each way to sign in. */
-  readonly security: readonly string[];
 }
 
 /** What a reader of a card should know; `detail` is the member, the address or the version that it is about. */
@@ -44,7 +21,7 @@ const VERSIONS = /^(1\.0|0\.3)(\.\d+)?$/;
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
 /** Return what a card says; missing members are empty. */
-export function readCard(given: unknown): Card {
+export function readCard(given: unknown) {
   const card = object(given) ?? {};
   const { extensions, ...capabilities } = object(card["capabilities"]) ?? {};
   const provider = object(card["provider"]) ?? {};

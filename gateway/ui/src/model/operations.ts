@@ -2,8 +2,7 @@
 
 import { classify } from "./events";
 import type { Backlog, Executor, Minute, OpsEvent, OpsQuery, OpsTask, Overview } from "./ops";
-import { stateOf } from "./states";
-import type { Message, State } from "./view";
+import type { Part, State } from "./view";
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
 export type OpsState = (typeof STATES)[number];
@@ -39,11 +38,6 @@ export function placeQuery(place: Partial<Place>): string {
 export function opsState(task: { readonly state: string; readonly paused?: boolean }): OpsState {
   if (task.paused) return "paused";
   return STATES.find((state) => state === task.state) ?? "pending";
-}
-
-/** Return the state of a task in the terms of the page. */
-export function shownState(task: { readonly state: string; readonly paused?: boolean }): State {
-  return task.paused ? "input-required" : stateOf(task.state);
 }
 
 /** Return the number of tasks by agent and state, agents in order. */
@@ -116,20 +110,20 @@ export function told(event: OpsEvent): { state: State | null; text: string } {
   const found = classify(event.event);
   switch (found.kind) {
     case "task":
-      return { state: found.state, text: found.message?.text || (found.history.at(-1)?.text ?? "") };
+      return { state: found.state, text: said((found.message ?? found.history.at(-1))?.parts) };
     case "status-update":
-      return { state: found.state, text: wordsOf(found.message) };
+      return { state: found.state, text: said(found.message?.parts) };
     case "artifact-update":
-      return { state: null, text: [found.artifact.name || found.artifact.id, found.artifact.parts.map((part) => part.text ?? part.filename ?? "").join("")].filter(Boolean).join(": ") };
+      return { state: null, text: [found.artifact.name || found.artifact.id, said(found.artifact.parts)].filter(Boolean).join(": ") };
     case "message":
-      return { state: null, text: wordsOf(found.message) };
+      return { state: null, text: said(found.message.parts) };
     case "unknown":
       return { state: null, text: "" };
   }
 }
 
-function wordsOf(message: Message | null): string {
-  return message?.text || (message?.parts.map((part) => part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ") ?? "");
+function said(parts: readonly Part[] = []): string {
+  return parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ");
 }
 
 /** Return the rows of a list and a newer part of it as one list, each generation once, in order. */

@@ -4,45 +4,20 @@ import type { Http } from "./http";
 import { object, objects, text } from "./json";
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
-export interface Backlog {
-  readonly count: number;
-  readonly oldestSeconds: number | null;
-}
-
-export interface Percentiles {
-  readonly p50: number;
-  readonly p95: number;
-}
-
-export interface Minute {
-  readonly at: string;
-  readonly begun: number;
-  readonly ended: number;
-  readonly failed: number;
-}
-
-export interface Executor {
-  readonly id: string;
-  readonly alive: boolean;
-  readonly agents: readonly string[];
-  readonly leases: number;
-  readonly running: number;
-  readonly lastSeenSeconds: number;
-}
+export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
+export type Percentiles = Readonly<{ p50: number; p95: number }>;
+export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
+export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[]; leases: number; running: number; lastSeenSeconds: number }>;
+type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview {
   readonly at: string;
-  readonly tasks: readonly { readonly agent: string; readonly state: string; readonly paused?: boolean; readonly count: number }[];
-  readonly queue: readonly { readonly agent: string; readonly queued: number; readonly oldestSeconds: number }[];
+  readonly tasks: readonly (InState & Readonly<{ agent: string; count: number }>)[];
+  readonly queue: readonly Readonly<{ agent: string; queued: number; oldestSeconds: number }>[];
   readonly executors: readonly Executor[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: {
-    readonly minutes: number;
-    readonly since: string;
-    readonly begun: number;
-    readonly ended: number;
-    readonly failed: number;
+  readonly recent: Readonly<{ minutes: number; since: string; begun: number; ended: number; failed: number }> & {
     readonly perMinute: readonly Minute[];
     readonly durationSeconds: Percentiles | null;
     readonly queuedSeconds: Percentiles | null;
@@ -50,54 +25,15 @@ export interface Overview {
   readonly bounded: boolean;
 }
 
-export interface OpsTask {
-  readonly taskId: string;
-  readonly contextId: string;
-  readonly owner: string;
-  readonly agent: string;
-  readonly state: string;
-  readonly paused?: boolean;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly statusAt: string;
-  readonly completedAt?: string;
-  readonly generation: number;
-  readonly attempt: number;
-  readonly maxAttempts: number;
-  readonly fence: number;
-  readonly executor?: string;
-  readonly leaseExpiresAt?: string;
-  readonly queuedAt?: string;
-  readonly error?: string;
-  readonly copied: boolean;
-  readonly superseded?: boolean;
-  readonly document?: boolean;
-}
+export type OpsTask = InState &
+  Readonly<{ taskId: string; contextId: string; owner: string; agent: string; error?: string; copied: boolean; superseded?: boolean; document?: boolean }> &
+  Readonly<{ createdAt: string; updatedAt: string; statusAt: string; completedAt?: string; queuedAt?: string; leaseExpiresAt?: string }> &
+  Readonly<{ generation: number; attempt: number; maxAttempts: number; fence: number; executor?: string }>;
 
-export interface OpsEvent {
-  readonly generation: number;
-  readonly time: string;
-  readonly attempt: number;
-  readonly fence: number;
-  readonly actor: string;
-  readonly kind: string;
-  readonly event: unknown;
-  readonly traceId?: string;
-}
-
-export interface OpsQuery {
-  readonly state?: string;
-  readonly agent?: string;
-  readonly owner?: string;
-  readonly executor?: string;
-  readonly error?: boolean;
-}
-
+export type OpsEvent = Readonly<{ generation: number; time: string; attempt: number; fence: number; actor: string; kind: string; event: unknown; traceId?: string }>;
+export type OpsQuery = Readonly<{ state?: string; agent?: string; owner?: string; executor?: string; error?: boolean }>;
 /** A page of a log; `next`: the generation after which it goes on, 0 at its end. */
-export interface LogPage {
-  readonly events: readonly OpsEvent[];
-  readonly next: number;
-}
+export type LogPage = Readonly<{ events: readonly OpsEvent[]; next: number }>;
 
 const PAGE = 100;
 

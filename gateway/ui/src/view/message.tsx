@@ -2,9 +2,9 @@
 
 import { computed } from "@preact/signals";
 import type { Message, Part, Row } from "../model/view";
-import { address, chat, mayWrite, panel, selected, view } from "../state";
+import { address, chat, mayWrite, view } from "../state";
 import { strings } from "../strings";
-import { discard, reply, retry, rewind, sending } from "./acts";
+import { discard, reply, retry, reveal, rewind, sending } from "./acts";
 import { copy } from "./copy";
 import { safeLink } from "./blocks";
 import { bytes, fullTime, pretty, time } from "./format";
@@ -40,12 +40,6 @@ const openId = computed(() => view.value?.id ?? "");
 const newest = computed(() => view.value?.tasks.at(-1)?.id ?? "");
 const rewinding = computed(() => view.value?.rewinding ?? true);
 
-/** Show a message in the log of its task. */
-function inspect(id: string): void {
-  selected.value = id;
-  panel.value = "events";
-}
-
 function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   const { id, taskId, invocationId, at } = message;
   const link = address(chat(openId.value, { message: id }));
@@ -55,7 +49,7 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
       {at && <time dateTime={at} title={fullTime(at)}>{time(at)}</time>}
       <Act icon="copy" label={strings.chat.copy} act={() => void copy(message.text)} />
       {id && openId.value && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(link)} />}
-      {id && taskId && <Act icon="events" label={strings.chat.showEvents} act={() => inspect(id)} />}
+      {id && taskId && <Act icon="events" label={strings.chat.showEvents} act={() => reveal("events", id)} />}
       {older && mayWrite.value && <Act icon="reply" label={strings.chat.reply} act={() => reply(taskId)} />}
       {canRewind && mayWrite.value && (
         <Act icon="rewind" label={strings.chat.rewind} disabled={rewinding.value} act={() => void rewind(invocationId)} />

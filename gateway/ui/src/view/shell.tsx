@@ -31,7 +31,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <Sidebar />
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={closeTop} />
-      <main id="main" tabIndex={-1}>{children}</main>
+      <main id="main" tabIndex={-1} inert={drawer.value}>{children}</main>
       {details && <div class="details"><Panel /></div>}
       <Help />
       <Toasts />

@@ -50,7 +50,6 @@ export function Sidebar() {
           onChange={(event) => {
             agent.value = event.currentTarget.value;
             newChat();
-            show("");
           }}
         >
           {agents.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}

@@ -32,9 +32,9 @@ from taskplane.tasks.domain.overview import (
     queues_of,
     tasks_of,
 )
-from taskplane.tasks.domain.task import MANAGED, STATES, TERMINAL, WORKING
+from taskplane.tasks.domain.task import MANAGED, PAUSED, STATES, TERMINAL, WORKING
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.tables import OF_ANY_OWNER, STATE_CHANGES, UNCOPIED, WAITING, event, executor, lease, task
+from taskplane.tasks.tables import OF_ANY_OWNER, STATE_CHANGES, UNCOPIED, event, executor, lease, task
 
 # Open tasks of one kind that are counted, and tasks in one state that changed in the last minutes.
 MOST_OPEN: Final = 10_000
@@ -46,6 +46,7 @@ _of_tenant: Final = task.c.tenant == bindparam("tenant")
 # For tasks that an index of few is to find: no index knows this expression, and SQLite would take one of all tasks of
 # the tenant.
 _is_of_tenant: Final = func.coalesce(task.c.tenant, "") == bindparam("tenant")
+_is_managed: Final = task.c.origin == MANAGED
 _now: Final = bindparam("now", type_=BigInteger)
 # Not a parameter: a server could not tell that two of them are the same.
 _minute: Final = literal_column(str(MINUTE), BigInteger)
@@ -73,9 +74,6 @@ _RUNNING: Final = (
     .group_by(lease.c.owner, task.c.agent, task.c.state)
 )
 
-_paused: Final = select(task.c.agent, task.c.state).where(text(WAITING), _is_of_tenant).limit(MOST_OPEN).subquery()
-_PAUSED: Final = select(_paused.c.agent, _paused.c.state, func.count()).group_by(_paused.c.agent, _paused.c.state)
-
 _uncopied: Final = (
     select(task.c.status_at).where(text(UNCOPIED), _is_of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
 )
@@ -98,6 +96,20 @@ def _newest(state: int, limit: int) -> Subquery:
         .limit(limit)
         .subquery()
     )
+
+
+def _paused(state: int) -> "Select[*tuple[Any, ...]]":
+    newest = (
+        select(task.c.agent)
+        .where(text(OF_ANY_OWNER), _of_tenant, task.c.state == literal_column(str(state), Integer), _is_managed)
+        .order_by(task.c.status_at.desc(), task.c.id.desc())
+        .limit(MOST_OPEN)
+        .subquery()
+    )
+    return select(newest.c.agent, literal_column(str(state), Integer), func.count()).group_by(newest.c.agent)
+
+
+_PAUSED: Final = union_all(*map(_paused, sorted(PAUSED)))
 
 
 def _recent(state: int) -> "Select[*tuple[Any, ...]]":

@@ -15,7 +15,8 @@ import { safeLink } from "../blocks";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
-import { Icon, IconButton } from "../icons";
+import { Notice } from "../empty";
+import { Button, Icon, IconButton } from "../icons";
 import { drawer } from "../keyboard";
 import { words } from "../toasts";
 
@@ -42,15 +43,12 @@ export function AgentPage() {
           <h1 dir="auto">{card.name || name}</h1>
           <p class="aside" dir="auto">{about}</p>
         </div>
-        {mayWrite.value && (
-          <button type="button" class="button primary" onClick={() => begin(name, "")}>{strings.agent.start}</button>
-        )}
+        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
       </header>
       {failure && (
-        <div class="failure" role="alert" data-code={failure.code}>
-          <p>{words(failure).join(" ")}</p>
+        <Notice title={words(failure)[0]} text={words(failure)[1]} code={failure.code}>
           <Act label={strings.agent.again} act={load} />
-        </div>
+        </Notice>
       )}
       {given !== null && <Shown name={name} given={given} />}
     </section>
@@ -65,7 +63,7 @@ function Shown({ name, given }: { name: string; given: unknown }) {
   const examples = card.skills.flatMap((skill) => skill.examples);
   return (
     <>
-      {card.description && <p class="lead" dir="auto">{card.description}</p>}
+      {card.description && <p dir="auto">{card.description}</p>}
       <ul class="warnings" data-fine={!found.length || undefined} aria-label={strings.agent.warnings}>
         {!found.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
         {found.map(({ code, detail }) => (

@@ -1,6 +1,6 @@
 /** What the tasks of the session made: a list, and the one that is open. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
@@ -14,11 +14,7 @@ const PAGE = 100;
 
 /** Show the artifacts of the open session, oldest first; the one that was chosen, or the newest, is open. */
 export function Artifacts() {
-  const { tasks = [], artifacts = [], rows = [] } = view.value ?? {};
-  const all = useMemo(() => {
-    const order = new Map(tasks.map(({ id }, index) => [id, index]));
-    return artifacts.toSorted((one, other) => (order.get(one.taskId) ?? 0) - (order.get(other.taskId) ?? 0));
-  }, [tasks, artifacts]);
+  const { tasks = [], artifacts: all = [], rows = [] } = view.value ?? {};
   const [most, setMost] = useState(PAGE);
   const [closed, setClosed] = useState("");
   const titles = useTitles(rows);

@@ -92,16 +92,9 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   );
 }
 
-interface RowsProps {
-  readonly rows: readonly WireRecord[];
-  readonly count: number;
-  readonly follow: boolean;
-  readonly chosen: number;
-  readonly choose: (number: number) => void;
-}
-
 /** Only the rows around what is in view are in the page, in elements that are used again: all have the same height. */
-function Rows({ rows, count, follow, chosen, choose }: RowsProps) {
+function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boolean; chosen: number; choose: (number: number) => void }) {
+  const { rows, count, follow, chosen, choose } = props;
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 0 });
   const atEnd = useRef(true);
@@ -129,15 +122,11 @@ function Rows({ rows, count, follow, chosen, choose }: RowsProps) {
       <ul aria-label={strings.panel.parts.events} style={{ blockSize: `${count * ROW}px` }}>
         {rows.slice(first, last).map((record, offset) => {
           const { number, kind, direction, at } = record;
+          const tab = first + offset === reachable ? 0 : -1;
           const place = { "aria-setsize": count, "aria-posinset": first + offset + 1, "aria-current": number === chosen };
           return (
             <li key={(first + offset) % (last - first)} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${(first + offset) * ROW}px` }}>
-              <button
-                type="button"
-                tabIndex={first + offset === reachable ? 0 : -1}
-                onClick={() => choose(number)}
-                onFocus={() => chosen && choose(number)}
-              >
+              <button type="button" tabIndex={tab} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
                 <time>{clock.format(at)}</time>
                 <span title={strings.panel.ways[direction]}>{direction === "sent" ? "↑" : "↓"}</span>
                 <strong>{kind}</strong>

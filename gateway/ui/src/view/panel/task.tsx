@@ -3,9 +3,9 @@
 import { TERMINAL } from "../../model/states";
 import { type Segment } from "../../model/timeline";
 import type { TaskInfo } from "../../model/view";
-import { address, chat, go, mayWrite, panel, selected, session, view } from "../../state";
+import { address, chat, go, mayWrite, panel, session, view } from "../../state";
 import { strings } from "../../strings";
-import { focusBox } from "../acts";
+import { reply, reveal } from "../acts";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { duration, fullTime } from "../format";
@@ -52,12 +52,12 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
       <Facts rows={facts} />
       <div class="acts">
         {open.artifacts.filter((one) => one.taskId === task.id).map((one) => (
-          <Act key={one.id} icon="artifacts" label={nameOf(one)} act={() => show("artifacts", `${task.id}/${one.id}`)} />
+          <Act key={one.id} icon="artifacts" label={nameOf(one)} act={() => reveal("artifacts", `${task.id}/${one.id}`)} />
         ))}
       </div>
       <div class="acts">
         {message && <Act icon="down" label={strings.panel.showMessages} act={() => leave(() => go(chat(open.id, { message }), true))} />}
-        <Act icon="events" label={strings.panel.log} act={() => show("events", task.id)} />
+        <Act icon="events" label={strings.panel.log} act={() => reveal("events", task.id)} />
         {mayWrite.value && ended && <Act icon="reply" label={strings.panel.reply} act={() => leave(() => reply(task.id))} />}
         <Act icon="link" label={strings.panel.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
         {mayWrite.value && !ended && (
@@ -71,16 +71,6 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
       </div>
     </div>
   );
-}
-
-function show(part: "artifacts" | "events", what: string): void {
-  selected.value = what;
-  panel.value = part;
-}
-
-function reply(task: string): void {
-  session.value?.replyTo(task);
-  focusBox();
 }
 
 /** Go to the conversation, which the panel covers where it is narrow. */

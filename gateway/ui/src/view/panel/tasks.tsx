@@ -55,17 +55,9 @@ export function Tasks() {
   );
 }
 
-interface RowProps {
-  readonly task: TaskInfo;
-  readonly parts: readonly Segment[];
-  readonly longest: number;
-  readonly title: string;
-  /** The Tab key comes to this one. */
-  readonly first: boolean;
-  readonly open: boolean;
-}
-
-function TaskRow({ task, parts, longest, title, first, open }: RowProps) {
+/** One task; `first`: the Tab key comes to it. */
+function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: number; title: string; first: boolean; open: boolean }) {
+  const { task, parts, longest, title, first, open } = props;
   const spoken = parts.filter(({ ms }) => ms).map(({ state, ms }) => `${strings.states[state]} ${duration(ms)}`);
   const toggle = () => (selected.value = open ? "" : task.id);
   return (

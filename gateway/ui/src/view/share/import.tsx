@@ -67,7 +67,7 @@ function Progress({ file, close }: { file: File; close: () => void }) {
       {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
       {failure && (
         <form class="try" onSubmit={again}>
-          <p class="failure" role="alert" data-code={failure.code}>{[what, line && strings.share.line(line), todo].filter(Boolean).join(" ")}</p>
+          <p class="failure" role="alert" data-code={failure.code}>{[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}</p>
           {exists && (
             <label>
               {strings.share.otherId}
