@@ -87,6 +87,7 @@ export const strings = {
     credential: "Credential",
     credentialHint: "It goes to the agent only. This page does not keep or show it.",
     credentialSend: "Send credential",
+    credentialSent: "Credential sent",
     waiting: "Queued",
     working: "Working",
     still: "Still working; you can leave this page",

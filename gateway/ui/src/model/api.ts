@@ -3,8 +3,9 @@
 import { type Event, type FullTask, type Piece, classify, readMessage, readPiece, readTask } from "./events";
 import { failedHttp, failedRpc, failureOf } from "./failures";
 import { type Answer, Http, type Request } from "./http";
-import { type Json, number, object, objects, parsed, redacted, text } from "./json";
+import { type Json, number, object, objects, parsed, text } from "./json";
 import { OpsApi } from "./ops";
+import { credential } from "./outgoing";
 import type { SseEvent } from "./sse";
 import { readTaskInfos } from "./tasks";
 import { stateOf } from "./states";
@@ -60,6 +61,8 @@ export interface SendOptions {
   readonly version?: number;
   /** Wait until the task is terminal or paused. */
   readonly blocking?: boolean;
+  /** A credential for the agent, kept and shown nowhere. */
+  readonly secret?: string | undefined;
   /** Called with the answer as it was on the wire. */
   readonly answered?: (result: unknown) => void;
 }
@@ -170,8 +173,8 @@ export class Api {
       ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
     };
     const configuration = { returnImmediately: !options.blocking };
-    const result = await this.#rpc(agent, "SendMessage", { message, configuration }, headers, SEND_TIMEOUT);
-    options.answered?.(redacted(result));
+    const result = await this.#rpc(agent, "SendMessage", { message, configuration, ...credential(options.secret) }, headers, SEND_TIMEOUT);
+    options.answered?.(result);
     return classify(result);
   }
 

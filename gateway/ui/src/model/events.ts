@@ -3,7 +3,7 @@
  * `kind`; no other code of the model knows the difference.
  */
 
-import { type Json, object, objects, secret, text } from "./json";
+import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./states";
 import type { Message, Part, State } from "./view";
 
@@ -112,7 +112,7 @@ export function readTask(body: Json): FullTask {
 export function readMessage(body: Json): Message {
   const metadata = object(body["metadata"]) ?? {};
   const raw = objects(body["parts"]);
-  const parts = (raw.length ? raw : objects(body["content"])).filter((part) => !secret(part)).map(readPart);
+  const parts = (raw.length ? raw : objects(body["content"])).map(readPart);
   return {
     id: text(body, "messageId"),
     role: ["user", "role_user"].includes(text(body, "role").toLowerCase()) ? "user" : "agent",

@@ -24,28 +24,10 @@ export function number(body: Json, key: string): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** What marks a part whose content is shown and kept nowhere: `kind` in its metadata. */
-export const SECRET = "credential";
-
-/** Return whether a part is marked as secret. */
-export function secret(part: Json): boolean {
-  return object(part["metadata"])?.["kind"] === SECRET;
-}
-
-/** Return JSON without the content of parts that are marked as secret. */
-export function redacted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(redacted);
-  const body = object(value);
-  if (!body) return value;
-  if (secret(body)) return { metadata: body["metadata"] };
-  return Object.fromEntries(Object.entries(body).map(([key, inner]) => [key, redacted(inner)]));
-}
-
-/** Return the value of JSON text without secrets; null if it is not JSON. */
+/** Return the value of JSON text; null if it is not JSON. */
 export function parsed(data: string): unknown {
   try {
-    const value = JSON.parse(data) as unknown;
-    return data.includes(SECRET) ? redacted(value) : value;
+    return JSON.parse(data) as unknown;
   } catch {
     return null;
   }

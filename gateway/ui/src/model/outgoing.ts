@@ -1,7 +1,7 @@
 /** Messages of the user on their way to the server: what is sent, and what is shown of it meanwhile. */
 
 import type { Continuation } from "./continuation";
-import { type Json, SECRET } from "./json";
+import type { Json } from "./json";
 import type { Draft, Failure, Part } from "./view";
 
 export interface Outgoing {
@@ -28,9 +28,8 @@ export function newId(): string {
 
 /** Return the message for a draft as A2A 1.0 JSON. */
 export function messageOf(id: string, draft: Draft, contextId: string, goesTo: Continuation): Json {
-  const parts: Part[] = draft.text || (!draft.files.length && !draft.secret) ? [{ text: draft.text }] : [];
+  const parts: Part[] = draft.text || !draft.files.length ? [{ text: draft.text }] : [];
   for (const { name, mediaType, base64 } of draft.files) parts.push({ raw: base64, filename: name, mediaType });
-  if (draft.secret) parts.push({ data: { credential: draft.secret }, metadata: { kind: SECRET } });
   return {
     messageId: id,
     role: "ROLE_USER",
@@ -39,6 +38,11 @@ export function messageOf(id: string, draft: Draft, contextId: string, goesTo: C
     ...(goesTo.taskId ? { taskId: goesTo.taskId } : {}),
     ...(goesTo.referenceTaskIds.length ? { referenceTaskIds: goesTo.referenceTaskIds } : {}),
   };
+}
+
+/** Return the metadata of a request with a credential: agents get it, and no conversation, log or export has it. */
+export function credential(secret: string | undefined): Json {
+  return secret ? { metadata: { credential: secret } } : {};
 }
 
 /** Return whether two drafts say the same, so that sending the second one repeats the first one. */

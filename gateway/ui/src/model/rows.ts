@@ -94,7 +94,7 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
       live,
       interrupted: message.metadata[INTERRUPTED] === true,
       sending: sending.get(message.id) ?? null,
-      canRewind: !shown.rewinding && message.invocationId !== "" && message !== first && !sending.has(message.id),
+      canRewind: !shown.rewinding && message.invocationId !== "" && message.invocationId !== first?.invocationId && !sending.has(message.id),
     });
   };
   const call = (taskId: string, part: Part): void => {

@@ -179,7 +179,7 @@ export interface SessionView {
 export interface Draft {
   readonly text: string;
   readonly files: readonly { readonly name: string; readonly mediaType: string; readonly base64: string }[];
-  /** A credential for a task that waits for one: sent as a data part of its own, kept and shown nowhere. */
+  /** A credential for a task that waits for one: sent in the metadata of the request, kept and shown nowhere. */
   readonly secret?: string;
 }
 

@@ -66,7 +66,7 @@ function Credential() {
         event.preventDefault();
         if (!secret) return;
         setFailure(null);
-        void say({ text: "", files: [], secret }).then((failed) => {
+        void say({ text: strings.chat.credentialSent, files: [], secret }).then((failed) => {
           setFailure(failed);
           setSecret("");
           if (!failed) focusBox();

@@ -38,7 +38,7 @@ SLOW_SIZE: Final = 16
 RATE_STEP: Final = 0.02
 HUGE_PIECE: Final = 4096
 # In the metadata of a request, which no conversation shows: the answer to a question for authentication.
-CREDENTIAL: Final = "taskplane.dev/credential"
+CREDENTIAL: Final = "credential"
 PASSWORD: Final = "open sesame"
 
 Command = Callable[[str], AsyncIterator[Change]]
