@@ -169,7 +169,7 @@ async def rate(rest: str) -> AsyncIterator[Change]:
 
 
 async def signed_in(credential: object) -> AsyncIterator[Change]:
-    """Go on if the credential is the one of the demo agent, and ask again if it is another one."""
+    """Complete the task if the credential is the one of the demo agent, and ask again if it is another one."""
     if credential == PASSWORD:
         yield Complete("You are signed in.")
     else:
