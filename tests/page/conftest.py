@@ -1,6 +1,5 @@
 """A browser for all tests of the page in one process, a plane for most of them, and a browser context for each."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from importlib.resources import files
@@ -32,12 +31,11 @@ collect_ignore_glob = ["*.py"] if browsers.missing().startswith("the package") e
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all tests of the page one event loop, which is that of the browser; skip them where there is none."""
     reason = browsers.missing() or ("" if PAGE.is_file() else "the page is not built; `make ui` builds it")
-    must = os.environ.get("CI", "").lower() in ("1", "true")
     for item in items:
         if HERE not in item.path.parents:
             continue
         item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-        if reason and not must:
+        if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
