@@ -1,6 +1,7 @@
-"""The demo agent with a command more: `until FILE` counts until that file is there, however long that takes.
+"""The demo agent with two commands more: `until FILE` counts until that file is there, however long that takes, and
+`after FILE COMMAND ARGUMENTS` begins with the command then.
 
-A test decides so when a run ends, on a machine of any speed.
+A test decides so when a run ends or begins, on a machine of any speed.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from taskplane.executor.agent import Change, Complete, Text, Turn
-from taskplane.executor.agents.demo import Demo
+from taskplane.executor.agents.demo import COMMANDS, Demo
 
 AGENT: Final = "gated=tests.page.gated:Gated"
 STEP: Final = 0.03
@@ -35,11 +36,16 @@ class Gate:
 
 
 class Gated(Demo):
-    """The demo agent, and `until FILE`."""
+    """The demo agent, `until FILE` and `after FILE COMMAND ARGUMENTS`."""
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
-        command, _, file = turn.text.partition(" ")
-        return until(Gate(Path(file))) if command == "until" else super().run(turn)
+        command, _, rest = turn.text.partition(" ")
+        if command == "until":
+            return until(Gate(Path(rest)))
+        if command == "after":
+            file, name, arguments = rest.split(" ", 2)
+            return after(Gate(Path(file)), COMMANDS[name](arguments))
+        return super().run(turn)
 
 
 async def until(gate: Gate) -> AsyncIterator[Change]:
@@ -50,3 +56,12 @@ async def until(gate: Gate) -> AsyncIterator[Change]:
         yield Text(words[-1])
         await asyncio.sleep(STEP)
     yield Complete("".join(words).rstrip() or "0")
+
+
+async def after(gate: Gate, then: AsyncIterator[Change]) -> AsyncIterator[Change]:
+    """Says that it is ready, and goes on with something else once the gate is open."""
+    yield Text("Ready. ")
+    while not gate.is_open:
+        await asyncio.sleep(STEP)
+    async for change in then:
+        yield change
