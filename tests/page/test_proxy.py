@@ -17,9 +17,10 @@ async def at(plane: Plane) -> AsyncIterator[str]:
 
 
 async def test_below_a_path_of_a_proxy_everything_works_and_nothing_is_asked_for_outside(
-    another: Callable[..., Awaitable[App]], at: str
+    at: str, another: Callable[..., Awaitable[App]]
 ) -> None:
     """Files, calls, streams and links are relative to the page: in a new chat, in a session, after a reload there."""
+    # The proxy comes first, so that it is there for as long as the page.
     found = await another()
     app = App(found.page, at, found.seen)
     asked: list[str] = []
