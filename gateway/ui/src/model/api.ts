@@ -262,11 +262,13 @@ export function agentPath(agent: string): string {
   return agent ? `agents/${encodeURIComponent(agent)}` : "";
 }
 
-function sessionPath(id: string): string {
+/** Return the path of a session below the root. */
+export function sessionPath(id: string): string {
   return `api/sessions/${encodeURIComponent(id)}`;
 }
 
-function taskPath(id: string): string {
+/** Return the path of a task below the root. */
+export function taskPath(id: string): string {
   return `api/tasks/${encodeURIComponent(id)}`;
 }
 

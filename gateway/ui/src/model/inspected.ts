@@ -1,7 +1,7 @@
 /** What the inspector shows: records of this client or of a task's log, found by kind and by words. */
 
 import type { LogEvent } from "./api";
-import { classify } from "./events";
+import { classify, wordsOf } from "./events";
 import { object, text } from "./json";
 import type { Part, WireRecord } from "./view";
 
@@ -71,8 +71,7 @@ export function gist({ body }: WireRecord): string {
 }
 
 function said(parts: unknown): string {
-  const all = Array.isArray(parts) ? (parts as readonly Part[]) : [];
-  return all.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ").slice(0, 200);
+  return wordsOf(Array.isArray(parts) ? (parts as readonly Part[]) : []).slice(0, 200);
 }
 
 function messageOf(event: unknown): string {

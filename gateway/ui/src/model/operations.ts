@@ -1,8 +1,8 @@
 /** What operators are shown, made of what the server counts and lists. Pure. */
 
-import { classify } from "./events";
+import { classify, wordsOf } from "./events";
 import type { Backlog, Executor, Minute, OpsEvent, OpsQuery, OpsTask, Overview } from "./ops";
-import type { Part, State } from "./view";
+import type { State } from "./view";
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
 export type OpsState = (typeof STATES)[number];
@@ -110,20 +110,16 @@ export function told(event: OpsEvent): { state: State | null; text: string } {
   const found = classify(event.event);
   switch (found.kind) {
     case "task":
-      return { state: found.state, text: said((found.message ?? found.history.at(-1))?.parts) };
+      return { state: found.state, text: wordsOf((found.message ?? found.history.at(-1))?.parts) };
     case "status-update":
-      return { state: found.state, text: said(found.message?.parts) };
+      return { state: found.state, text: wordsOf(found.message?.parts) };
     case "artifact-update":
-      return { state: null, text: [found.artifact.name || found.artifact.id, said(found.artifact.parts)].filter(Boolean).join(": ") };
+      return { state: null, text: [found.artifact.name || found.artifact.id, wordsOf(found.artifact.parts)].filter(Boolean).join(": ") };
     case "message":
-      return { state: null, text: said(found.message.parts) };
+      return { state: null, text: wordsOf(found.message.parts) };
     case "unknown":
       return { state: null, text: "" };
   }
-}
-
-function said(parts: readonly Part[] = []): string {
-  return parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ");
 }
 
 /** Return the rows of a list and a newer part of it as one list, each generation once, in order. */

@@ -1,7 +1,7 @@
 /** One record: its JSON, and how to get it again. */
 
 import { useMemo } from "preact/hooks";
-import { agentPath } from "../../model/api";
+import { agentPath, sessionPath, taskPath } from "../../model/api";
 import { object } from "../../model/json";
 import { type Call, curl } from "../../model/snippets";
 import type { SessionView, WireRecord } from "../../model/view";
@@ -40,7 +40,6 @@ export function RecordDetails(props: { record: WireRecord; log: boolean; open: S
 function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: SessionView): Call {
   const path = (of: string): string => new URL(of, ROOT).href;
   const given = object(body) ?? {};
-  const task = `api/tasks/${encodeURIComponent(taskId)}`;
   if (kind === "request") {
     // The same key has the same effect only with the same request: what every send of this page has is not in its record.
     const sends = messageId && { configuration: { returnImmediately: true } };
@@ -50,6 +49,6 @@ function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: Ses
     return { url: path(agentPath(agent)), method: "POST", headers, body: { jsonrpc: "2.0", id: 1, ...given, params } };
   }
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
-  if (incarnation) return { url: path(`${task}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };
-  return { url: path(taskId ? task : `api/sessions/${encodeURIComponent(open.id)}/messages`) };
+  if (incarnation) return { url: path(`${taskPath(taskId)}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };
+  return { url: path(taskId ? taskPath(taskId) : `${sessionPath(open.id)}/messages`) };
 }
