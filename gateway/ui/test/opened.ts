@@ -1,9 +1,11 @@
 /** Opens sessions at a gateway in miniature, and waits for what they show. */
 
+import { effect } from "@preact/signals-core";
 import { afterEach, beforeEach, vi } from "vitest";
 import { Api } from "../src/model/api";
-import { OpenSession, type SessionOptions } from "../src/model/session";
-import { browserSlots } from "../src/model/slots";
+import type { SessionOptions } from "../src/model/core";
+import { OpenSession } from "../src/model/session";
+import { slots } from "../src/model/slots";
 import type { Draft, Row, SessionView } from "../src/model/view";
 import { Gateway } from "./gateway";
 
@@ -37,7 +39,7 @@ export function eachWithGateway(): Place {
       return api;
     },
     async open(options = {}) {
-      const session = new OpenSession(api, { agent: "demo", slots: browserSlots(), pauses: { first: 5, most: 20 }, ...options });
+      const session = new OpenSession(api, { agent: "demo", slots: slots(undefined), pauses: { first: 5, most: 20 }, ...options });
       sessions.push(session);
       await session.open();
       return session;
@@ -48,18 +50,17 @@ export function eachWithGateway(): Place {
 /** Wait until a session shows what is wanted, and return it. */
 export function until(session: OpenSession, wanted: (view: SessionView) => boolean): Promise<SessionView> {
   return new Promise((resolve, reject) => {
-    const check = (): void => {
-      if (!wanted(session.view)) return;
-      clearTimeout(late);
-      stop();
-      resolve(session.view);
-    };
     const late = setTimeout(() => {
       stop();
-      reject(new Error(`it shows ${JSON.stringify({ ...session.view, rows: lines(session.view) })}`));
-      }, 20_000);
-    const stop = session.onChange(check);
-    check();
+      const view = session.view.value;
+      reject(new Error(`it shows ${JSON.stringify({ ...view, rows: lines(view) })}`));
+    }, 20_000);
+    const stop = effect(() => {
+      const view = session.view.value;
+      if (!wanted(view)) return;
+      clearTimeout(late);
+      resolve(view);
+    });
   });
 }
 

@@ -9,7 +9,7 @@ const place = eachWithGateway();
 describe("sending", () => {
   it("begins a session with its first message and follows its task to the end", async () => {
     const session = await place.open();
-    expect(session.view.status).toBe("new");
+    expect(session.view.value.status).toBe("new");
     const sent = await session.send(said("hello"));
     const view = await idle(session);
     expect(sent).toEqual({ ok: true, sessionId: view.id });
@@ -22,9 +22,9 @@ describe("sending", () => {
     place.gateway.fault = (request) => (request.rpc ? { status: 500, body: { error: "broken", code: "INTERNAL" } } : undefined);
     const sent = await session.send(said("hello"));
     expect(sent).toMatchObject({ ok: false, failure: { code: "INTERNAL", message: "broken", status: 500 } });
-    expect(lines(session.view)).toEqual(["user: hello (failed)"]);
+    expect(lines(session.view.value)).toEqual(["user: hello (failed)"]);
     place.gateway.fault = () => undefined;
-    expect(await session.retry(session.view.rows[0]?.key ?? "")).toMatchObject({ ok: true });
+    expect(await session.retry(session.view.value.rows[0]?.key ?? "")).toMatchObject({ ok: true });
     await idle(session);
     const [first, second] = place.gateway.calls("SendMessage");
     expect(second?.body["params"]).toEqual(first?.body["params"]);
@@ -45,7 +45,7 @@ describe("sending", () => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc ? { error: { code: -32029, message: "too many" } } : undefined);
     await session.send(said("hello", { secret: "hunter2" }));
-    expect(session.discard(session.view.rows[0]?.key ?? "")).toEqual(said("hello"));
+    expect(session.discard(session.view.value.rows[0]?.key ?? "")).toEqual(said("hello"));
     expect(lines(await until(session, (view) => !view.rows.length))).toEqual([]);
   });
 
@@ -151,7 +151,7 @@ describe("tasks that wait (scenario 16, 17)", () => {
     await session.send(said("here", { secret: "hunter2" }));
     await idle(session);
     expect(JSON.stringify(place.gateway.calls("SendMessage"))).toContain("hunter2");
-    expect(JSON.stringify([session.view, session.records])).not.toContain("hunter2");
+    expect(JSON.stringify([session.view.value, session.records.list])).not.toContain("hunter2");
   });
 
   it("answers a task that has ended meanwhile with a new one that refers to it", async () => {
@@ -203,10 +203,10 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     const session = await place.open();
     for (const text of ["A", "B", "C"]) await session.send(said(text)).then(() => idle(session));
     expect(await session.rewind("i-t2")).toEqual({ text: "B" });
-    expect(lines(session.view)).toEqual(["user: A", "agent: echo A"]);
-    expect(session.view.canUndo).toBe(true);
+    expect(lines(session.view.value)).toEqual(["user: A", "agent: echo A"]);
+    expect(session.view.value.canUndo).toBe(true);
     expect(await session.undo()).toBeNull();
-    expect(lines(session.view)).toEqual(["user: A", "agent: echo A", "user: B", "agent: echo B", "user: C", "agent: echo C"]);
+    expect(lines(session.view.value)).toEqual(["user: A", "agent: echo A", "user: B", "agent: echo B", "user: C", "agent: echo C"]);
     await session.rewind("i-t2");
     await session.send(said("A"));
     const view = await idle(session);
@@ -218,8 +218,8 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     const session = await place.open();
     for (const text of ["A", "B"]) await session.send(said(text)).then(() => idle(session));
     await session.rewind("i-t2");
-    const reloaded = await place.open({ id: session.view.id });
-    expect([lines(reloaded.view), reloaded.view.canUndo]).toEqual([["user: A", "agent: echo A"], true]);
+    const reloaded = await place.open({ id: session.view.value.id });
+    expect([lines(reloaded.view.value), reloaded.view.value.canUndo]).toEqual([["user: A", "agent: echo A"], true]);
     place.gateway.begin("of another");
     expect(await reloaded.undo()).toMatchObject({ code: "TOO_LATE_TO_UNDO" });
   });
@@ -230,13 +230,13 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     let shown: string[] = [];
     place.gateway.fault = (request) => {
       if (request.rpc !== "SendMessage") return undefined;
-      shown = lines(session.view);
+      shown = lines(session.view.value);
       return { error: { code: -32602, message: "no", data: [{ "@type": "google.rpc.ErrorInfo", reason: "REWIND_IN_FLIGHT" }] } };
     };
     expect(await session.rewind("i-t2")).toMatchObject({ code: "REWIND_IN_FLIGHT" });
     expect(shown).toEqual(["user: A", "agent: echo A"]);
-    expect(lines(session.view)).toEqual(["user: A", "agent: echo A", "user: B", "agent: echo B"]);
-    expect(session.view.rewinding).toBe(false);
+    expect(lines(session.view.value)).toEqual(["user: A", "agent: echo A", "user: B", "agent: echo B"]);
+    expect(session.view.value.rewinding).toBe(false);
   });
 
   it("takes the reason from a task that failed, and follows the other tab that was faster", async () => {
@@ -263,7 +263,7 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     expect(await session.rewind("i-t2")).toEqual({ text: "B" });
     const keys = place.gateway.calls("SendMessage").slice(-2).map(({ headers }) => headers["idempotency-key"]);
     expect(keys[0]).toBe(keys[1]);
-    expect(lines(session.view)).toEqual(["user: A", "agent: echo A"]);
+    expect(lines(session.view.value)).toEqual(["user: A", "agent: echo A"]);
   });
 
   it("cuts a running turn, and nothing of it comes back", async () => {
@@ -283,7 +283,7 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
   it("is followed by another client", async () => {
     const session = await place.open();
     for (const text of ["A", "B"]) await session.send(said(text)).then(() => idle(session));
-    const other = await place.open({ id: session.view.id });
+    const other = await place.open({ id: session.view.value.id });
     await idle(other);
     await session.rewind("i-t2");
     expect(lines(await until(other, ({ rows }) => rows.length === 2))).toEqual(["user: A", "agent: echo A"]);
@@ -299,7 +299,7 @@ describe("joining", () => {
         place.gateway.tell("t1", "completed", "done");
       return undefined;
     };
-    const other = await place.open({ id: session.view.id });
+    const other = await place.open({ id: session.view.value.id });
     const view = await idle(other);
     expect(lines(view)).toEqual(["user: hold", "agent: done"]);
     expect([view.notice, view.failure]).toEqual([null, null]);
@@ -328,14 +328,14 @@ describe("joining", () => {
     place.gateway.begin("B");
     place.gateway.fault = (request) => (request.method === "GET" ? "break" : undefined);
     const again = await place.open({ id, stored });
-    expect([again.view.status, again.view.tasks.map((task) => task.id)]).toEqual(["loading", ["t1"]]);
+    expect([again.view.value.status, again.view.value.tasks.map((task) => task.id)]).toEqual(["loading", ["t1"]]);
     place.gateway.fault = () => undefined;
     expect((await until(again, (view) => view.status === "ready")).tasks.map((task) => task.id)).toEqual(["t1", "t2"]);
   });
 
   it("says that a session is missing", async () => {
     const session = await place.open({ id: "nowhere" });
-    expect([session.view.status, session.view.failure?.status]).toEqual(["missing", 404]);
+    expect([session.view.value.status, session.view.value.failure?.status]).toEqual(["missing", 404]);
     expect(place.gateway.streams).toBe(0);
   });
 
@@ -347,7 +347,7 @@ describe("joining", () => {
     await place.gateway.stop();
     const opening = place.open({ id });
     const session = await opening;
-    expect([session.view.status, session.view.connection]).toEqual(["loading", "lost"]);
+    expect([session.view.value.status, session.view.value.connection]).toEqual(["loading", "lost"]);
     await place.gateway.start();
     expect(lines(await until(session, (view) => view.status === "ready"))).toEqual(["user: A", "agent: echo A"]);
   });

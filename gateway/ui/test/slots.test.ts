@@ -2,17 +2,18 @@
 
 import { setMaxListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import { LockSlots, type Locks, type Slot } from "../src/model/slots";
+import { slots as slotsOf, type Locks, type Slots } from "../src/model/slots";
 
 /** Locks as browsers have them: exclusive, granted in the order of the requests. */
 class Browser implements Locks {
   readonly #held = new Map<string, true>();
-  readonly #queue: { name: string; run: () => Promise<void>; signal: AbortSignal; done: () => void }[] = [];
+  readonly #queue: { name: string; run: () => Promise<void>; signal: AbortSignal; done: () => void; failed: (why: unknown) => void }[] = [];
 
   request(name: string, { signal }: { signal: AbortSignal }, run: () => Promise<void>): Promise<unknown> {
     return new Promise<void>((done, failed) => {
-      signal.addEventListener("abort", () => failed(signal.reason));
-      this.#queue.push({ name, run, signal, done });
+      const queued = { name, run, signal, done, failed };
+      signal.addEventListener("abort", () => this.#queue.includes(queued) && failed(signal.reason));
+      this.#queue.push(queued);
       queueMicrotask(() => this.#grant());
     });
   }
@@ -31,24 +32,39 @@ class Browser implements Locks {
       this.#queue.splice(this.#queue.indexOf(request), 1);
       if (request.signal.aborted) continue;
       this.#held.set(request.name, true);
-      void request.run().then(() => {
+      void request.run().then(request.done, request.failed).finally(() => {
         this.#held.delete(request.name);
-        request.done();
         this.#grant();
       });
     }
   }
 }
 
+interface Slot {
+  readonly wanted: AbortSignal;
+  release(): void;
+}
+
+/** Take a place and hold it until it is released; raise if `signal` is aborted before there is one. */
+function take(slots: Slots, signal: AbortSignal, waits: () => void): Promise<Slot> {
+  const turn = new AbortController();
+  signal.addEventListener("abort", () => turn.abort());
+  return new Promise((resolve, reject) => {
+    const act = (): Promise<void> => new Promise((release) => resolve({ wanted: turn.signal, release }));
+    void slots(turn, waits, act).then(() => reject(new Error("it ended")), reject);
+  });
+}
+
 const never = new AbortController().signal;
+setMaxListeners(0, never);
 
 describe("slots", () => {
   it("gives four, and the fifth waits until one is free", async () => {
     const browser = new Browser();
-    const slots = new LockSlots(browser, 20, 10);
-    const held = await Promise.all([1, 2, 3, 4].map(() => slots.take(never, () => expect.unreachable())));
+    const slots = slotsOf(browser, 20);
+    const held = await Promise.all([1, 2, 3, 4].map(() => take(slots, never, () => expect.unreachable())));
     let waits = false;
-    const fifth = slots.take(never, () => (waits = true));
+    const fifth = take(slots, never, () => (waits = true));
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect([browser.held, waits]).toEqual([4, true]);
     held[2]?.release();
@@ -60,11 +76,11 @@ describe("slots", () => {
 
   it("is wanted back by those who wait, and by nobody else", async () => {
     const browser = new Browser();
-    const slots = new LockSlots(browser, 10, 5);
-    const held = await Promise.all([1, 2, 3, 4].map(() => slots.take(never, () => undefined)));
+    const slots = slotsOf(browser, 10);
+    const held = await Promise.all([1, 2, 3, 4].map(() => take(slots, never, () => undefined)));
     await new Promise((resolve) => setTimeout(resolve, 40));
     expect(held.some(({ wanted }) => wanted.aborted)).toBe(false);
-    const fifth = slots.take(never, () => undefined);
+    const fifth = take(slots, never, () => undefined);
     await new Promise((resolve) => held[0]?.wanted.addEventListener("abort", resolve));
     held[0]?.release();
     await expect(fifth).resolves.toBeDefined();
@@ -72,14 +88,14 @@ describe("slots", () => {
 
   it("lets seven tabs all have their turn", async () => {
     const browser = new Browser();
-    const slots = new LockSlots(browser, 5, 5);
+    const slots = slotsOf(browser, 5);
     const turns = new Array<number>(7).fill(0);
     const end = new AbortController();
     setMaxListeners(0, end.signal);
     let most = 0;
     const tab = async (index: number): Promise<void> => {
       while (!end.signal.aborted) {
-        const slot = await slots.take(end.signal, () => undefined).catch((): Slot | null => null);
+        const slot = await take(slots, end.signal, () => undefined).catch((): Slot | null => null);
         if (!slot) return;
         turns[index] = (turns[index] ?? 0) + 1;
         most = Math.max(most, browser.held);
@@ -98,10 +114,10 @@ describe("slots", () => {
   });
 
   it("ends waiting when it is not wanted any more", async () => {
-    const slots = new LockSlots(new Browser(), 20, 10);
-    await Promise.all([1, 2, 3, 4].map(() => slots.take(never, () => undefined)));
+    const slots = slotsOf(new Browser(), 20);
+    await Promise.all([1, 2, 3, 4].map(() => take(slots, never, () => undefined)));
     const leaving = new AbortController();
-    const fifth = slots.take(leaving.signal, () => undefined);
+    const fifth = take(slots, leaving.signal, () => undefined);
     leaving.abort();
     await expect(fifth).rejects.toBeDefined();
   });

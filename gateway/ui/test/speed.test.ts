@@ -6,7 +6,7 @@ import { classify, readMessage } from "../src/model/events";
 import { Rows, type Shown } from "../src/model/rows";
 import type { Message } from "../src/model/view";
 
-const NOTHING = { sending: new Map(), hasOlder: false, rewinding: false, paused: null };
+const NOTHING = { outgoing: new Map(), hasOlder: false, rewinding: false, paused: null };
 
 function history(count: number): Message[] {
   const parts = (index: number) => [{ text: `message ${index}\n\n\`\`\`ts\nconst x = ${index};\n\`\`\`` }];

@@ -69,30 +69,30 @@ describe("the session that was open last", () => {
 describe("drafts", () => {
   it("are kept for each session until they are emptied", () => {
     const storage = new Memory();
-    new Stored(() => storage).keepDraft("c", "half a thought");
-    expect(new Stored(() => storage).draft("c")).toBe("half a thought");
-    expect(new Stored(() => storage).draft("d")).toBe("");
-    new Stored(() => storage).keepDraft("c", "");
+    new Stored(() => storage).set("c", "half a thought");
+    expect(new Stored(() => storage).get("c")).toBe("half a thought");
+    expect(new Stored(() => storage).get("d")).toBe("");
+    new Stored(() => storage).set("c", "");
     expect(storage.length).toBe(0);
   });
 
   it("are not lost while the page lives though storage is full", () => {
     const storage = new Memory();
     const stored = new Stored(() => storage);
-    stored.keepDraft("c", "before");
+    stored.set("c", "before");
     storage.full = true;
-    stored.keepDraft("c", "after");
-    expect(stored.draft("c")).toBe("after");
+    stored.set("c", "after");
+    expect(stored.get("c")).toBe("after");
     storage.full = false;
-    stored.keepDraft("c", "later");
-    expect([stored.draft("c"), storage.getItem("taskplane.draft.c")]).toEqual(["later", "later"]);
+    stored.set("c", "later");
+    expect([stored.get("c"), storage.getItem("c")]).toEqual(["later", "later"]);
   });
 
   it("are not lost while the page lives though storage is blocked", () => {
     const stored = new Stored(() => {
       throw new DOMException("blocked", "SecurityError");
     });
-    stored.keepDraft("c", "half a thought");
-    expect([stored.draft("c"), stored.last()]).toEqual(["half a thought", null]);
+    stored.set("c", "half a thought");
+    expect([stored.get("c"), stored.last()]).toEqual(["half a thought", null]);
   });
 });

@@ -50,14 +50,14 @@ describe("a task's stream", () => {
     place.gateway.tell("t1", "working", "three", { partial: true, id: "m" });
     const view = await until(session, (now) => lines(now).some((line) => line.includes("three")));
     expect(lines(view)).toEqual(["user: hold", "agent: one two three (live)"]);
-    expect(session.records.some(({ body }) => JSON.stringify(body).includes("taskplane.dev/resync"))).toBe(true);
+    expect(session.records.list.some(({ body }) => JSON.stringify(body).includes("taskplane.dev/resync"))).toBe(true);
   });
 
   it("gets the first half of a text when it is joined in the middle (scenario 7)", async () => {
     const session = await place.open();
     await session.send(said("hold"));
     for (const word of ["one ", "two "]) place.gateway.tell("t1", "working", word, { partial: true, id: "m" });
-    const other = await place.open({ id: session.view.id });
+    const other = await place.open({ id: session.view.value.id });
     await until(other, (view) => lines(view).includes("agent: one two  (live)"));
     place.gateway.tell("t1", "working", "three", { partial: true, id: "m" });
     expect(lines(await until(other, (view) => lines(view).includes("agent: one two three (live)")))).toHaveLength(2);
@@ -65,7 +65,7 @@ describe("a task's stream", () => {
 });
 
 describe("follow", () => {
-  const event = (id: string): SseEvent => ({ id, name: "", data: id });
+  const event = (id: string): SseEvent => ({ id, event: undefined, data: id });
 
   it("ends with the last event that is wanted", async () => {
     const taken: string[] = [];
@@ -111,7 +111,7 @@ describe("follow", () => {
     const http = new Http(place.api.root, { key: () => "" });
     const seen: string[] = [];
     const read = (async () => {
-      for await (const { name } of http.events(`api/sessions/${session.view.id}/watch`, {}, 200)) if (seen.push(name) === 2) return;
+      for await (const { event } of http.events(`api/sessions/${session.view.value.id}/watch`, {}, 200)) if (seen.push(event ?? "") === 2) return;
     })();
     await new Promise((resolve) => setTimeout(resolve, 400));
     place.gateway.tell("t1", "completed");

@@ -1,6 +1,6 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { type Event, type FullTask, type Piece, classify, readMessage, readPiece, readTask } from "./events";
+import { type FullTask, type Piece, readMessage, readPiece, readTask } from "./events";
 import { failedHttp, failedRpc, failureOf } from "./failures";
 import { type Answer, Http, type Request } from "./http";
 import { type Json, number, object, objects, parsed, text } from "./json";
@@ -59,12 +59,8 @@ export interface SendOptions {
   readonly key: string;
   /** The version that the session must have. */
   readonly version?: number;
-  /** Wait until the task is terminal or paused. */
-  readonly blocking?: boolean;
   /** A credential for the agent, kept and shown nowhere. */
   readonly secret?: string | undefined;
-  /** Called with the answer as it was on the wire. */
-  readonly answered?: (result: unknown) => void;
 }
 
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
@@ -166,16 +162,14 @@ export class Api {
     return typeof session === "string" ? session : text(object(session) ?? {}, "id");
   }
 
-  /** Send a message with one effect however often it is repeated under one key, and return the first thing it made. */
-  async send(agent: string, message: Json, options: SendOptions): Promise<Event> {
+  /** Send a message with one effect however often it is repeated under one key. Return what it made, as it was on the wire. */
+  send(agent: string, message: Json, options: SendOptions): Promise<unknown> {
     const headers = {
       "Idempotency-Key": options.key,
       ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
     };
-    const configuration = { returnImmediately: !options.blocking };
-    const result = await this.#rpc(agent, "SendMessage", { message, configuration, ...credential(options.secret) }, headers, SEND_TIMEOUT);
-    options.answered?.(result);
-    return classify(result);
+    const params = { message, configuration: { returnImmediately: true }, ...credential(options.secret) };
+    return this.#rpc(agent, "SendMessage", params, headers, SEND_TIMEOUT);
   }
 
   /** Cancel a task and return it. */
@@ -212,7 +206,7 @@ export class Api {
     for await (const { id, data } of this.#named(`${taskPath(taskId)}/events`, { headers, signal })) {
       const body = object(parsed(data)) ?? {};
       yield {
-        cursor: id,
+        cursor: id ?? "",
         generation: number(body, "generation"),
         time: text(body, "time"),
         attempt: number(body, "attempt"),
@@ -226,7 +220,7 @@ export class Api {
 
   async *#named(path: string, request: Request): AsyncGenerator<SseEvent> {
     for await (const event of this.#http.events(path, request)) {
-      if (event.name === "error") {
+      if (event.event === "error") {
         const body = object(parsed(event.data)) ?? {};
         throw failedHttp(body["retryable"] === true ? 503 : 400, body);
       }

@@ -17,8 +17,8 @@ export interface Outgoing {
   message: Json | null;
   /** The idempotency key; another one if another message is sent under the same id. */
   key: string;
-  state: "sending" | "queued" | "failed";
-  failure: Failure | null;
+  /** What is shown of it. */
+  sending: { readonly state: "sending" | "queued" | "failed"; readonly failure: Failure | null };
 }
 
 /** Return a random id; it works where `crypto.randomUUID` does not, over plain HTTP on another host. */
@@ -27,25 +27,14 @@ export function newId(): string {
 }
 
 /** Return the message for a draft as A2A 1.0 JSON. */
-export function messageOf(id: string, draft: Draft, contextId: string, goesTo: Continuation): Json {
+export function messageOf(messageId: string, draft: Draft, contextId: string, { taskId, referenceTaskIds }: Continuation): Json {
   const parts: Part[] = draft.text || !draft.files.length ? [{ text: draft.text }] : [];
   for (const { name, mediaType, base64 } of draft.files) parts.push({ raw: base64, filename: name, mediaType });
-  return {
-    messageId: id,
-    role: "ROLE_USER",
-    parts,
-    contextId,
-    ...(goesTo.taskId ? { taskId: goesTo.taskId } : {}),
-    ...(goesTo.referenceTaskIds.length ? { referenceTaskIds: goesTo.referenceTaskIds } : {}),
-  };
+  const goesTo = taskId ? { taskId } : referenceTaskIds.length ? { referenceTaskIds } : {};
+  return { messageId, role: "ROLE_USER", parts, contextId, ...goesTo };
 }
 
 /** Return the metadata of a request with a credential: agents get it, and no conversation, log or export has it. */
 export function credential(secret: string | undefined): Json {
   return secret ? { metadata: { credential: secret } } : {};
-}
-
-/** Return whether two drafts say the same, so that sending the second one repeats the first one. */
-export function sameDraft(a: Draft, b: Draft): boolean {
-  return a.text === b.text && a.secret === b.secret && JSON.stringify(a.files) === JSON.stringify(b.files);
 }

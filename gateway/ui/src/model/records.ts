@@ -1,5 +1,6 @@
 /** What came and was sent, for the inspector: the newest ones, as they were on the wire, without credentials. */
 
+import { signal } from "@preact/signals-core";
 import type { Event } from "./events";
 import type { WireRecord } from "./view";
 
@@ -7,19 +8,15 @@ const KEPT = 10_000;
 
 export class Records {
   /** How many there were, with those that are not kept. */
-  total = 0;
+  readonly total = signal(0);
   /** The newest ones, oldest first. */
   list: WireRecord[] = [];
-  readonly listeners = new Set<(record: WireRecord) => void>();
-
-  constructor(private readonly now: () => number) {}
 
   add(direction: WireRecord["direction"], kind: string, body: unknown, about: Partial<WireRecord> = {}): void {
-    const place = { number: ++this.total, at: this.now(), direction, kind, body };
-    const record = { taskId: "", messageId: "", cursor: "", ...about, ...place };
+    const number = this.total.peek() + 1;
     if (this.list.length >= 2 * KEPT) this.list = this.list.slice(-KEPT);
-    this.list.push(record);
-    for (const listener of this.listeners) listener(record);
+    this.list.push({ taskId: "", messageId: "", cursor: "", ...about, number, at: Date.now(), direction, kind, body });
+    this.total.value = number;
   }
 }
 

@@ -1,13 +1,9 @@
 /** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
 
 import { INTERRUPTED, toolOf } from "./events";
+import type { Outgoing } from "./outgoing";
 import { AT_REST, PAUSED } from "./states";
-import type { Artifact, Failure, Message, Part, Row, TaskInfo, ToolCall } from "./view";
-
-export interface Sending {
-  readonly state: "sending" | "queued" | "failed";
-  readonly failure: Failure | null;
-}
+import type { Artifact, Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
 export interface Shown {
   readonly messages: readonly Message[];
@@ -15,7 +11,7 @@ export interface Shown {
   readonly artifacts: readonly Artifact[];
   readonly tasks: readonly TaskInfo[];
   readonly paused: TaskInfo | null;
-  readonly sending: ReadonlyMap<string, Sending>;
+  readonly outgoing: ReadonlyMap<string, Pick<Outgoing, "sending">>;
   readonly hasOlder: boolean;
   readonly rewinding: boolean;
 }
@@ -63,15 +59,15 @@ export class Rows {
   }
 }
 
-const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "sending", "hasOlder", "rewinding"] as const;
+const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "outgoing", "hasOlder", "rewinding"] as const;
 
 function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
-  const { messages, live, sending, paused } = shown;
+  const { messages, live, outgoing, paused } = shown;
   const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
   const last = new Map<string, number>();
   messages.forEach((message, index) => last.set(message.taskId, index));
   const first = shown.hasOlder ? undefined : messages.find((message) => message.role === "user");
-  const question = paused && ask(paused, messages, last, sending);
+  const question = paused && ask(paused, messages, last, outgoing);
   const rows: Row[] = [];
   const growing = new Map<string, number>();
   const keys = new Map<string, number>();
@@ -93,8 +89,8 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
       message,
       live,
       interrupted: message.metadata[INTERRUPTED] === true,
-      sending: sending.get(message.id) ?? null,
-      canRewind: !shown.rewinding && message.invocationId !== "" && message.invocationId !== first?.invocationId && !sending.has(message.id),
+      sending: outgoing.get(message.id)?.sending ?? null,
+      canRewind: !shown.rewinding && message.invocationId !== "" && message.invocationId !== first?.invocationId && !outgoing.has(message.id),
     });
   };
   const call = (taskId: string, part: Part): void => {
@@ -148,12 +144,12 @@ function ask(
   paused: TaskInfo,
   messages: readonly Message[],
   last: ReadonlyMap<string, number>,
-  sending: ReadonlyMap<string, Sending>,
+  outgoing: Shown["outgoing"],
 ): Message | null | undefined {
   if (!PAUSED.has(paused.state)) return null;
   const message = messages[last.get(paused.id) ?? -1];
   if (message?.role !== "user") return message;
-  return sending.has(message.id) && sending.get(message.id)?.state !== "failed" ? null : undefined;
+  return outgoing.has(message.id) && outgoing.get(message.id)?.sending.state !== "failed" ? null : undefined;
 }
 
 function unchanged(a: Row, b: Row): boolean {

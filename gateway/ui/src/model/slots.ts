@@ -9,77 +9,39 @@ export interface Locks {
   query(): Promise<{ pending?: { name?: string }[] }>;
 }
 
-export interface Slot {
-  /** Aborted when another tab has waited long enough for this slot. */
-  readonly wanted: AbortSignal;
-  release(): void;
-}
-
-export interface Slots {
-  /** Return a slot as soon as there is one; call `waits` if there is none at once. Raise if `signal` is aborted. */
-  take(signal: AbortSignal, waits: () => void): Promise<Slot>;
-}
+/**
+ * Do an act as soon as there is a place for it; `waits` is called if there is none at once. `turn` is aborted when another
+ * tab has waited long enough for the place, and ends the waiting when it is aborted before. The act raises nothing.
+ */
+export type Slots = (turn: AbortController, waits: () => void, act: () => Promise<void>) => Promise<void>;
 
 const NAMES = [1, 2, 3, 4].map((number) => `taskplane-stream-${number}`);
 
-/** Return the slots of this browser; without Web Locks, which plain HTTP on another host lacks, there is no limit. */
-export function browserSlots(): Slots {
-  const locks = (globalThis.navigator as { locks?: Locks } | undefined)?.locks;
-  return locks ? new LockSlots(locks) : { take: () => Promise.resolve(free()) };
-}
-
-export class LockSlots implements Slots {
-  /** `turn`: milliseconds that a slot is held at least, `look`: between looks whether others wait for it. */
-  constructor(
-    private readonly locks: Locks,
-    private readonly turn = 2_000,
-    private readonly look = 1_000,
-  ) {}
-
-  async take(signal: AbortSignal, waits: () => void): Promise<Slot> {
-    signal.throwIfAborted();
+/**
+ * Return the places of a browser; without Web Locks, which plain HTTP on another host lacks, there is no limit. `hold`:
+ * milliseconds that a place is held at least, and between looks whether others wait for it.
+ */
+export function slots(locks: Locks | undefined, hold = 1_500): Slots {
+  if (!locks) return (_turn, _waits, act) => act();
+  return async (turn, waits, act) => {
     const others = new AbortController();
-    const stop = (): void => others.abort(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
+    const stop = (): void => others.abort();
     const late = setTimeout(waits, 50);
-    try {
-      return await new Promise<Slot>((resolve, reject) => {
-        others.signal.addEventListener("abort", () => reject(others.signal.reason), { once: true });
-        for (const name of NAMES) {
-          const run = (): Promise<void> => {
-            if (others.signal.aborted) return Promise.resolve();
-            return new Promise((release) => {
-              resolve(this.#held(name, release));
-              others.abort();
-            });
-          };
-          this.locks.request(name, { signal: others.signal }, run).catch(() => resolve(free()));
-        }
-      });
-    } finally {
+    turn.signal.addEventListener("abort", stop);
+    const run = async (name: string): Promise<void> => {
+      others.signal.throwIfAborted();
+      others.abort();
       clearTimeout(late);
-      signal.removeEventListener("abort", stop);
-    }
-  }
-
-  #held(name: string, done: () => void): Slot {
-    const wanted = new AbortController();
-    const look = async (): Promise<void> => {
-      const { pending = [] } = await this.locks.query().catch(() => ({ pending: [] }));
-      if (pending.some((lock) => lock.name === name)) wanted.abort();
-      else timer = setTimeout(() => void look(), this.look);
+      const look = setInterval(async () => {
+        const { pending = [] } = await locks.query().catch(() => ({ pending: [] }));
+        if (pending.some((lock) => lock.name === name)) turn.abort();
+      }, hold);
+      await act().finally(() => clearInterval(look));
     };
-    let timer = setTimeout(() => void look(), this.turn);
-    return {
-      wanted: wanted.signal,
-      release: () => {
-        clearTimeout(timer);
-        done();
-      },
-    };
-  }
-}
-
-function free(): Slot {
-  return { wanted: new AbortController().signal, release: () => undefined };
+    // All of them are refused where an origin may have no locks.
+    const asked = NAMES.map((name) => locks.request(name, { signal: others.signal }, () => run(name)));
+    await Promise.any(asked).catch(() => (turn.signal.aborted ? undefined : act()));
+    clearTimeout(late);
+    turn.signal.removeEventListener("abort", stop);
+  };
 }

@@ -1,15 +1,15 @@
 /**
- * What a browser keeps for the user: drafts, and which session was open last with its tasks. It is a cache only; the
- * server knows better. Storage may be missing, blocked, full or written by an older page (M10).
+ * What a browser keeps for the user: drafts, the theme, a key, and which session was open last with its tasks. It is a
+ * cache only; the server knows better. Storage may be missing, blocked, full or written by an older page (M10).
  */
 
-import { object, text } from "./json";
+import { object, parsed, text } from "./json";
 import { readTasks } from "./tasks";
 import type { TaskInfo } from "./view";
 
-const DRAFT = "taskplane.draft.";
 const LAST = "taskplane.session";
 
+/** The session that was open last. */
 export interface LastSession {
   readonly contextId: string;
   readonly agentEndpoint: string;
@@ -17,55 +17,42 @@ export interface LastSession {
 }
 
 export class Stored {
-  readonly #storage: () => Storage;
   /** What storage did not take, for as long as the page lives. */
   readonly #kept = new Map<string, string>();
 
   /** `storage` may throw, as a blocked `localStorage` does when it is named. */
-  constructor(storage: () => Storage) {
-    this.#storage = storage;
-  }
+  constructor(private readonly storage: () => Storage) {}
 
-  /** Return the draft of a session; of a new one for an empty id. */
-  draft(session: string): string {
-    return this.#get(DRAFT + session);
-  }
-
-  keepDraft(session: string, draft: string): void {
-    this.#set(DRAFT + session, draft);
-  }
-
-  /** Return the session that was open last; null if there is none, or it cannot be read. */
-  last(): LastSession | null {
+  /** Return what is kept under a key; empty without. */
+  get(key: string): string {
     try {
-      const body = object(JSON.parse(this.#get(LAST) || "null"));
-      const contextId = text(body ?? {}, "contextId");
-      return contextId ? { contextId, agentEndpoint: text(body ?? {}, "agentEndpoint"), tasks: readTasks(body) } : null;
-    } catch {
-      return null;
-    }
-  }
-
-  keepLast({ contextId, agentEndpoint, tasks }: LastSession): void {
-    const infos = tasks.map(({ id, ...task }) => ({ taskId: id, ...task }));
-    this.#set(LAST, JSON.stringify({ contextId, agentEndpoint, tasks: infos }));
-  }
-
-  #get(key: string): string {
-    try {
-      return this.#kept.get(key) ?? this.#storage().getItem(key) ?? "";
+      return this.#kept.get(key) ?? this.storage().getItem(key) ?? "";
     } catch {
       return "";
     }
   }
 
-  #set(key: string, value: string): void {
+  /** Keep a value under a key; an empty one: nothing. */
+  set(key: string, value: string): void {
+    this.#kept.set(key, value);
     try {
-      if (value) this.#storage().setItem(key, value);
-      else this.#storage().removeItem(key);
+      if (value) this.storage().setItem(key, value);
+      else this.storage().removeItem(key);
       this.#kept.delete(key);
     } catch {
-      this.#kept.set(key, value);
+      // It is kept in memory.
     }
+  }
+
+  /** Return the session that was open last; null if there is none, or it cannot be read. */
+  last(): LastSession | null {
+    const body = object(parsed(this.get(LAST))) ?? {};
+    const contextId = text(body, "contextId");
+    return contextId ? { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTasks(body) } : null;
+  }
+
+  /** Keep a session as the one that was open last. */
+  keepLast(last: LastSession): void {
+    this.set(LAST, JSON.stringify({ ...last, tasks: last.tasks.map(({ id, ...task }) => ({ taskId: id, ...task })) }));
   }
 }

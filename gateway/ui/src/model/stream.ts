@@ -54,7 +54,6 @@ export async function follow(stream: Resumable, cursor: string, signal: AbortSig
 /** Wait; return early if `signal` is aborted. */
 export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
     const done = (): void => {
       clearTimeout(timer);
       signal.removeEventListener("abort", done);
@@ -62,5 +61,6 @@ export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> 
     };
     const timer = setTimeout(done, milliseconds);
     signal.addEventListener("abort", done);
+    if (signal.aborted) done();
   });
 }

@@ -4,16 +4,8 @@
  */
 
 /** A task state of A2A 0.3, or `unknown`. */
-export type State =
-  | "submitted"
-  | "working"
-  | "input-required"
-  | "auth-required"
-  | "completed"
-  | "failed"
-  | "canceled"
-  | "rejected"
-  | "unknown";
+type Ended = "completed" | "failed" | "canceled" | "rejected";
+export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
 
 /** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
 export interface Part {
@@ -140,40 +132,7 @@ export interface WireRecord {
   readonly body: unknown;
 }
 
-export interface SessionView {
-  /** Empty until the server has made the session. */
-  readonly id: string;
-  readonly agent: string;
-  readonly title: string;
-  readonly version: number;
-  /** `missing`: deleted, or another user's. `refused`: see `failure`. */
-  readonly status: "new" | "loading" | "ready" | "missing" | "refused";
-  readonly failure: Failure | null;
-  /** `live`: a stream is open. `waiting`: for a slot. `lost`: reconnecting. `offline`: the browser says so. */
-  readonly connection: "idle" | "live" | "waiting" | "lost" | "offline";
-  readonly rows: readonly Row[];
-  readonly hasOlder: boolean;
-  readonly loadingOlder: boolean;
-  /** Oldest first, without superseded ones. */
-  readonly tasks: readonly TaskInfo[];
-  readonly artifacts: readonly Artifact[];
-  /** The newest line of progress of the running task; empty without one. */
-  readonly progress: string;
-  /** The newest task that is submitted or working. */
-  readonly running: TaskInfo | null;
-  /** A cancel was sent and not answered yet. */
-  readonly stopping: boolean;
-  readonly paused: TaskInfo | null;
-  readonly rewinding: boolean;
-  /** The last rewind can be undone. */
-  readonly canUndo: boolean;
-  /** The task that the next message replies to by the user's choice; empty: by the rules. */
-  readonly replyTo: string;
-  /** Something that the user should know and that has no other place; null without. */
-  readonly notice: { readonly code: string; readonly text: string } | null;
-  /** Events of unknown shape so far. */
-  readonly unknown: number;
-}
+export type { SessionView } from "./core";
 
 /** What the user wants to send. */
 export interface Draft {

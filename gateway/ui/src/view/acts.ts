@@ -1,8 +1,9 @@
 /** What the reader can do with the open conversation, with what follows from it in the page. */
 
 import { signal } from "@preact/signals";
+import type { OpenSession } from "../model/session";
 import type { Draft, Failure, Sent } from "../model/view";
-import { named, panel, route, selected, session, type Panel } from "../state";
+import { named, panel, route, selected, session, view, type Panel } from "../state";
 import { files, nameDraft, putBack, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
@@ -13,43 +14,38 @@ export const sent = signal(0);
 
 /** Send what is in the box. What failed before and is the same is sent again under its own id. */
 export async function send(): Promise<void> {
-  const open = session.value;
-  const given = text.value;
-  const attached = files.value;
-  if (!open || sending.value || (!given.trim() && !attached.length)) return;
-  const draft = { text: given, files: attached.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
-  await deliver(() => open.send(draft), given);
+  const draft = { text: text.value, files: files.value.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
+  if (sending.value || (!draft.text.trim() && !draft.files.length)) return;
+  await deliver((open) => open.send(draft), draft.text);
 }
 
 /** Send something that is not in the box, such as an answer; returns the failure if it was not taken. */
-export async function say(draft: Draft): Promise<Failure | null> {
-  const open = session.value;
-  return open && deliver(() => open.send(draft), "");
+export function say(draft: Draft): Promise<Failure | null> {
+  return deliver((open) => open.send(draft), "");
 }
 
 /** Send a message that failed again; the box loses the same text. */
 export async function retry(id: string, given: string): Promise<void> {
-  const open = session.value;
-  if (!open || sending.value) return;
+  if (sending.value) return;
   focusBox();
-  await deliver(() => open.retry(id), given);
+  await deliver((open) => open.retry(id), given);
 }
 
-async function deliver(act: () => Promise<Sent>, given: string): Promise<Failure | null> {
+async function deliver(act: (open: OpenSession) => Promise<Sent>, given: string): Promise<Failure | null> {
   const open = session.value;
+  if (!open) return null;
   sending.value = true;
-  const answer = act();
+  const answer = act(open);
   sent.value++;
   const result = await answer.finally(() => {
     sending.value = false;
   });
   if (!result.ok) return result.failure;
-  if (session.value === open) {
-    if (given) taken(given);
-    if (route.value.name === "chat" && !route.value.session) {
-      nameDraft(result.sessionId);
-      named(result.sessionId);
-    }
+  if (session.value !== open) return null;
+  if (given) taken(given);
+  if (route.value.name === "chat" && !route.value.session) {
+    nameDraft(result.sessionId);
+    named(result.sessionId);
   }
   return null;
 }
@@ -61,13 +57,9 @@ export function discard(id: string): void {
   focusBox();
 }
 
-let rewinding = false;
-
 /** Rewind to a turn; what the reader had said in it goes to the box. */
 export async function rewind(invocation: string): Promise<void> {
-  if (rewinding) return;
-  rewinding = true;
-  const result = await session.value?.rewind(invocation).finally(() => (rewinding = false));
+  const result = view.value?.rewinding ? null : await session.value?.rewind(invocation);
   if (!result) return;
   if ("code" in result) toastFailure(result);
   else putBack(result.text);

@@ -18,7 +18,7 @@ const dragging = signal(false);
 export function Composer({ agent }: { agent: string }) {
   const open = view.value;
   // By the address: a session has its id before the first message has left the box.
-  const id = route.value.name === "chat" ? route.value.session : "";
+  const id = route.value.session;
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   useCard(open?.agent ?? "");

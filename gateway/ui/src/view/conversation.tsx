@@ -11,12 +11,7 @@ import { RowView } from "./rows";
 
 /** Show the rows of a session, older ones as they are scrolled to. */
 export function Rows({ open }: { open: SessionView }) {
-  const at = route.value;
-  const target = at.name === "chat" ? at.message : "";
-  const older = useCallback(() => {
-    const now = session.value;
-    if (now?.view.hasOlder && !now.view.loadingOlder) void now.older();
-  }, []);
+  const older = useCallback(() => void session.value?.older(), []);
   return (
     <>
       <List
@@ -24,7 +19,7 @@ export function Rows({ open }: { open: SessionView }) {
         rows={open.rows}
         render={RowView}
         sent={sent.value}
-        target={target}
+        target={route.value.message}
         onNearStart={older}
         before={open.loadingOlder ? <p class="older" role="status">{strings.chat.loadingOlder}</p> : null}
       />

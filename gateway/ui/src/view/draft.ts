@@ -12,7 +12,9 @@ export interface Attached {
   readonly url: string;
 }
 
-export const text = signal("");
+const KEY = "taskplane.draft.";
+
+export const text = signal(kept.get(KEY));
 export const files = signal<readonly Attached[]>([]);
 /** Why the last file was not attached; empty: it was. */
 export const refusal = signal("");
@@ -25,17 +27,15 @@ export function openDraft(id: string): void {
   if (id === owner) return;
   keep();
   owner = id;
-  text.value = kept.draft(id);
+  text.value = kept.get(KEY + id);
   clearFiles();
 }
 
 /** The conversation that the draft belongs to has got an id. */
 export function nameDraft(id: string): void {
-  const rest = text.value;
-  write("");
-  keep();
+  kept.set(KEY + owner, "");
   owner = id;
-  write(rest);
+  keep();
 }
 
 /** Change the text; it is written to storage a moment later. */
@@ -66,8 +66,7 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  kept.keepDraft(owner, text.value);
+  kept.set(KEY + owner, text.value);
 }
 
-text.value = kept.draft("");
 addEventListener("pagehide", keep);

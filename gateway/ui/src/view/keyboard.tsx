@@ -48,7 +48,7 @@ export function useKeys(newChat: () => void): void {
       ...Object.fromEntries(Object.entries(PANELS).map(([name, part]) => [name, () => togglePanel(part)])),
       ...(last === "g" && {
         ...(mayOperate.value && { o: () => go({ name: "ops", task: "" }) }),
-        c: () => go(chat(session.value?.view.id ?? "")),
+        c: () => go(chat(session.value?.view.value.id ?? "")),
       }),
     });
     addEventListener("keydown", pressed);

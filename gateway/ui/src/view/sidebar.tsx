@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn, type Route } from "../state";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { dayOf, fullTime } from "./format";
@@ -13,12 +13,7 @@ import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
 
-/** The rows of the list, and what is said of them. */
-const listed = signal({ rows: sessions.rows, hasMore: false, failure: sessions.failure, loading: true });
-sessions.onChange(() => {
-  listed.value = { rows: sessions.rows, hasMore: sessions.hasMore, failure: sessions.failure, loading: sessions.loading };
-});
-const OPS: Route = { name: "ops", task: "" };
+const OPS = { name: "ops" } as const;
 const renaming = signal("");
 const query = signal("");
 let searching = 0;
@@ -127,7 +122,9 @@ function Search() {
 }
 
 function Sessions() {
-  const { rows, hasMore, failure, loading } = listed.value;
+  const rows = sessions.rows.value;
+  const failure = sessions.failure.value;
+  const hasMore = sessions.next.value !== "";
   const end = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (!end.current) return;
@@ -140,7 +137,7 @@ function Sessions() {
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
       {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
-      {!rows.length && !failure && !loading && <p class="aside">{nothing}</p>}
+      {!rows.length && !failure && !sessions.loading.value && <p class="aside">{nothing}</p>}
       <ul>
         {rows.map((row) => {
           const heading = dayOf(row.updatedAt);
@@ -161,7 +158,7 @@ function Sessions() {
 
 function Session({ row }: { row: SessionRow }) {
   const title = row.title || strings.chat.untitled;
-  const here = route.value.name === "chat" && route.value.session === row.id;
+  const here = route.value.session === row.id;
   if (renaming.value === row.id) return <Rename row={row} />;
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
   return (
@@ -224,7 +221,7 @@ function focusRow(id: string): void {
 
 function remove(row: SessionRow): void {
   const back = sessions.remove(row.id, toastFailure);
-  const open = route.value.name === "chat" && route.value.session === row.id;
+  const open = route.value.session === row.id;
   toast(strings.chat.removed(row.title || strings.chat.untitled), {
     ms: 10_000,
     action: {

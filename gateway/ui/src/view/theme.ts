@@ -1,34 +1,20 @@
 /** Light, dark, or as the system says; kept in this browser. */
 
-import { signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
+import { kept } from "../state";
 
 const ORDER = ["system", "light", "dark"] as const;
 const KEY = "taskplane.theme";
-export type Theme = (typeof ORDER)[number];
 
-export const theme = signal<Theme>(stored());
-apply(theme.peek());
+const chosen = signal(kept.get(KEY));
+export const theme = computed(() => ORDER.find((one) => one === chosen.value) ?? "system");
 
 /** Go on to the next theme. */
 export function nextTheme(): void {
-  const next = ORDER[(ORDER.indexOf(theme.value) + 1) % ORDER.length]!;
-  theme.value = next;
-  apply(next);
-  try {
-    localStorage.setItem(KEY, next);
-  } catch {
-    // Storage may be blocked; the theme holds for this page.
-  }
+  chosen.value = ORDER[(ORDER.indexOf(theme.value) + 1) % ORDER.length]!;
+  kept.set(KEY, chosen.value);
 }
 
-function apply(next: Theme): void {
-  document.documentElement.style.colorScheme = next === "system" ? "light dark" : next;
-}
-
-function stored(): Theme {
-  try {
-    return ORDER.find((one) => one === localStorage.getItem(KEY)) ?? "system";
-  } catch {
-    return "system";
-  }
-}
+effect(() => {
+  document.documentElement.style.colorScheme = theme.value === "system" ? "light dark" : theme.value;
+});

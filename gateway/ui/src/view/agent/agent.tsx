@@ -24,7 +24,7 @@ const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey),
 
 /** Show the agent that the address names. */
 export function AgentPage() {
-  const name = route.value.name === "agent" ? route.value.agent : "";
+  const name = route.value.agent;
   const [given, setGiven] = useState<unknown>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const load = () => {

@@ -16,7 +16,7 @@ import { TaskPage } from "./task";
 
 /** Show the part of the operators' view that the address names. */
 export function Ops() {
-  const task = route.value.name === "ops" ? route.value.task : "";
+  const { task } = route.value;
   const shown = task ? "task" : place.value.view;
   useEffect(() => {
     document.title = `${strings.ops.title} · ${strings.product}`;

@@ -19,7 +19,7 @@ export function visit(url: string): void {
 
 /** Return the address of a part of the operators' view. */
 export function placeAddress(to: Partial<Place>): string {
-  return address({ name: "ops", task: "" }) + placeQuery(to);
+  return address({ name: "ops" }) + placeQuery(to);
 }
 
 interface Linked {

@@ -26,9 +26,9 @@ export function Events() {
 
 function lookUp(open: SessionView): { source: string; about: string; event: number } {
   const at = route.value;
-  const linked = at.name === "chat" && at.event ? at.task || open.tasks.at(-1)?.id : "";
+  const linked = at.event ? at.task || open.tasks.at(-1)?.id : "";
   const chosen = selected.value || linked;
-  const event = at.name === "chat" && chosen === linked ? Number(at.event) || 0 : 0;
+  const event = chosen === linked ? Number(at.event) || 0 : 0;
   const row = open.rows.find((one) => one.kind === "message" && one.message.id === chosen);
   if (row?.kind === "message") return { source: row.message.taskId, about: row.message.id, event: 0 };
   return { source: open.tasks.find(({ id }) => id === chosen)?.id ?? "", about: "", event };

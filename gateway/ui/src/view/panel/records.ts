@@ -34,7 +34,7 @@ export function useRecords(task: string): { all: readonly WireRecord[]; total: n
       }, PAINT_MS);
     };
     const ends = new AbortController();
-    const stop = task ? undefined : open?.onRecord(wake);
+    const stop = task ? undefined : open?.records.total.subscribe(wake);
     if (task) void follow(log, ends.signal, wake);
     return () => {
       clearTimeout(timer);
@@ -42,7 +42,7 @@ export function useRecords(task: string): { all: readonly WireRecord[]; total: n
       stop?.();
     };
   }, [task, open]);
-  return task ? { ...log, total: log.all.length } : { all: open?.records ?? [], total: open?.recordCount ?? 0, failure: null };
+  return task ? { ...log, total: log.all.length } : { all: open?.records.list ?? [], total: open?.records.total.peek() ?? 0, failure: null };
 }
 
 /** Read the log of a task to its end, over short connections. */

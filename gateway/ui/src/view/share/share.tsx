@@ -61,11 +61,11 @@ async function transcript(): Promise<string> {
   const open = session.value!;
   const messages: Message[] = [];
   for (let before: string | null = ""; before !== null; ) {
-    const page: { messages: Message[]; before: string | null } = await api.messages(open.view.id, before, PAGE);
+    const page: { messages: Message[]; before: string | null } = await api.messages(open.view.value.id, before, PAGE);
     messages.unshift(...page.messages);
     before = page.before;
   }
   await open.loadArtifacts();
   const words = { ...strings.share.transcript, states: strings.states };
-  return markdown({ ...open.view, title: open.view.title || strings.share.untitled, messages }, words);
+  return markdown({ ...open.view.value, title: open.view.value.title || strings.share.untitled, messages }, words);
 }
