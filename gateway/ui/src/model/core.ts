@@ -90,7 +90,8 @@ export class SessionState {
     return this.conversation.tasks.find(taskId)?.agent || this.told.agent;
   }
 
-  protected set(change: Partial<SessionState["told"]>): void {
+  /** Set what the user may set: what the next message replies to, and that no notice is shown. */
+  set(change: Partial<SessionState["told"]>): void {
     Object.assign(this.told, change);
     this.changed();
   }

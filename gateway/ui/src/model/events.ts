@@ -5,7 +5,7 @@
 
 import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./states";
-import type { Message, Part, State } from "./view";
+import type { Part, State } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
@@ -13,6 +13,8 @@ const USAGE = "taskplane.dev/usage";
 const INVOCATION_KEYS = ["kagent_invocation_id", "adk_invocation_id"];
 const PARTIAL_KEYS = ["kagent_adk_partial", "adk_partial"];
 const TOOL_KEYS = ["kagent_type", "adk_type"];
+
+export type Message = Readonly<ReturnType<typeof readMessage>>;
 
 /** An artifact, or a piece of one. */
 export interface Piece {
@@ -114,21 +116,26 @@ export function wordsOf(parts: readonly Part[] = []): string {
 }
 
 /** Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`. */
-export function readMessage(body: Json): Message {
+export function readMessage(body: Json) {
   const metadata = object(body["metadata"]) ?? {};
   const raw = objects(body["parts"]);
-  const parts = (raw.length ? raw : objects(body["content"])).map(readPart);
+  const parts: readonly Part[] = (raw.length ? raw : objects(body["content"])).map(readPart);
   return {
+    /** Empty for a message without an id. */
     id: text(body, "messageId"),
-    role: ["user", "role_user"].includes(text(body, "role").toLowerCase()) ? "user" : "agent",
+    role: (/^(role_)?user$/i.test(text(body, "role")) ? "user" : "agent") as "user" | "agent",
     parts,
+    /** The texts of all parts, joined. */
     text: parts.map((part) => part.text ?? "").join(""),
     taskId: text(body, "taskId"),
     contextId: text(body, "contextId"),
     invocationId: INVOCATION_KEYS.map((key) => text(metadata, key)).find(Boolean) ?? "",
     metadata,
+    /** The time of its commit, RFC 3339; empty if it is not known. */
     at: text(metadata, "taskplane.dev/time"),
+    /** A piece of a text that still grows. */
     partial: PARTIAL_KEYS.some((key) => metadata[key] === true),
+    /** A line of progress, which is no part of the conversation. */
     progress: metadata["kind"] === "status-message",
   };
 }

@@ -1,7 +1,13 @@
 /** Failures between the page and a server, in one form whatever the transport said. */
 
 import { type Json, number, object, objects, text } from "./json";
-import type { Failure } from "./view";
+
+const NOTHING = { code: "", message: "", suggestion: "", retryable: false, requestId: "", status: 0, metadata: {} as Record<string, string> };
+/**
+ * What a failure tells: the reason of the server, or `OFFLINE`, `UNREACHABLE`, `TIMED_OUT`, `NOT_UNDERSTOOD`. The status is
+ * that of HTTP; 0 if there was no response.
+ */
+export type Failure = Readonly<typeof NOTHING>;
 
 /** An error that carries what a person can act on. */
 export class Failed extends Error {
@@ -12,7 +18,7 @@ export class Failed extends Error {
   constructor(failure: Partial<Failure> & { code: string; message: string }, retryAfter = 0) {
     super(failure.message);
     this.name = "Failed";
-    this.failure = { suggestion: "", retryable: false, requestId: "", status: 0, metadata: {}, ...failure };
+    this.failure = { ...NOTHING, ...failure };
     this.retryAfter = retryAfter;
   }
 

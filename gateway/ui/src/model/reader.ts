@@ -21,8 +21,6 @@ export class FollowedSession extends SessionState {
   readonly #cursors = new Map<string, string>();
   /** When this client sent what began a task, until there is an output. */
   readonly #began = new Map<string, number>();
-  /** Tasks of which everything was read. */
-  readonly #whole = new Set<string>();
   /** Tasks whose artifacts were listed. */
   readonly #listed = new Set<string>();
   #turn = new AbortController();
@@ -93,7 +91,6 @@ export class FollowedSession extends SessionState {
   /** Take a task that was read as a whole. */
   protected whole(task: FullTask): void {
     this.records.add("received", "task", task, { taskId: task.id });
-    if (AT_REST.has(task.state)) this.#whole.add(task.id);
     if (task.cursor) this.#cursors.set(task.id, task.cursor);
     this.apply(task);
   }
@@ -106,7 +103,6 @@ export class FollowedSession extends SessionState {
     const message = history.find((one) => one.id === messageId);
     if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ kind: "message", message });
     this.#began.set(id, began);
-    this.#whole.delete(id);
     if (state === "submitted" || AT_REST.has(state)) this.#cursors.set(id, cursor);
     else this.#cursors.delete(id);
     this.apply(event);
@@ -132,7 +128,7 @@ export class FollowedSession extends SessionState {
     conversation.reload(page.messages, page.before !== null, tasks, arrived);
     this.set({ ...session, agent: session.agent || told.agent, status: "ready", failure: null });
     const latest = conversation.taskList.at(-1);
-    if (latest && AT_REST.has(latest.state) && !this.#whole.has(latest.id)) await this.fetch(latest.id).catch(() => false);
+    if (latest && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);
   }
 
   #refused(error: unknown): void {
@@ -203,7 +199,6 @@ export class FollowedSession extends SessionState {
     this.records.add("received", name, body, { taskId });
     if (name === "entry-added") await this.#added(body);
     else if (name === "snapshot" ? version !== this.told.version : ["rewound", "task-removed"].includes(name)) await this.#load();
-    else if (name === "task-updated") await this.fetch(taskId).catch(() => false);
     else if (name.startsWith("task-")) await this.#changed(body);
     if (version) this.set({ version });
     this.changed();
@@ -214,9 +209,8 @@ export class FollowedSession extends SessionState {
     const { tasks } = this.conversation;
     const info = readTaskInfo(body);
     if (!info) return;
-    const ends = AT_REST.has(info.state) && tasks.find(info.id)?.state !== info.state;
     if (info.superseded) tasks.remove([info.id]);
-    else if (!ends || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
+    else if (!AT_REST.has(info.state) || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
   }
 
   async #added(entry: Json): Promise<void> {

@@ -2,9 +2,14 @@
 
 import { signal } from "@preact/signals-core";
 import type { Event } from "./events";
-import type { WireRecord } from "./view";
 
 const KEPT = 10_000;
+const NOTHING = { number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown };
+/**
+ * One thing that came or was sent, as it was on the wire. `at` is the time of this client, in ms since 1970; `kind` is `task`,
+ * `status-update`, `artifact-update`, `message`, `unknown`, `request`, `response` or `error`; `cursor` the id of its event.
+ */
+export type WireRecord = Readonly<typeof NOTHING>;
 
 export class Records {
   /** How many there were, with those that are not kept. */
@@ -15,7 +20,7 @@ export class Records {
   add(direction: WireRecord["direction"], kind: string, body: unknown, about: Partial<WireRecord> = {}): void {
     const number = this.total.peek() + 1;
     if (this.list.length >= 2 * KEPT) this.list = this.list.slice(-KEPT);
-    this.list.push({ taskId: "", messageId: "", cursor: "", ...about, number, at: Date.now(), direction, kind, body });
+    this.list.push({ ...NOTHING, ...about, number, at: Date.now(), direction, kind, body });
     this.total.value = number;
   }
 }

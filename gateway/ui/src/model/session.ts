@@ -121,11 +121,26 @@ export class OpenSession extends FollowedSession {
    * turn, to be edited and sent again.
    */
   async rewind(invocationId: string): Promise<{ text: string } | Failure> {
+    const { id: contextId, conversation } = this;
+    const messageId = newId();
+    const metadata = { [REWIND_BEFORE]: invocationId };
+    const message = { messageId, role: "ROLE_USER", contextId, parts: [{ text: "" }], metadata };
     let said = "";
     const failure = await this.#steering(async () => {
-      said = this.conversation.rewind(invocationId);
+      said = conversation.rewind(invocationId);
       this.show();
-      await this.#cut(invocationId);
+      try {
+        const event = await this.#persist(() => this.#sendMessage(message, { key: messageId }));
+        this.epoch++;
+        this.apply(event, true);
+        if (conversation.notice) throw Failed.of("NOT_REWOUND", conversation.notice);
+      } catch (error) {
+        if (failureOf(error).metadata["rewound"] === "true") conversation.rewound();
+        throw error;
+      } finally {
+        conversation.restore();
+      }
+      this.forget((id) => !conversation.has(id));
       this.set({ canUndo: true });
     });
     return failure ?? { text: said };
@@ -143,15 +158,6 @@ export class OpenSession extends FollowedSession {
     });
     this.set({ canUndo: failure?.retryable ?? false });
     return failure;
-  }
-
-  /** Let the next message refer to a task of the user's choice; empty: to the one that the rules say. */
-  replyTo(taskId: string): void {
-    this.set({ replyTo: taskId });
-  }
-
-  dismiss(): void {
-    this.set({ notice: null });
   }
 
   setVisible(visible: boolean): void {
@@ -181,12 +187,13 @@ export class OpenSession extends FollowedSession {
     return done;
   }
 
-  /** Change the history: one at a time. Return why it was not done. */
+  /** Change the history: one at a time. Return why it was not done; then the session is read again. */
   async #steering(act: () => Promise<void>): Promise<Failure | null> {
     if (this.told.rewinding) return Failed.of("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
     const failure = await this.#after(act).then(() => this.broadcast(), failureOf);
     this.set({ rewinding: false });
+    if (failure) void this.refresh();
     this.unsure();
     this.steer();
     return failure ?? null;
@@ -209,29 +216,6 @@ export class OpenSession extends FollowedSession {
     const event = classify(result);
     records.add("received", "response", result, { ...what, ...about(event) });
     return event;
-  }
-
-  async #cut(invocationId: string): Promise<void> {
-    const { id: contextId, conversation } = this;
-    const messageId = newId();
-    const metadata = { [REWIND_BEFORE]: invocationId };
-    const message = { messageId, role: "ROLE_USER", contextId, parts: [{ text: "" }], metadata };
-    try {
-      const event = await this.#persist(() => this.#sendMessage(message, { key: messageId }));
-      this.epoch++;
-      this.apply(event, true);
-    } catch (error) {
-      if (failureOf(error).metadata["rewound"] === "true") conversation.rewound();
-      if (unanswered(error)) this.interrupt();
-      throw error;
-    } finally {
-      conversation.restore();
-    }
-    if (conversation.notice) {
-      void this.refresh();
-      throw Failed.of("NOT_REWOUND", conversation.notice);
-    }
-    this.forget((id) => !conversation.has(id));
   }
 
   async #deliver(id: string): Promise<Sent> {

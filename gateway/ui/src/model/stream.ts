@@ -15,13 +15,9 @@ export interface Resumable {
   lost?(failure: Failure): void;
 }
 
-export interface Pauses {
-  /** Milliseconds before the first and at most before each further attempt. */
-  readonly first: number;
-  readonly most: number;
-}
-
-const PAUSES: Pauses = { first: 250, most: 5_000 };
+const PAUSES = { first: 250, most: 5_000 };
+/** Milliseconds before the first and at most before each further attempt. */
+export type Pauses = typeof PAUSES;
 
 /**
  * Read a stream until its last event, or until `signal` is aborted. Return the place after it. Raise Failed if the server

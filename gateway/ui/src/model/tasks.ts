@@ -1,8 +1,10 @@
 /** The tasks of one session, oldest first, each id once (M1-M4, M10). A task is replaced by another object when it changes. */
 
-import { object, objects, text } from "./json";
+import { type Json, object, objects, text } from "./json";
 import { ACTIVE, TERMINAL, stateOf } from "./states";
-import type { State, StateChange, TaskInfo } from "./view";
+import type { State, StateChange } from "./view";
+
+export type TaskInfo = Readonly<NonNullable<ReturnType<typeof readTaskInfo>>>;
 
 export class Tasks {
   readonly #tasks = new Map<string, TaskInfo>();
@@ -102,9 +104,11 @@ const EMPTY = {
   updatedAt: "",
   completedAt: "",
   superseded: false,
-  usage: {},
-  firstOutputMs: null,
-} as const;
+  /** Figures that the agent told (`metadata["taskplane.dev/usage"]`); never made up. */
+  usage: {} as Readonly<Record<string, number>>,
+  /** Milliseconds from this client's send to the first text or artifact it saw; null if it did not send or see it. */
+  firstOutputMs: null as number | null,
+};
 
 /**
  * Return the tasks of a stored session, `{contextId, agentEndpoint, tasks}`, written by a client of any version. One that
@@ -124,7 +128,7 @@ export function readTaskInfos(list: unknown): TaskInfo[] {
 }
 
 /** Return the task info for its JSON; null without an id. A working task that is `paused` waits for the user. */
-export function readTaskInfo(stored: unknown): TaskInfo | null {
+export function readTaskInfo(stored: unknown) {
   const body = object(stored) ?? {};
   const id = text(body, "taskId") || text(body, "id");
   if (!id) return null;
@@ -138,10 +142,12 @@ export function readTaskInfo(stored: unknown): TaskInfo | null {
     updatedAt: text(body, "updatedAt"),
     completedAt: text(body, "completedAt"),
     superseded: body["superseded"] === true,
-    changes: objects(body["changes"]).map(
-      (change): StateChange => ({ state: pausable(change["state"], change["paused"]), at: text(change, "at") }),
-    ),
+    changes: objects(body["changes"]).map(readChange) as readonly StateChange[],
   };
+}
+
+function readChange(change: Json): StateChange {
+  return { state: pausable(change["state"], change["paused"]), at: text(change, "at") };
 }
 
 function pausable(spelling: unknown, paused: unknown): State {

@@ -3,6 +3,15 @@
  * each change; parts that did not change keep their identity, so that a view can compare them by reference.
  */
 
+import type { Message } from "./events";
+import type { Failure } from "./failures";
+import type { Outgoing } from "./outgoing";
+import type { TaskInfo } from "./tasks";
+
+export type { SessionView } from "./core";
+export type { WireRecord } from "./records";
+export type { Failure, Message, TaskInfo };
+
 /** A task state of A2A 0.3, or `unknown`. */
 type Ended = "completed" | "failed" | "canceled" | "rejected";
 export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
@@ -18,44 +27,9 @@ export interface Part {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface Message {
-  /** Empty for a message without an id. */
-  readonly id: string;
-  readonly role: "user" | "agent";
-  readonly parts: readonly Part[];
-  /** The texts of all parts, joined. */
-  readonly text: string;
-  readonly taskId: string;
-  readonly contextId: string;
-  readonly invocationId: string;
-  readonly metadata: Readonly<Record<string, unknown>>;
-  /** The time of its commit, RFC 3339; empty if it is not known. */
-  readonly at: string;
-  /** A piece of a text that still grows. */
-  readonly partial: boolean;
-  /** A line of progress, which is no part of the conversation. */
-  readonly progress: boolean;
-}
-
 export interface StateChange {
   readonly state: State;
   readonly at: string;
-}
-
-export interface TaskInfo {
-  readonly id: string;
-  readonly state: State;
-  readonly agent: string;
-  readonly error: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly completedAt: string;
-  readonly superseded: boolean;
-  readonly changes: readonly StateChange[];
-  /** Figures that the agent told (`metadata["taskplane.dev/usage"]`); never made up. */
-  readonly usage: Readonly<Record<string, number>>;
-  /** Milliseconds from this client's send to the first text or artifact it saw; null if it did not send or see it. */
-  readonly firstOutputMs: number | null;
 }
 
 /** One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded. */
@@ -84,18 +58,6 @@ export interface ToolCall {
   readonly state: "running" | "done" | "interrupted";
 }
 
-/** What a failure tells: the reason of the server, or `OFFLINE`, `UNREACHABLE`, `TIMED_OUT`, `NOT_UNDERSTOOD`. */
-export interface Failure {
-  readonly code: string;
-  readonly message: string;
-  readonly suggestion: string;
-  readonly retryable: boolean;
-  readonly requestId: string;
-  /** HTTP status; 0 if there was no response. */
-  readonly status: number;
-  readonly metadata: Readonly<Record<string, string>>;
-}
-
 /** One line of the conversation. `key` is stable: the id of the message, of the first call of a group, of the task. */
 export type Row =
   | {
@@ -107,7 +69,7 @@ export type Row =
       /** It stopped growing without an end. */
       readonly interrupted: boolean;
       /** Null once the server has it. */
-      readonly sending: { readonly state: "sending" | "queued" | "failed"; readonly failure: Failure | null } | null;
+      readonly sending: Outgoing["sending"] | null;
       readonly canRewind: boolean;
     }
   | { readonly kind: "tools"; readonly key: string; readonly taskId: string; readonly calls: readonly ToolCall[] }
@@ -116,23 +78,6 @@ export type Row =
   | { readonly kind: "end"; readonly key: string; readonly task: TaskInfo }
   /** A task that waits for the user: the last row, while it waits. */
   | { readonly kind: "question"; readonly key: string; readonly task: TaskInfo; readonly message: Message | null };
-
-/** One thing that came or was sent, for the inspector: as it was on the wire, without credentials. */
-export interface WireRecord {
-  readonly number: number;
-  /** Milliseconds since 1970, of this client. */
-  readonly at: number;
-  readonly direction: "sent" | "received";
-  /** `task`, `status-update`, `artifact-update`, `message`, `unknown`, `request`, `response`, `error`. */
-  readonly kind: string;
-  readonly taskId: string;
-  readonly messageId: string;
-  /** The id of the SSE event; empty without one. */
-  readonly cursor: string;
-  readonly body: unknown;
-}
-
-export type { SessionView } from "./core";
 
 /** What the user wants to send. */
 export interface Draft {

@@ -81,7 +81,7 @@ export async function undo(): Promise<void> {
 
 /** Let the next message refer to an older task. */
 export function reply(taskId: string): void {
-  session.value?.replyTo(taskId);
+  session.value?.set({ replyTo: taskId });
   focusBox();
 }
 

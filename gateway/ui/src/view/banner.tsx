@@ -50,7 +50,7 @@ export function Banners() {
 }
 
 function dismiss(): void {
-  session.value?.dismiss();
+  session.value?.set({ notice: null });
   focusBox();
 }
 

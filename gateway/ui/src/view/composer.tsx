@@ -137,7 +137,7 @@ function ReplyTo() {
       <span class="chip">
         <Icon name="reply" size={16} />
         <span dir="auto">{strings.chat.replying(about)}</span>
-        <IconButton icon="close" label={strings.chat.noReply} size={14} onClick={() => session.value?.replyTo("")} />
+        <IconButton icon="close" label={strings.chat.noReply} size={14} onClick={() => session.value?.set({ replyTo: "" })} />
       </span>
     </div>
   );
