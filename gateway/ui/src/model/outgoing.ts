@@ -9,9 +9,7 @@ export interface Outgoing {
   readonly draft: Draft;
   /** Another message was under way when it was written, so the version that the user saw says nothing. */
   readonly behind: boolean;
-  /** The time of the last attempt, in ms since 1970. */
-  began: number;
-  /** What the session showed then, apart from messages on their way. */
+  /** What the session showed at the last attempt, apart from messages on their way. */
   saw: string;
   /** Made once, so that a repetition is the same message; null before the first attempt. */
   message: Json | null;

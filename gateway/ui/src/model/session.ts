@@ -24,7 +24,10 @@ export class OpenSession extends FollowedSession {
 
   /** Load the session, if there is one already, and follow it until `close`. Return when it was loaded or refused. */
   async open(): Promise<void> {
-    this.options.channel?.addEventListener("message", this.#heard);
+    const heard = ({ data }: MessageEvent): void => {
+      if (text(object(data) ?? {}, "session") === this.id) void this.refresh();
+    };
+    this.options.channel?.addEventListener("message", heard, { signal: this.closed.signal });
     if (this.told.status !== "new") await this.load();
     this.show();
     void this.run();
@@ -36,7 +39,6 @@ export class OpenSession extends FollowedSession {
     this.closed.abort();
     this.interrupt();
     clearTimeout(this.#hides);
-    this.options.channel?.removeEventListener("message", this.#heard);
   }
 
   /** Load older messages and put them before the others. */
@@ -75,8 +77,8 @@ export class OpenSession extends FollowedSession {
     const id = newId();
     const shown = readMessage(messageOf(id, draft, contextId, this.#goesTo()));
     if (shown.parts.length) conversation.say(shown);
-    const out = { id, draft, behind: outgoing.size > 0, began: 0, saw: "", message: null, key: id };
-    this.outgoing = new Map(outgoing).set(id, { ...out, sending: { state: "sending", failure: null } });
+    const sending = { state: "sending", failure: null } as const;
+    this.outgoing = new Map(outgoing).set(id, { id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id, sending });
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
     this.show();
@@ -176,10 +178,6 @@ export class OpenSession extends FollowedSession {
     }));
   }
 
-  readonly #heard = (event: MessageEvent): void => {
-    if (text(object(event.data) ?? {}, "session") === this.id) void this.refresh();
-  };
-
   /** Do one act after the other. */
   #after<Value>(act: () => Promise<Value>): Promise<Value> {
     const done = this.#acts.then(act, act);
@@ -211,10 +209,10 @@ export class OpenSession extends FollowedSession {
   async #sendMessage(message: Json, options: SendOptions): Promise<Event> {
     const { api, records, told } = this;
     const params = { message, ...credential(options.secret && "***") };
-    const what = { messageId: text(message, "messageId") };
-    const result = await this.#call("SendMessage", params, what, () => api.send(told.agent, message, options));
+    const messageId = text(message, "messageId");
+    const result = await this.#call("SendMessage", params, { messageId }, () => api.send(told.agent, message, options));
     const event = classify(result);
-    records.add("received", "response", result, { ...what, ...about(event) });
+    records.add("received", "response", result, about(event));
     return event;
   }
 
@@ -225,25 +223,18 @@ export class OpenSession extends FollowedSession {
       const out = this.outgoing.get(id);
       if (!out || !this.online) return { ok: false, failure: Failed.of("GONE", "This message was removed.").failure };
       this.mark(out, "sending");
-      try {
-        await this.#post(out);
-        return { ok: true, sessionId: this.id };
-      } catch (error) {
-        const failure = failureOf(error);
-        await this.#settled;
-        if (!this.online && failure.status === 0) this.mark(out, "queued");
-        else if (!(await this.#resolved(out, failure))) {
-          this.show();
-          return { ok: false, failure };
-        }
-      }
+      const failure = await this.#post(out).then(() => null, failureOf);
+      if (!failure) return { ok: true, sessionId: this.id };
+      await this.#settled;
+      if (!this.online && failure.status === 0) this.mark(out, "queued");
+      else if (!(await this.#resolved(out, failure))) return { ok: false, failure };
     }
   }
 
   async #post(out: Outgoing): Promise<void> {
     const { id: contextId, conversation, running, told } = this;
     const guarded = out.message === null && !out.behind && running === null;
-    out.began = Date.now();
+    const began = Date.now();
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
     const event = await this.#sendMessage(message, { key: out.key, version: guarded ? told.version : 0, secret: out.draft.secret });
@@ -251,7 +242,7 @@ export class OpenSession extends FollowedSession {
     conversation.accept(out.id);
     this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
     this.unsure();
-    this.answered(event, out.id, out.began);
+    this.answered(event, out.id, began);
     this.broadcast();
     this.steer();
   }
@@ -275,6 +266,7 @@ export class OpenSession extends FollowedSession {
       if (!failure.retryable) out.message = null;
       this.mark(out, "failed", failure);
     }
+    this.show();
     return false;
   }
 

@@ -8,6 +8,7 @@ import type { Failure, SessionView } from "./view";
 
 const UNDO = 10_000;
 const PAGE = 50;
+const TYPED = 150;
 
 export class SessionList {
   readonly query = signal("");
@@ -20,6 +21,7 @@ export class SessionList {
   readonly #found = signal<readonly SessionRow[]>([]);
   readonly #leaving = signal<readonly string[]>([]);
   #asked = 0;
+  #typed: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly api: Api,
@@ -38,10 +40,11 @@ export class SessionList {
     if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE, this.#found.peek());
   }
 
-  /** Show the sessions whose title contains a text. */
-  search(query: string): Promise<void> {
+  /** Show the sessions whose title contains a text, once nothing more is typed. */
+  search(query: string): void {
     this.query.value = query;
-    return this.load();
+    clearTimeout(this.#typed);
+    this.#typed = setTimeout(() => void this.load(), TYPED);
   }
 
   /** Rename a session, at once in the list. Return why it was not done. */
@@ -89,7 +92,7 @@ export class SessionList {
     const asked = ++this.#asked;
     this.loading.value = true;
     try {
-      const { rows, next } = await this.api.sessions({ q: this.query.peek(), pageToken, limit });
+      const { rows, next } = await this.api.sessions({ q: this.query.peek().trim(), pageToken, limit });
       if (asked !== this.#asked) return;
       const known = new Set(before.map((row) => row.id));
       this.#found.value = [...before, ...rows.filter((row) => !known.has(row.id))];

@@ -25,11 +25,10 @@ export function slots(locks: Locks | undefined, hold = 1_500): Slots {
   if (!locks) return (_turn, _waits, act) => act();
   return async (turn, waits, act) => {
     const others = new AbortController();
-    const stop = (): void => others.abort();
+    const waiting = AbortSignal.any([turn.signal, others.signal]);
     const late = setTimeout(waits, 50);
-    turn.signal.addEventListener("abort", stop);
     const run = async (name: string): Promise<void> => {
-      others.signal.throwIfAborted();
+      waiting.throwIfAborted();
       others.abort();
       clearTimeout(late);
       const look = setInterval(async () => {
@@ -39,9 +38,8 @@ export function slots(locks: Locks | undefined, hold = 1_500): Slots {
       await act().finally(() => clearInterval(look));
     };
     // All of them are refused where an origin may have no locks.
-    const asked = NAMES.map((name) => locks.request(name, { signal: others.signal }, () => run(name)));
+    const asked = NAMES.map((name) => locks.request(name, { signal: waiting }, () => run(name)));
     await Promise.any(asked).catch(() => (turn.signal.aborted ? undefined : act()));
     clearTimeout(late);
-    turn.signal.removeEventListener("abort", stop);
   };
 }

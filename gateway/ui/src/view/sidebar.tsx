@@ -15,8 +15,6 @@ import { toast, toastFailure, words } from "./toasts";
 
 const OPS = { name: "ops" } as const;
 const renaming = signal("");
-const query = signal("");
-let searching = 0;
 
 /** Begin a new conversation. */
 export function newChat(): void {
@@ -94,11 +92,7 @@ export function follow(event: MouseEvent, act: () => void): void {
 }
 
 function Search() {
-  const find = (given: string) => {
-    query.value = given;
-    clearTimeout(searching);
-    searching = setTimeout(() => void sessions.search(given.trim()), 150);
-  };
+  const query = sessions.query.value;
   return (
     <div class="search">
       <Icon name="search" size={16} />
@@ -108,12 +102,12 @@ function Search() {
         class="field"
         aria-label={strings.chat.search}
         placeholder={strings.chat.searchHint}
-        value={query.value}
-        onInput={(event) => find(event.currentTarget.value)}
+        value={query}
+        onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
-          if (query.value) find("");
+          if (query) sessions.search("");
           else focusBox();
         }}
       />
@@ -132,7 +126,7 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
-  const nothing = query.value ? strings.chat.nothingFound(query.value) : strings.chat.noSessions;
+  const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   let day = "";
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
