@@ -12,7 +12,7 @@ describe("sending", () => {
     expect(session.view.value.status).toBe("new");
     const sent = await session.send(said("hello"));
     const view = await idle(session);
-    expect(sent).toEqual({ ok: true, sessionId: view.id });
+    expect([sent, view.id]).toEqual([null, place.gateway.accepted[0]?.["contextId"]]);
     expect(lines(view)).toEqual(["user: hello", "agent: echo hello"]);
     expect(view.tasks.map((task) => task.state)).toEqual(["completed"]);
   });
@@ -21,10 +21,10 @@ describe("sending", () => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc ? { status: 500, body: { error: "broken", code: "INTERNAL" } } : undefined);
     const sent = await session.send(said("hello"));
-    expect(sent).toMatchObject({ ok: false, failure: { code: "INTERNAL", message: "broken", status: 500 } });
+    expect(sent).toMatchObject({ code: "INTERNAL", message: "broken", status: 500 });
     expect(lines(session.view.value)).toEqual(["user: hello (failed)"]);
     place.gateway.fault = () => undefined;
-    expect(await session.retry(session.view.value.rows[0]?.key ?? "")).toMatchObject({ ok: true });
+    expect(await session.retry(session.view.value.rows[0]?.key ?? "")).toBeNull();
     await idle(session);
     const [first, second] = place.gateway.calls("SendMessage");
     expect(second?.body["params"]).toEqual(first?.body["params"]);
@@ -34,7 +34,7 @@ describe("sending", () => {
   it("has one effect though the answer was lost", async () => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc === "SendMessage" ? "lose" : undefined);
-    expect(await session.send(said("hello"))).toMatchObject({ ok: false, failure: { code: "UNREACHABLE" } });
+    expect(await session.send(said("hello"))).toMatchObject({ code: "UNREACHABLE" });
     place.gateway.fault = () => undefined;
     await session.send(said("hello"));
     expect(lines(await idle(session))).toEqual(["user: hello", "agent: echo hello"]);
@@ -62,16 +62,27 @@ describe("sending", () => {
     expect(lines(view).slice(2)).toEqual(["user: two (queued)", "user: three (queued)"]);
     place.gateway.fault = () => undefined;
     session.setOnline(true);
-    expect((await Promise.all(sent)).map(({ ok }) => ok)).toEqual([true, true]);
+    expect(await Promise.all(sent)).toEqual([null, null]);
     await idle(session);
     const texts = place.gateway.accepted.map((message) => message["parts"][0].text);
     expect(texts).toEqual(["one", "two", "three"]);
   });
 
+  it("does not send what waits for the network when the session is left", async () => {
+    const session = await place.open();
+    place.gateway.fault = () => "break";
+    session.setOnline(false);
+    await until(session, ({ connection }) => connection === "offline");
+    const sent = session.send(said("one"));
+    session.close();
+    expect(await sent).toMatchObject({ code: "GONE" });
+    expect(place.gateway.calls("SendMessage")).toEqual([]);
+  });
+
   it("does not believe the browser that it is offline while the server answers, as one on this machine does", async () => {
     const session = await place.open();
     session.setOnline(false);
-    expect(await session.send(said("hello"))).toMatchObject({ ok: true });
+    expect(await session.send(said("hello"))).toBeNull();
     expect((await idle(session)).connection).toBe("live");
   });
 
@@ -85,7 +96,7 @@ describe("sending", () => {
     await until(session, (view) => view.connection === "lost");
     place.gateway.begin("of another");
     const sent = await session.send(said("two"));
-    expect(sent).toMatchObject({ ok: false, failure: { code: "VERSION_MISMATCH" } });
+    expect(sent).toMatchObject({ code: "VERSION_MISMATCH" });
     const view = await until(session, ({ rows }) => rows.length === 4);
     expect(lines(view)).toEqual(["user: one", "agent: echo one", "user: of another", "agent: echo of another"]);
     expect(view.notice?.code).toBe("VERSION_MISMATCH");
@@ -105,7 +116,7 @@ describe("sending", () => {
       }
       return undefined;
     };
-    expect(await session.send(said("two"))).toMatchObject({ ok: false, failure: { code: "VERSION_MISMATCH" } });
+    expect(await session.send(said("two"))).toMatchObject({ code: "VERSION_MISMATCH" });
     expect(place.gateway.tasks.size).toBe(2);
   });
 
@@ -114,7 +125,7 @@ describe("sending", () => {
     await session.send(said("one"));
     await idle(session);
     place.gateway.version++;
-    expect(await session.send(said("two"))).toMatchObject({ ok: true });
+    expect(await session.send(said("two"))).toBeNull();
     expect(lines(await idle(session))).toEqual(["user: one", "agent: echo one", "user: two", "agent: echo two"]);
   });
 
@@ -165,7 +176,7 @@ describe("tasks that wait (scenario 16, 17)", () => {
     const { version } = place.gateway;
     place.gateway.tell("t1", "canceled");
     place.gateway.version = version;
-    expect(await session.send(said("that one"))).toMatchObject({ ok: true });
+    expect(await session.send(said("that one"))).toBeNull();
     expect(place.gateway.accepted.at(-1)?.["referenceTaskIds"]).toEqual(["t1"]);
   });
 });

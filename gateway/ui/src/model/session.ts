@@ -8,7 +8,7 @@ import { type Outgoing, credential, messageOf, newId } from "./outgoing";
 import { FollowedSession } from "./reader";
 import { about } from "./records";
 import { sleep } from "./stream";
-import type { Draft, Failure, Sent, WireRecord } from "./view";
+import type { Draft, Failure, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
 const HIDDEN_AFTER = 30_000;
@@ -67,9 +67,9 @@ export class OpenSession extends FollowedSession {
 
   /**
    * Send a message. Messages are sent one after the other; while the browser is offline they wait, each once. A draft that
-   * equals one that has failed repeats it, under the same id.
+   * equals one that has failed repeats it, under the same id. Return why it was not taken.
    */
-  send(draft: Draft): Promise<Sent> {
+  send(draft: Draft): Promise<Failure | null> {
     const { id: contextId, outgoing, conversation, told } = this;
     const said = JSON.stringify(draft);
     const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
@@ -85,8 +85,8 @@ export class OpenSession extends FollowedSession {
     return sent;
   }
 
-  /** Send a message again that failed: with the same id and key, so that it has one effect. */
-  retry(messageId: string): Promise<Sent> {
+  /** Send a message again that failed: with the same id and key, so that it has one effect. Return why it was not taken. */
+  retry(messageId: string): Promise<Failure | null> {
     const out = this.outgoing.get(messageId);
     if (out) this.mark(out, this.online ? "sending" : "queued");
     return this.#after(() => this.#deliver(messageId));
@@ -216,18 +216,18 @@ export class OpenSession extends FollowedSession {
     return event;
   }
 
-  async #deliver(id: string): Promise<Sent> {
+  async #deliver(id: string): Promise<Failure | null> {
     const { signal } = this.closed;
     for (;;) {
       while (!this.online && !signal.aborted) await sleep(100, signal);
       const out = this.outgoing.get(id);
-      if (!out || !this.online) return { ok: false, failure: Failed.of("GONE", "This message was removed.").failure };
+      if (!out || !this.online) return Failed.of("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
-      if (!failure) return { ok: true, sessionId: this.id };
+      if (!failure) return null;
       await this.#settled;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
-      else if (!(await this.#resolved(out, failure))) return { ok: false, failure };
+      else if (!(await this.#resolved(out, failure))) return failure;
     }
   }
 

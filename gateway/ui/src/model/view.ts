@@ -86,5 +86,3 @@ export interface Draft {
   /** A credential for a task that waits for one: sent in the metadata of the request, kept and shown nowhere. */
   readonly secret?: string;
 }
-
-export type Sent = { readonly ok: true; readonly sessionId: string } | { readonly ok: false; readonly failure: Failure };

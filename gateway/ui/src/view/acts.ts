@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { OpenSession } from "../model/session";
-import type { Draft, Failure, Sent } from "../model/view";
+import type { Draft, Failure } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
 import { files, nameDraft, putBack, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
@@ -31,21 +31,20 @@ export async function retry(id: string, given: string): Promise<void> {
   await deliver((open) => open.retry(id), given);
 }
 
-async function deliver(act: (open: OpenSession) => Promise<Sent>, given: string): Promise<Failure | null> {
+async function deliver(act: (open: OpenSession) => Promise<Failure | null>, given: string): Promise<Failure | null> {
   const open = session.value;
   if (!open) return null;
   sending.value = true;
   const answer = act(open);
   sent.value++;
-  const result = await answer.finally(() => {
+  const failure = await answer.finally(() => {
     sending.value = false;
   });
-  if (!result.ok) return result.failure;
-  if (session.value !== open) return null;
+  if (failure || session.value !== open) return failure;
   if (given) taken(given);
   if (route.value.name === "chat" && !route.value.session) {
-    nameDraft(result.sessionId);
-    named(result.sessionId);
+    nameDraft(open.view.value.id);
+    named(open.view.value.id);
   }
   return null;
 }
