@@ -93,7 +93,7 @@ def _split(given: str) -> SplitResult:
 
 def _asked(scheme: Mapping[str, Any]) -> str:
     """Return the kind of a scheme, which is the name of its only member, and what else it says."""
-    ((kind, told),) = scheme.items() or [("", {})]
+    kind, told = next(iter(scheme.items()), ("", dict[str, Any]()))
     place = " ".join(filter(None, (told.get("location"), told.get("name"))))
     return ", ".join(
         filter(None, (kind.removesuffix("SecurityScheme"), told.get("scheme"), place, told.get("description")))

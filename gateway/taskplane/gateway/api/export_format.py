@@ -81,7 +81,7 @@ class Document:
     """The content of a file as one JSON document, `{format, version, session, entries, tasks}`, where each task has its
     `events`. It is written piece by piece, an entry, a task or an event on each line."""
 
-    # What is written before something, by what was written last and what it is.
+    # The bytes before an element, by the kind of the one before and its own.
     _BETWEEN: Final = {
         ("session", "entry"): b"",
         ("session", "task"): b'],"tasks":[',

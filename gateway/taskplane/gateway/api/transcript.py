@@ -23,7 +23,7 @@ from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
 _MESSAGES: Final = 200
 # Tasks whose artifacts are in memory at once.
 _TASKS: Final = 20
-_ENDS: Final = {
+_ENDS: Final[Mapping[int, str]] = {
     a2a.TASK_STATE_FAILED: "Failed",
     a2a.TASK_STATE_CANCELED: "Canceled",
     a2a.TASK_STATE_REJECTED: "Rejected",
@@ -34,9 +34,10 @@ _TOOLS: Final = {"function_call": "args", "function_response": "response"}
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What is told after the last message of a task. `reason`: what its status says."""
+    """The end of a task, which is told after its last message. `word` for how it failed, else empty; `reason`: the text
+    of its status."""
 
-    state: int
+    word: str
     reason: str
     artifacts: Sequence[str]
 
@@ -67,7 +68,7 @@ async def pieces(plane: Plane, session: sb.Session) -> AsyncGenerator[bytes, Non
 
 
 async def _ends(plane: Plane, context_id: str) -> Mapping[str, _End]:
-    """Return what is told of each task, by its id."""
+    """Return the end of each task, by its id."""
     asked = pb.ListTasksRequest(context_id=context_id, page_size=_TASKS, history_length=0, include_artifacts=True)
     async with aclosing(paging.pages(plane.tasks.ListTasks, asked)) as pages:
         return {record.id: _end(record.task) async for page in pages for record in page.records}
@@ -75,7 +76,7 @@ async def _ends(plane: Plane, context_id: str) -> Mapping[str, _End]:
 
 def _end(task: a2a.Task) -> _End:
     artifacts = [_one_line(artifact.name or artifact.artifact_id) for artifact in task.artifacts]
-    return _End(task.status.state, _text(task.status.message), artifacts)
+    return _End(_ENDS.get(task.status.state, ""), _text(task.status.message), artifacts)
 
 
 def _tasks(messages: Iterable[a2a.Message]) -> list[str]:
@@ -99,16 +100,14 @@ class _Writer:
         self._left[message.task_id] -= 1
         end = self._ends.get(message.task_id) if not self._left[message.task_id] else None
         parts = [block for part in message.parts if (block := _part(part))]
-        ended = _ENDS.get(end.state, "") if end else ""
-        repeats = end and ended and message.role == a2a.ROLE_AGENT and _text(message) == end.reason
+        repeats = end and end.word and message.role == a2a.ROLE_AGENT and _text(message) == end.reason
         if parts and not repeats:
             yield f"## {'You' if message.role == a2a.ROLE_USER else self._agent}{_time(message)}"
             yield from parts
         if end:
             yield from [f"> Artifact: {name}" for name in end.artifacts]
-            if ended:
-                reason = _one_line(end.reason)
-                yield f"> {ended}: {reason}" if reason else f"> {ended}"
+            if end.word:
+                yield "> " + ": ".join(filter(None, (end.word, _one_line(end.reason))))
 
 
 def _is_said(message: a2a.Message) -> bool:
