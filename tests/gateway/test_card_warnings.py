@@ -96,7 +96,7 @@ def test_versions_and_bindings_that_are_not_known_have_a_warning_each_once() -> 
 
 
 def test_security_schemes_are_one_line_each() -> None:
-    schemes = {
+    schemes: Json = {
         "key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key", "description": "Ask us."}},
         "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}},
         "mutual": {"mtlsSecurityScheme": {}},

@@ -101,7 +101,7 @@ async def test_tools_files_data_and_artifacts_are_named_and_how_a_task_ended_is_
         message(task, "agent", call, answer, file, part("data", {"n": 1})),
     ]
     status = {"state": "failed", "message": message(task, "agent", part("text", "No quota."))}
-    artifacts = [{"artifactId": "a", "name": "Report", "parts": []}, {"artifactId": "b", "parts": []}]
+    artifacts: list[Json] = [{"artifactId": "a", "name": "Report", "parts": []}, {"artifactId": "b", "parts": []}]
     await stored(whole, context, history, status=status, artifacts=artifacts)
     await stored(whole, context, [message(fresh(), "user", part("text", "Next"))], status={"state": "canceled"})
     blocks = await transcript(whole, context)

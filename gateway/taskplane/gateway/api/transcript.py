@@ -17,7 +17,7 @@ from taskplane.gateway.conversation import open_conversation
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime import message_times
-from taskplane.runtime.json_values import to_json
+from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
 
 _MESSAGES: Final = 200
@@ -134,12 +134,12 @@ def _part(part: a2a.Part) -> str:
 
 
 def _data(part: a2a.Part) -> str:
-    value = to_json(part.data)
     fields = part.metadata.fields
     shown = _TOOLS.get(next((fields[key].string_value for key in TOOL_KEYS if key in fields), ""))
-    if shown and isinstance(value, dict):
-        return f"> Tool: {_one_line(str(value.get('name', '')))}\n\n{_fenced(value.get(shown))}"
-    return _fenced(value)
+    if shown and part.data.HasField("struct_value"):
+        tool = to_dict(part.data.struct_value)
+        return f"> Tool: {_one_line(str(tool.get('name', '')))}\n\n{_fenced(tool.get(shown))}"
+    return _fenced(to_json(part.data))
 
 
 def _fenced(value: Any) -> str:
