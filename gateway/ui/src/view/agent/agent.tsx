@@ -89,7 +89,7 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, on === true))],
+            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
             [strings.agent.inputModes, card.defaultInputModes],
             [strings.agent.outputModes, card.defaultOutputModes],
             [strings.agent.interfaces, interfaces],
