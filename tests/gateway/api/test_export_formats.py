@@ -98,6 +98,7 @@ async def test_tools_files_data_and_artifacts_are_named_and_how_a_task_ended_is_
     file = part("file", {"name": "a.png", "bytes": "AAAA", "mimeType": "image/png"})
     history = [
         message(task, "user", part("text", "  Hello **you**\n")),
+        {**message(task, "agent", part("text", "Looking")), "metadata": {"kind": "status-message"}},
         message(task, "agent", call, answer, file, part("data", {"n": 1})),
     ]
     status = {"state": "failed", "message": message(task, "agent", part("text", "No quota."))}

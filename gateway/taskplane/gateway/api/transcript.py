@@ -15,7 +15,6 @@ from taskplane.gateway.api import paging
 from taskplane.gateway.api.shapes import kind_of
 from taskplane.gateway.conversation import open_conversation
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.documents import is_partial
 from taskplane.runtime import message_times
 from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
@@ -46,7 +45,7 @@ async def pieces(plane: Plane, session: sb.Session) -> AsyncGenerator[bytes, Non
     """Yield the transcript, a page of messages at a time: who said what and when, calls of tools, files, artifacts, and
     how tasks ended.
 
-    Lines of progress and pieces of growing texts are left out, and so is what was rewound. Raise NotFound.
+    Lines of progress are left out, and so is what was rewound. Raise NotFound.
     """
     conversation = await open_conversation(plane, session.context_id)
     ends = await _ends(plane, session.context_id)
@@ -111,7 +110,8 @@ class _Writer:
 
 
 def _is_said(message: a2a.Message) -> bool:
-    return not is_partial(message) and kind_of(message) != STATUS_TEXT
+    # Those of documents are in the conversation; pieces of texts are in none.
+    return kind_of(message) != STATUS_TEXT
 
 
 def _text(message: a2a.Message) -> str:
