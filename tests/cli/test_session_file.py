@@ -34,6 +34,17 @@ def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path:
     assert taskplane("session", "export", session, "--url", url).stdout.encode() == body
 
 
+def test_a_session_is_written_as_a_document_or_as_a_transcript(url: str, tmp_path: Path) -> None:
+    """S: to a file as well; another format is refused."""
+    session, file = session_of(url, "hello there"), tmp_path / "session.md"
+    document = json.loads(taskplane("session", "export", session, "--format", "json", "--url", url).stdout)
+    assert (document["format"], len(document["tasks"])) == ("taskplane-session", 1)
+    written = taskplane("session", "export", session, "--format", "markdown", "-O", str(file), "--url", url)
+    assert (written.returncode, written.stdout) == (0, ""), written.stderr
+    assert file.read_text().startswith("# hello there\n\n## You · ")
+    assert taskplane("session", "export", session, "--format", "pdf", "--url", url).returncode == 2
+
+
 def test_a_file_that_is_not_whole_or_not_there_is_refused(url: str, tmp_path: Path) -> None:
     """S: with the line, and the exit code of what is wrong."""
     file = tmp_path / "cut.ndjson"

@@ -198,6 +198,7 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /ui/assets/{file}": _PAGE,
     "GET /ui/licenses.txt": _PAGE,
     "GET /api/ui-config": _PUBLIC,
+    "GET /api/agents/{agent}": _CARD,
     # The methods have rows of their own, all of them at this path; the other paths lead to the same handler.
     "POST /": (Cell(_NO_TASK, body=_RPC),),
     "POST /agents/{agent}": (Cell(_NO_TASK, body=_RPC),),
@@ -238,7 +239,7 @@ ROUTES: Final[dict[str, Row]] = {
         Cell("201", body="{file}", headers={"Content-Type": NDJSON}, query="id={spare}"),
         Cell("201", body="{foreign_file}", headers={"Content-Type": NDJSON}, held="409 TASK_EXISTS", reason=_HELD_ID),
     ),
-    "GET /api/sessions/{session}/export": _of_session(),
+    "GET /api/sessions/{session}/export": (*_of_session(), *_of_session(query="format=markdown")),
     "POST /api/sessions": (Cell("201", body={"id": "{spare}", "agent_ref": "demo"}),),
     "GET /api/sessions/{session}": (*_of_session(), *_of_session(query="limit=1&order=asc")),
     "PUT /api/sessions/{session}": _of_session({"name": "taken"}),

@@ -11,7 +11,7 @@ from taskplane.runtime.errors import NotFound
 def test_only_cards_probes_and_the_page_are_public() -> None:
     public = {route.path for route in ROUTES if isinstance(route, PublicRoute)}
     api = {path for path in public if path.startswith("/api/") and not path.endswith(".json")}
-    assert api == {"/api/ui-config"}
+    assert api == {"/api/ui-config", "/api/agents/{agent}"}
     page = {path for path in public if path in ("/", "/ui") or path.startswith("/ui/")}
     assert all(path.endswith((".json", "/healthz", "/readyz", "/metrics")) for path in public - api - page)
     assert {route.method for route in ROUTES if isinstance(route, Route) and route.writes} <= {

@@ -9,7 +9,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.cards import Interface, completed, to_0_3, to_1_0, to_hybrid
+from taskplane.gateway.translate.cards import Card, Interface, completed, to_0_3, to_1_0, to_hybrid
 from taskplane.runtime.errors import NotFound
 
 _STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
@@ -23,14 +23,20 @@ async def well_known(plane: Plane, request: Request) -> Reply:
     agent = await find(plane, name)
     asked = request.header(b"a2a-version") or request.query.get("A2A-Version", "")
     style = "1.0" if version_of(asked) == "1.0" else plane.settings.card_style
-    card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
-    body = orjson.dumps(_STYLES[style](card, _interfaces(plane, request)))
+    path = str(request.scope["path"]).partition("/.well-known/")[0]
+    body = orjson.dumps(public(plane, agent, path, style))
     caching: Headers = [
         (b"vary", b"A2A-Version"),
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
         (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
     ]
     return if_changed(request, Content(200, body), caching=caching)
+
+
+def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:
+    """Return the card of an agent that is called at this path, as everybody reads it."""
+    card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
+    return _STYLES[style](card, _interfaces(plane, path))
 
 
 async def find(plane: Plane, name: str) -> Agent:
@@ -58,7 +64,6 @@ def version_of(asked: str) -> str:
     return ".".join(asked.strip().split(".")[:2])
 
 
-def _interfaces(plane: Plane, request: Request) -> list[Interface]:
-    path = str(request.scope["path"]).partition("/.well-known/")[0]
+def _interfaces(plane: Plane, path: str) -> list[Interface]:
     url = plane.public_url + (path or "/")
     return [Interface(url, binding, version) for binding, versions in _BINDINGS for version in versions]

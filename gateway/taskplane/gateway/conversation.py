@@ -44,6 +44,31 @@ class _Page(NamedTuple):
     first: str
 
 
+class Conversation:
+    """The messages that a session shows, to be read in pages. They are those of the time when it was opened, and what
+    tasks and documents have said since."""
+
+    def __init__(self, plane: Plane, asked: pb.ListMessagesRequest, token: str) -> None:
+        self._plane = plane
+        self._asked = asked
+        self._token = token
+
+    async def page(self, limit: int, before: str = "") -> MessagePage:
+        """Return the newest messages, or the newest before the message with the id `before`, as `newest_page` does."""
+        self._asked.before = before
+        return await _messages(self._plane, self._asked, self._token, limit)
+
+
+async def open_conversation(plane: Plane, context_id: str) -> Conversation:
+    """Return the conversation of a session. Raise NotFound."""
+    asked = pb.ListMessagesRequest(context_id=context_id)
+    token = ""
+    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    if session.has_session_task and not await has_own_task(plane, context_id):
+        token = await _show_log(plane, asked)
+    return Conversation(plane, asked, token)
+
+
 async def newest_page(plane: Plane, context_id: str, limit: int, before: str) -> MessagePage:
     """Return the newest messages of a session, or the newest before the message with the id `before`.
 
@@ -51,12 +76,7 @@ async def newest_page(plane: Plane, context_id: str, limit: int, before: str) ->
     a task says that is not in there yet follows what is, so that a message keeps its place when it is copied. At most
     `limit`, or a few more where the first one would have no id. NotFound; Invalid `NO_SUCH_MESSAGE`.
     """
-    asked = pb.ListMessagesRequest(context_id=context_id, before=before)
-    token = ""
-    session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if session.has_session_task and not await has_own_task(plane, context_id):
-        token = await _show_log(plane, asked)
-    return await _messages(plane, asked, token, limit)
+    return await (await open_conversation(plane, context_id)).page(limit, before)
 
 
 async def session_task(plane: Plane, context_id: str) -> a2a.Task:

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from taskplane.gateway import card, jsonrpc, probes
 from taskplane.gateway.api import (
+    agents,
     artifact_download,
     artifacts,
     effective_history,
@@ -70,6 +71,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/ui/assets/{file}", serving.asset),
     PublicRoute("GET", "/ui/licenses.txt", serving.licenses),
     PublicRoute("GET", "/api/ui-config", ui_config.serve),
+    PublicRoute("GET", "/api/agents/{agent}", agents.get),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
     Route("POST", "/api/tasks", tasks.put, writes=True),
     Route("GET", "/api/tasks/{task}", tasks.get),

@@ -8,6 +8,7 @@ import typer
 
 from taskplane.cli.arguments import AGENT, GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
 from taskplane.cli.artifact_app import artifact as artifact_group
+from taskplane.cli.card_app import card as card_group
 from taskplane.cli.operations_app import operations as operations_group
 from taskplane.cli.options import Options
 from taskplane.cli.session_app import session as session_group
@@ -251,4 +252,5 @@ app.add_typer(serve, name="serve")
 app.add_typer(task, name="task")
 app.add_typer(session_group, name="session")
 app.add_typer(artifact_group, name="artifact")
+app.add_typer(card_group, name="card")
 app.add_typer(operations_group, name="ops")

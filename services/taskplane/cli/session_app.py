@@ -1,7 +1,7 @@
 """The commands `taskplane session` and their options."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -97,14 +97,18 @@ def fork(
 def export(
     session_id: SessionId,
     file: TargetFile = None,
+    form: Annotated[
+        Literal["ndjson", "json", "markdown"],
+        typer.Option("--format", help="Lines of JSON, which can be imported; one JSON document; or a transcript."),
+    ] = "ndjson",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Write a session with all its tasks and logs, as lines of JSON."""
+    """Write a session with all its tasks and logs, or what was said in it."""
     from taskplane.cli.session_file import export_session
 
-    raise typer.Exit(export_session(Options(url, token_env, output), session_id, file))
+    raise typer.Exit(export_session(Options(url, token_env, output), session_id, file, form))
 
 
 @session.command("import")

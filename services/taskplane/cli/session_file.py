@@ -21,19 +21,19 @@ _PIECE: Final = 256 * 1024
 _LAST: Final = b'{"entries":'
 
 
-def export_session(options: Options, session_id: str, file: Path | None) -> int:
-    """Write a session to a file. A regular file appears when it is complete, and not before; pipes and devices are
-    written as the data arrives, and stay what they are."""
+def export_session(options: Options, session_id: str, file: Path | None, form: str = "ndjson") -> int:
+    """Write a session to a file, as ndjson, json or markdown. A regular file appears when it is complete, and not
+    before; pipes and devices are written as the data arrives, and stay what they are."""
 
     async def main(connection: Connection) -> int:
         session = await connection.session_id(session_id)
-        async with connection.sessions.export(session) as pieces:
+        async with connection.sessions.export(session, form) as pieces:
             if file is None:
-                await _write(pieces, sys.stdout.buffer)
+                await _write(pieces, sys.stdout.buffer, form)
                 return exits.OK
             try:
                 with opened(file) as target:
-                    await _write(pieces, target)
+                    await _write(pieces, target, form)
             except OSError as error:
                 return report_error(unusable(file, error), options.output)
         note(f"Session {session} was written to {file}.")
@@ -65,13 +65,16 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
     return run(options, main)
 
 
-async def _write(pieces: AsyncIterator[bytes], target: BinaryIO) -> None:
-    """Write all pieces. Raise `Unreachable` if the export is incomplete."""
+async def _write(pieces: AsyncIterator[bytes], target: BinaryIO, form: str) -> None:
+    """Write all pieces. Raise `Unreachable` if the export is incomplete; other formats than ndjson end with a broken
+    connection then."""
     last = b""
     async for piece in pieces:
         target.write(piece)
         last = (last + piece)[-1024:]
     target.flush()
+    if form != "ndjson":
+        return
     if not last.endswith(b"\n") or not last.rstrip(b"\n").rpartition(b"\n")[2].startswith(_LAST):
         raise Unreachable("The server stopped before the end.", code="EXPORT_CUT", suggestion="Export it again.")
 

@@ -2,11 +2,12 @@
 
 A header with the session comes first, then every entry, then every task, each followed by its events. The last line
 holds the numbers of entries, tasks and events and the SHA-256 of all lines before it, so that a truncated file is
-recognised.
+recognised. The same content can be written as one JSON document, which is not read here.
 """
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import orjson
@@ -24,9 +25,7 @@ M = TypeVar("M", bound=Message)
 
 def format_line(kind: str, **members: Any) -> bytes:
     """Return a line of this type. Protobuf messages among the members are written as ProtoJSON."""
-    shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
-    text = json.dumps({"type": kind, **shown}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode() + b"\n"
+    return _json({"type": kind, **members}) + b"\n"
 
 
 def parse_line(number: int, text: bytes) -> dict[str, Any]:
@@ -76,3 +75,58 @@ class Tally:
     def end(self) -> dict[str, Any]:
         """Return the members of the last line."""
         return {**self.counts, "sha256": self._sum.hexdigest()}
+
+
+class Document:
+    """The content of a file as one JSON document, `{format, version, session, entries, tasks}`, where each task has its
+    `events`. It is written piece by piece, an entry, a task or an event on each line."""
+
+    # The bytes before an element, by the kind of the one before and its own.
+    _BETWEEN: Final = {
+        ("session", "entry"): b"",
+        ("session", "task"): b'],"tasks":[',
+        ("session", "end"): b'],"tasks":[]}',
+        ("entry", "entry"): b",",
+        ("entry", "task"): b'],"tasks":[',
+        ("entry", "end"): b'],"tasks":[]}',
+        ("task", "task"): b"]},",
+        ("task", "event"): b"",
+        ("task", "end"): b"]}]}",
+        ("event", "event"): b",",
+        ("event", "task"): b"]},",
+        ("event", "end"): b"]}]}",
+    }
+
+    def __init__(self) -> None:
+        self._last = "session"
+
+    def begin(self, session: Message) -> bytes:
+        """Return the beginning."""
+        return _open({"format": FORMAT, "version": VERSION, "session": session}, "entries")
+
+    def add(self, kind: str, messages: Sequence[Message]) -> bytes:
+        """Return some more of it. `kind`: entry, task or event; events are those of the task that was added last."""
+        return b"".join([self._next(kind) + self._element(kind, one) for one in messages])
+
+    def end(self) -> bytes:
+        """Return the end."""
+        return self._next("end") + b"\n"
+
+    def _next(self, kind: str) -> bytes:
+        between = self._BETWEEN[self._last, kind]
+        self._last = kind
+        return between + b"\n"
+
+    def _element(self, kind: str, message: Message) -> bytes:
+        found = MessageToDict(message)
+        return _open(found, "events") if kind == "task" else _json(found)
+
+
+def _open(members: Mapping[str, Any], name: str) -> bytes:
+    """Return a JSON object whose last member is a list, up to the beginning of that list."""
+    return _json(members)[:-1] + f',"{name}":['.encode()
+
+
+def _json(members: Mapping[str, Any]) -> bytes:
+    shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
+    return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

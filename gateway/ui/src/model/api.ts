@@ -31,6 +31,25 @@ export interface Config {
   readonly features: { readonly ops: boolean; readonly import: boolean };
 }
 
+type Texts<Name extends string> = Readonly<Record<Name, string>>;
+
+/** An agent with its public card of A2A 1.0, of which empty members are left out. */
+export interface Agent {
+  readonly name: string;
+  readonly card: Texts<"name" | "description" | "version"> & {
+    readonly documentationUrl?: string;
+    readonly provider?: Partial<Texts<"organization" | "url">>;
+    readonly supportedInterfaces: readonly Texts<"url" | "protocolBinding" | "protocolVersion">[];
+    readonly capabilities: { readonly extensions?: readonly (Texts<"uri"> & Partial<Texts<"description">>)[] };
+    readonly skills: readonly (Texts<"id"> & Partial<Texts<"name" | "description"> & { readonly examples: readonly string[] }>)[];
+    readonly defaultInputModes: readonly string[];
+    readonly defaultOutputModes: readonly string[];
+  };
+  /** What each security scheme asks for. */
+  readonly security: readonly string[];
+  readonly warnings: readonly Texts<"code" | "message">[];
+}
+
 export interface SessionRow {
   readonly id: string;
   readonly title: string;
@@ -94,9 +113,8 @@ export class Api {
     );
   }
 
-  /** Return the agent's public card as it is. */
-  async card(agent: string): Promise<unknown> {
-    return (await this.#http.json(`${agentPath(agent)}${agent ? "/" : ""}.well-known/agent-card.json`)).data;
+  async agent(name: string): Promise<Agent> {
+    return unwrap((await this.#http.json(`api/agents/${encodeURIComponent(name)}`)).data) as Agent;
   }
 
   async sessions(query: { q?: string; pageToken?: string; limit?: number } = {}): Promise<{ rows: SessionRow[]; next: string }> {
@@ -149,8 +167,9 @@ export class Api {
     return this.#http.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(artifactId)}${query}`);
   }
 
-  exportSession(id: string): Promise<Blob> {
-    return this.#http.blob(`${sessionPath(id)}/export`);
+  /** Return a session as a file: `ndjson`, `json` or `markdown`. */
+  exportSession(id: string, format: string): Promise<Blob> {
+    return this.#http.blob(`${sessionPath(id)}/export?${params({ format })}`);
   }
 
   /** Create the session of an exported file, under another id if one is given, and return its id. */

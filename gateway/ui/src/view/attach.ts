@@ -13,7 +13,7 @@ const UNKNOWN = "application/octet-stream";
 
 /** Attach files to the draft, those that fit the input modes and the size of a request. */
 export async function attach(given: readonly File[]): Promise<void> {
-  const modes = cardOf(view.value?.agent ?? "").inputModes;
+  const modes = cardOf(view.value?.agent ?? "")?.card.defaultInputModes ?? [];
   const limit = Math.floor((config.value?.limits.body ?? BODY) * ROOM);
   refusal.value = "";
   for (const file of given) {

@@ -1,40 +1,27 @@
-/** What the page reads of an agent's card: its name, its skills, what it takes and what it wants to sign in. */
+/** The agents that the page has read: their cards, and what the gateway tells of them. */
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { readCard } from "../model/card";
+import type { Agent } from "../model/api";
 import { api } from "../state";
 
-export interface Card {
-  readonly inputModes: readonly string[];
-  readonly prompts: readonly { readonly name: string; readonly description: string; readonly text: string }[];
-  readonly schemes: readonly string[];
-}
+const known = signal<Readonly<Record<string, Agent>>>({});
 
-const EMPTY: Card = { inputModes: [], prompts: [], schemes: [] };
-const cards = signal<Readonly<Record<string, Card>>>({});
-
-/** Return the card of an agent, empty until it is read. */
-export function useCard(agent: string): Card {
+/** Return an agent as far as it was read, and read it if it was not. */
+export function useCard(agent: string): Agent | undefined {
   useEffect(() => {
-    if (!agent || cards.peek()[agent]) return;
-    void api.card(agent).then(
-      (given) => {
-        cards.value = { ...cards.peek(), [agent]: read(given) };
-      },
-      () => undefined,
-    );
+    if (agent && !known.peek()[agent]) void readCard(agent).catch(() => undefined);
   }, [agent]);
   return cardOf(agent);
 }
 
-/** Return the card of an agent as far as it was read. */
-export function cardOf(agent: string): Card {
-  return cards.value[agent] ?? EMPTY;
+/** Read an agent anew. Raise Failed. */
+export async function readCard(agent: string): Promise<void> {
+  const found = await api.agent(agent);
+  known.value = { ...known.peek(), [agent]: found };
 }
 
-function read(given: unknown): Card {
-  const { inputModes, skills, security } = readCard(given);
-  const prompts = skills.map(({ name, description, examples: [text = name] }) => ({ name: name || text, description, text }));
-  return { inputModes, prompts: prompts.filter(({ text }) => text), schemes: security };
+/** Return an agent as far as it was read. */
+export function cardOf(agent: string): Agent | undefined {
+  return known.value[agent];
 }

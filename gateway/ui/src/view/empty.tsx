@@ -12,8 +12,13 @@ const PROMPTS = 3;
 
 /** Show an empty conversation: what the agent can do, as messages to begin with. */
 export function Empty({ agent, title }: { agent: string; title: string }) {
-  const { prompts } = useCard(agent);
-  const about = config.value?.agents.find((one) => one.name === agent)?.description ?? "";
+  const skills = useCard(agent)?.card.skills ?? [];
+  const prompts = mayWrite.value ? skills.slice(0, PROMPTS) : [];
+  const about = config.value?.agents.find((one) => one.name === agent)?.description;
+  const begin = (text: string) => {
+    write(text);
+    focusBox();
+  };
   if (!agent)
     return (
       <Notice title={strings.chat.noAgents} text={strings.chat.noAgentsHint}>
@@ -25,27 +30,19 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
       <span class="emblem"><Icon name="agent" size={28} /></span>
       <h2 dir="auto">{strings.chat.emptyTitle(title)}</h2>
       {about && <p dir="auto">{about}</p>}
-      {mayWrite.value && prompts.length > 0 && (
-        <>
-          <p class="aside">{strings.chat.empty}</p>
-          <ul class="prompts">
-            {prompts.slice(0, PROMPTS).map((one) => (
-              <li key={one.name}>
-                <button
-                  type="button"
-                  onClick={() => {
-                    write(one.text);
-                    focusBox();
-                  }}
-                >
-                  <strong dir="auto">{one.name}</strong>
-                  <span dir="auto">{one.description}</span>
-                  <code dir="auto">{one.text}</code>
-                </button>
-              </li>
-            ))}
-          </ul>
-        </>
+      {prompts.length > 0 && <p class="aside">{strings.chat.empty}</p>}
+      {prompts.length > 0 && (
+        <ul class="prompts">
+          {prompts.map(({ id, name = id, description, examples: [text = name] = [] }) => (
+            <li key={id}>
+              <button type="button" onClick={() => begin(text)}>
+                <strong dir="auto">{name}</strong>
+                <span dir="auto">{description}</span>
+                <code dir="auto">{text}</code>
+              </button>
+            </li>
+          ))}
+        </ul>
       )}
     </div>
   );

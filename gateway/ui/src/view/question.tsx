@@ -57,7 +57,7 @@ function Answer() {
 function Credential() {
   const [secret, setSecret] = useState("");
   const [failure, setFailure] = useState<Failure | null>(null);
-  const { schemes } = useCard(view.value?.agent ?? "");
+  const schemes = useCard(view.value?.agent ?? "")?.security ?? [];
   const id = useId();
   return (
     <form

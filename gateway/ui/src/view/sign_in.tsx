@@ -18,29 +18,22 @@ export function SignIn() {
     event.preventDefault();
     const given = field.current!.value.trim();
     setBusy(true);
-    const why = given ? await refused(given) : strings.signIn.empty;
+    const asked = new Api(ROOT, { key: () => given }).config();
+    const why = await asked.then(({ caller }) => (caller ? "" : strings.signIn.wrong), refusalOf);
     setBusy(false);
     setRefusal(why);
     if (why) field.current?.select();
     else signIn(given, remember);
   };
-  const described = refusal ? "key-refusal" : "key-hint";
   return (
     <main class="sign-in">
-      <form class="try" onSubmit={(event) => void submit(event)} noValidate>
+      <form class="try" onSubmit={(event) => void submit(event)}>
         <h1>{strings.product}</h1>
         <p class="aside">{strings.signIn.why}</p>
         <label>
           {strings.signIn.key}
-          <input
-            ref={field}
-            class="field"
-            type="password"
-            autocomplete="current-password"
-            autofocus
-            aria-invalid={refusal !== ""}
-            aria-describedby={described}
-          />
+          <input ref={field} class="field" type="password" autocomplete="current-password" autofocus required
+            aria-invalid={refusal !== ""} aria-describedby={refusal ? "key-refusal" : "key-hint"} />
         </label>
         {refusal && <p id="key-refusal" class="failure" role="alert" data-code="BAD_CREDENTIALS">{refusal}</p>}
         <label class="choice">
@@ -54,13 +47,7 @@ export function SignIn() {
   );
 }
 
-/** Return why the server does not take a key; empty if it does. */
-async function refused(given: string): Promise<string> {
-  try {
-    const { caller } = await new Api(ROOT, { key: () => given }).config();
-    return caller ? "" : strings.signIn.wrong;
-  } catch (error) {
-    const failure = failureOf(error);
-    return failure.status === 401 ? strings.signIn.wrong : words(failure).join(" ");
-  }
+function refusalOf(error: unknown): string {
+  const failure = failureOf(error);
+  return failure.status === 401 ? strings.signIn.wrong : words(failure).join(" ");
 }

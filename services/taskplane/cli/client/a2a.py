@@ -24,7 +24,7 @@ from taskplane.cli.client.events import (
     classify,
     read_message,
 )
-from taskplane.cli.client.failures import Ended, Failure, Unreachable, failure_of_rpc
+from taskplane.cli.client.failures import Ended, Failure, Missing, Unreachable, failure_of_rpc
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
@@ -88,6 +88,7 @@ class A2AClient:
         A stream that is broken for `give_up_after` seconds without any event raises `Unreachable`.
         """
         self._http = http
+        self._agent = agent
         self._path = f"/agents/{quote(agent, safe='')}" if agent else ""
         self._give_up_after = give_up_after
         self._calls = 0
@@ -97,10 +98,22 @@ class A2AClient:
         """Return the URL that messages to this agent are sent to."""
         return self._http.url + self._path
 
-    async def card(self) -> dict[str, Any]:
-        """Return the agent's public card."""
-        card: dict[str, Any] = await self._http.json("GET", f"{self._path}/.well-known/agent-card.json")
-        return card
+    async def described(self) -> dict[str, Any]:
+        """Return the agent's public card and what is worth a warning in it: `{name, isDefault, card, security,
+        warnings}`. Raise `Missing`."""
+        name = self._agent
+        if not name:
+            config: Any = (await self._http.json("GET", "/api/ui-config"))["data"]
+            name = next((str(one["name"]) for one in config["agents"] if one["isDefault"]), "")
+        if not name:
+            raise Missing(
+                "The server names no default agent.",
+                code="AGENT_NOT_FOUND",
+                suggestion="Name the agent. A server that takes keys names its agents to those who have one.",
+            )
+        answer: Any = await self._http.json("GET", f"/api/agents/{quote(name, safe='')}")
+        found: dict[str, Any] = answer["data"]
+        return found
 
     async def send(self, message: Mapping[str, Any], *, key: str = "") -> Event:
         """Send a message, wait until its task is terminal or paused, and return a `FullTask` or a direct `Message`.

@@ -110,9 +110,9 @@ class SessionsClient:
         body = {"id": secrets.token_hex(16), "before": before, "name": title}
         return await self._once(_path(session_id, "/fork"), {name: value for name, value in body.items() if value})
 
-    def export(self, session_id: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open an export of the session, in the format that `import_file` reads. Raise `Missing`."""
-        return self._http.download(_path(session_id, "/export"))
+    def export(self, session_id: str, form: str = "ndjson") -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open an export of the session: ndjson, which `import_file` reads, json or markdown. Raise `Missing`."""
+        return self._http.download(_path(session_id, f"/export?format={form}"))
 
     async def import_file(self, content: AsyncIterator[bytes], new_id: str = "") -> dict[str, Any]:
         """Create the session of an exported file, under its own id or `new_id`: `{session, entries, tasks, events}`.

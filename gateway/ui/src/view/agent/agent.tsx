@@ -3,15 +3,15 @@
 import "../../style/panel.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { agentPath } from "../../model/api";
-import { readCard, warnings } from "../../model/card";
+import { type Agent, agentPath } from "../../model/api";
 import { failureOf } from "../../model/failures";
 import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
 import type { Failure } from "../../model/view";
-import { ROOT, agent, api, chat, config, go, mayWrite, route, show } from "../../state";
+import { ROOT, agent, chat, config, go, mayWrite, route, show } from "../../state";
 import { strings } from "../../strings";
 import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
+import { cardOf, readCard } from "../card";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
@@ -25,23 +25,23 @@ const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey),
 /** Show the agent that the address names. */
 export function AgentPage() {
   const name = route.value.agent;
-  const [given, setGiven] = useState<unknown>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const load = () => {
     setFailure(null);
-    void api.card(name).then(setGiven, (error: unknown) => setFailure(failureOf(error)));
+    void readCard(name).catch((error: unknown) => setFailure(failureOf(error)));
   };
   useEffect(load, [name]);
-  const card = readCard(given);
-  const about = [card.version && strings.agent.version(card.version), card.provider].filter(Boolean).join(" · ");
+  const found = cardOf(name);
+  const { version, provider } = found?.card ?? {};
+  const about = [version && strings.agent.version(version), provider?.organization, provider?.url];
   return (
     <section class="agent-page" aria-label={strings.agent.page}>
       <header class="agent-head">
         <IconButton icon="menu" class="narrow-only" label={strings.agent.menu} onClick={() => (drawer.value = true)} />
         <span class="emblem"><Icon name="agent" size={26} /></span>
         <div>
-          <h1 dir="auto">{card.name || name}</h1>
-          <p class="aside" dir="auto">{about}</p>
+          <h1 dir="auto">{found?.card.name ?? name}</h1>
+          <p class="aside" dir="auto">{about.filter(Boolean).join(" · ")}</p>
         </div>
         {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
       </header>
@@ -50,53 +50,51 @@ export function AgentPage() {
           <Act label={strings.agent.again} act={load} />
         </Notice>
       )}
-      {given !== null && <Shown name={name} given={given} />}
+      {found && <Shown {...found} />}
     </section>
   );
 }
 
-function Shown({ name, given }: { name: string; given: unknown }) {
-  const card = readCard(given);
-  const found = warnings(given, ROOT);
-  const json = JSON.stringify(given, null, 2);
-  const documentation = safeLink(card.documentation);
-  const examples = card.skills.flatMap((skill) => skill.examples);
+function Shown({ name, card, security, warnings }: Agent) {
+  const json = JSON.stringify(card, null, 2);
+  const documentation = safeLink(card.documentationUrl ?? "");
+  const { extensions = [], ...capabilities } = card.capabilities;
+  const interfaces = card.supportedInterfaces.map((one) => `${one.protocolBinding} ${one.protocolVersion}, ${one.url}`);
+  const example = card.skills.flatMap(({ examples = [] }) => examples)[0];
   return (
     <>
-      {card.description && <p dir="auto">{card.description}</p>}
-      <ul class="warnings" data-fine={!found.length || undefined} aria-label={strings.agent.warnings}>
-        {!found.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
-        {found.map(({ code, detail }) => (
-          <li key={code + detail} data-warning={code}>
-            <Icon name="alert" size={16} /> <span>{strings.agent.warning[code](detail)}</span>
-          </li>
+      <p dir="auto">{card.description}</p>
+      <ul class="warnings" data-fine={!warnings.length || undefined} aria-label={strings.agent.warnings}>
+        {!warnings.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
+        {warnings.map(({ code, message }) => (
+          <li key={message} data-warning={code}><Icon name="alert" size={16} /> <span>{message}</span></li>
         ))}
       </ul>
       <Part title={strings.agent.skills}>
         <ul class="skills">
-          {card.skills.map((skill) => (
-            <li key={skill.name}>
-              <h3 dir="auto">{skill.name}</h3>
-              <p dir="auto">{skill.description}</p>
+          {card.skills.map(({ id, name: skill = id, description, examples = [] }) => (
+            <li key={id}>
+              <h3 dir="auto">{skill}</h3>
+              <p dir="auto">{description}</p>
               <div class="chips">
-                {skill.examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
+                {examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
               </div>
             </li>
           ))}
         </ul>
       </Part>
       <Part title={strings.agent.try}>
-        <Try url={new URL(agentPath(name), ROOT).href} example={examples[0] ?? strings.agent.hello} />
+        <Try url={new URL(agentPath(name), ROOT).href} example={example ?? strings.agent.hello} />
       </Part>
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, card.capabilities.map(({ name, on }) => strings.agent.capability(name, on))],
-            [strings.agent.inputModes, card.inputModes],
-            [strings.agent.outputModes, card.outputModes],
-            [strings.agent.interfaces, card.interfaces.map(({ url, binding, version }) => `${binding} ${version}, ${url}`)],
-            [strings.agent.extensions, card.extensions.map(({ uri, description }) => `${description} ${uri}`)],
-            [strings.agent.security, card.security.length ? card.security : [strings.agent.noSecurity]],
+            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.inputModes, card.defaultInputModes],
+            [strings.agent.outputModes, card.defaultOutputModes],
+            [strings.agent.interfaces, interfaces],
+            [strings.agent.extensions, extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
+            [strings.agent.security, security.length ? security : [strings.agent.noSecurity]],
           ]}
         />
         {documentation && <a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{strings.agent.documentation}</a>}
@@ -111,12 +109,7 @@ function Shown({ name, given }: { name: string; given: unknown }) {
 }
 
 function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <section>
-      <h2>{title}</h2>
-      {children}
-    </section>
-  );
+  return <section><h2>{title}</h2>{children}</section>;
 }
 
 /** The request that sends a text to the agent, as something to paste; the text can be changed. */
@@ -132,7 +125,7 @@ function Try({ url, example }: { url: string; example: string }) {
         <input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
       <div class="acts" role="group" aria-label={strings.agent.ways}>
-        {(Object.keys(WAYS) as (keyof typeof WAYS)[]).map((one) => (
+        {(["curl", "python", "javascript"] as const).map((one) => (
           <Act key={one} label={strings.agent.way[one]} pressed={one === way} act={() => setWay(one)} />
         ))}
         <Act icon="copy" label={strings.agent.copySnippet} act={() => void copy(snippet)} />

@@ -1,33 +1,34 @@
-/** Giving a session to somebody else: links, documents, files. */
+/** Giving a session to somebody else, as links, documents and files, and taking one from a file. */
 
 import "../../style/panel.css";
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
-import { document as documentOf, markdown } from "../../model/transcript";
-import type { Message } from "../../model/view";
-import { address, api, chat, session, view } from "../../state";
+import type { Failure } from "../../model/view";
+import { address, api, chat, config, go, mayWrite, sessions, view } from "../../state";
 import { strings } from "../../strings";
 import { walk } from "../controls";
 import { copy } from "../copy";
-import { Icon, type IconName } from "../icons";
-import { toastFailure } from "../toasts";
+import { bytes } from "../format";
+import { Icon, IconButton, type IconName } from "../icons";
+import { toast, toastFailure, words } from "../toasts";
 import { save } from "./save";
 
-export { Import } from "./import";
+const exported = (format: string) => api.exportSession(view.value?.id ?? "", format);
+const keep = async (format: string, ending = format) =>
+  save(await exported(format), `${view.value?.title || "session"}.${ending}`);
 
-const PAGE = 1000;
-const WAYS: readonly (readonly [keyof typeof strings.share.ways, IconName, () => Promise<unknown>])[] = [
+const WAYS: readonly (readonly [keyof typeof strings.share.ways, IconName, () => Promise<void>])[] = [
   ["copyLink", "link", () => copy(address(chat(view.value?.id ?? "")))],
-  ["copyMarkdown", "copy", async () => copy(await transcript())],
-  ["markdown", "file", async () => keep("md", await transcript())],
-  ["json", "file", async () => keep("json", documentOf(await (await exported()).text()))],
-  ["file", "file", async () => keep("ndjson", await exported())],
+  ["copyMarkdown", "copy", async () => copy(await (await exported("markdown")).text())],
+  ["markdown", "file", () => keep("markdown", "md")],
+  ["json", "file", () => keep("json")],
+  ["file", "file", () => keep("ndjson")],
 ];
 
 /** The button of a session's head, and the list that it opens. */
 export function Export() {
   const box = useRef<HTMLDivElement>(null);
-  const choose = (act: () => Promise<unknown>) => {
+  const choose = (act: () => Promise<void>) => {
     box.current?.hidePopover();
     void act().catch((error: unknown) => toastFailure(failureOf(error)));
   };
@@ -47,25 +48,66 @@ export function Export() {
   );
 }
 
-function exported(): Promise<Blob> {
-  return api.exportSession(view.value?.id ?? "");
-}
-
-function keep(ending: string, content: BlobPart): void {
-  const title = view.value?.title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60);
-  save(new Blob([content]), `${title || "session"}.${ending}`);
-}
-
-/** Return the whole conversation as Markdown, also what the page has not loaded. */
-async function transcript(): Promise<string> {
-  const open = session.value!;
-  const messages: Message[] = [];
-  for (let before: string | null = ""; before !== null; ) {
-    const page: { messages: Message[]; before: string | null } = await api.messages(open.view.value.id, before, PAGE);
-    messages.unshift(...page.messages);
-    before = page.before;
-  }
-  await open.loadArtifacts();
-  const words = { ...strings.share.transcript, states: strings.states };
-  return markdown({ ...open.view.value, title: open.view.value.title || strings.share.untitled, messages }, words);
+/** The button of the sidebar, and the dialog that tells how the import goes. */
+export function Import() {
+  const picker = useRef<HTMLInputElement>(null);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [file, setFile] = useState<File | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  if (!mayWrite.value || !config.value?.features.import) return null;
+  const bring = async (given: File, id = "") => {
+    setFailure(null);
+    try {
+      const session = await api.importSession(given, id);
+      dialog.current?.close();
+      toast(strings.share.imported(given.name));
+      void sessions.load();
+      go(chat(session));
+    } catch (error) {
+      setFailure(failureOf(error));
+    }
+  };
+  const pick = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
+    const given = currentTarget.files![0]!;
+    currentTarget.value = "";
+    setFile(given);
+    dialog.current?.showModal();
+    void bring(given);
+  };
+  const again = (event: SubmitEvent) => {
+    event.preventDefault();
+    void bring(file!, String(new FormData(event.currentTarget as HTMLFormElement).get("id") ?? "").trim());
+  };
+  const exists = failure?.status === 409;
+  const [what, todo] = exists ? strings.share.exists : failure ? words(failure) : ["", ""];
+  const line = failure?.metadata["line"];
+  return (
+    <>
+      <IconButton icon="upload" label={strings.share.import} onClick={() => picker.current?.click()} />
+      <input ref={picker} type="file" hidden accept=".ndjson" aria-label={strings.share.file} onChange={pick} />
+      <dialog ref={dialog} aria-labelledby="import-title">
+        <header>
+          <h2 id="import-title">{file && strings.share.importing(file.name, bytes(file.size))}</h2>
+          <IconButton icon="close" label={strings.share.close} onClick={() => dialog.current?.close()} />
+        </header>
+        {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
+        {failure && (
+          <form class="try" onSubmit={again}>
+            <p class="failure" role="alert" data-code={failure.code}>
+              {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
+            </p>
+            {exists && (
+              <label>
+                {strings.share.otherId}
+                <input class="field" name="id" defaultValue={`copy-${Date.now().toString(36)}`} required maxLength={128} />
+              </label>
+            )}
+            {(exists || failure.retryable) && (
+              <button class="button primary">{exists ? strings.share.importCopy : strings.agent.again}</button>
+            )}
+          </form>
+        )}
+      </dialog>
+    </>
+  );
 }

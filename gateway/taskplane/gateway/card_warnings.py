@@ -1,0 +1,100 @@
+"""A card as people read it: what is worth a warning in it, and what it asks for to sign in."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from taskplane.gateway.translate.cards import Card
+from taskplane.runtime.validation import is_loopback
+
+_REQUIRED: Final = ("name", "description", "version", "capabilities", "defaultInputModes", "defaultOutputModes")
+_REQUIRED_OF_SKILL: Final = ("id", "name", "description", "tags")
+_BINDINGS: Final = frozenset({"JSONRPC", "GRPC", "HTTP+JSON"})
+_VERSIONS: Final = re.compile(r"(1\.0|0\.3)(\.\d+)?")
+_MESSAGES: Final = {
+    "MISSING": "The card lacks {}, which A2A requires.",
+    "NO_STREAMING": "The agent does not stream: clients have to poll for what it does.",
+    "NO_SKILLS": "The card names no skill: nobody can tell what to ask of it.",
+    "BAD_URL": "“{}” is no address that a client could call.",
+    "OTHER_HOST": "{} is on another host than this server. Credentials would go there.",
+    "PLAIN_HTTP": "{} is not encrypted. Others may read what is sent.",
+    "UNKNOWN_VERSION": "Protocol version “{}” is not known here; 1.0 and 0.3 are.",
+    "UNKNOWN_BINDING": "Protocol binding “{}” is not known here.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CardWarning:
+    """A warning. `detail`: the member, the address or the version that it is about; empty for the whole card."""
+
+    code: str
+    detail: str = ""
+
+    @property
+    def message(self) -> str:
+        """Return what a reader should know, as a sentence."""
+        return _MESSAGES[self.code].format(self.detail)
+
+
+def warnings(card: Card, scheme: str, host: str) -> list[CardWarning]:
+    """Return what is worth a warning in a 1.0 card that was asked for by `scheme` at `host`, each thing once."""
+    return list(dict.fromkeys(_found(card, scheme, host.lower())))
+
+
+def security(card: Card) -> list[str]:
+    """Return what each security scheme of a 1.0 card asks for, by its name."""
+    return [f"{name}: {_asked(scheme)}" for name, scheme in sorted(card.get("securitySchemes", {}).items())]
+
+
+def _found(card: Card, scheme: str, host: str) -> Iterator[CardWarning]:
+    yield from (CardWarning("MISSING", name) for name in _REQUIRED if _lacks(card, name))
+    interfaces, skills = card.get("supportedInterfaces", []), card.get("skills", [])
+    if not interfaces:
+        yield CardWarning("MISSING", "supportedInterfaces")
+    if not skills:
+        yield CardWarning("NO_SKILLS")
+    for index, skill in enumerate(skills):
+        name = skill.get("id") or index
+        missing = (one for one in _REQUIRED_OF_SKILL if _lacks(skill, one))
+        yield from (CardWarning("MISSING", f"skills[{name}].{one}") for one in missing)
+    if not card.get("capabilities", {}).get("streaming"):
+        yield CardWarning("NO_STREAMING")
+    for one in interfaces:
+        yield from _of_url(one.get("url", ""), scheme, host)
+        if not _VERSIONS.fullmatch(version := one.get("protocolVersion", "")):
+            yield CardWarning("UNKNOWN_VERSION", version)
+        if (binding := one.get("protocolBinding", "")) not in _BINDINGS:
+            yield CardWarning("UNKNOWN_BINDING", binding)
+
+
+def _lacks(found: Mapping[str, Any], name: str) -> bool:
+    return found.get(name) in (None, "")
+
+
+def _of_url(given: str, scheme: str, host: str) -> Iterator[CardWarning]:
+    url = _split(given)
+    if not url.scheme or not url.hostname:
+        yield CardWarning("BAD_URL", given)
+        return
+    if url.netloc.lower() != host:
+        yield CardWarning("OTHER_HOST", given)
+    if url.scheme == "http" and (scheme == "https" or not is_loopback(url.hostname)):
+        yield CardWarning("PLAIN_HTTP", given)
+
+
+def _split(given: str) -> SplitResult:
+    try:
+        return urlsplit(given)
+    except ValueError:
+        return urlsplit("")
+
+
+def _asked(scheme: Mapping[str, Any]) -> str:
+    """Return the kind of a scheme, which is the name of its only member, and what else it says."""
+    kind, told = next(iter(scheme.items()), ("", dict[str, Any]()))
+    place = " ".join(filter(None, (told.get("location"), told.get("name"))))
+    return ", ".join(
+        filter(None, (kind.removesuffix("SecurityScheme"), told.get("scheme"), place, told.get("description")))
+    )

@@ -1,0 +1,150 @@
+"""Warnings about cards, and the route that returns a card with them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.types import a2a_pb2 as official
+from google.protobuf.json_format import ParseDict
+from tests.gateway.plane import Json, open_behind, open_front
+
+from taskplane.executor.agents.demo import Demo
+from taskplane.gateway.card_warnings import security, warnings
+
+SKILL = {"id": "echo", "name": "Echo", "description": "Says it again.", "tags": ["demo"], "examples": ["echo hello"]}
+COMPLETE: Json = {
+    "name": "demo",
+    "description": "A demo.",
+    "version": "1.0.0",
+    "capabilities": {"streaming": True, "pushNotifications": False},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [SKILL],
+    "supportedInterfaces": [
+        {"url": "https://plane.example/agents/demo", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    ],
+}
+
+
+def codes(card: Json, scheme: str = "https", host: str = "plane.example") -> list[str]:
+    return [f"{one.code} {one.detail}".strip() for one in warnings(card, scheme, host)]
+
+
+def at(url: str, version: str = "1.0", binding: str = "JSONRPC") -> Json:
+    return {"url": url, "protocolBinding": binding, "protocolVersion": version}
+
+
+def with_interfaces(*interfaces: Json) -> Json:
+    return {**COMPLETE, "supportedInterfaces": list(interfaces)}
+
+
+def test_a_complete_card_has_no_warnings() -> None:
+    assert codes(COMPLETE) == []
+    assert codes(COMPLETE, host="Plane.Example") == []
+
+
+def test_what_a2a_requires_and_the_card_lacks_is_named_also_in_skills() -> None:
+    assert codes({}) == [
+        "MISSING name",
+        "MISSING description",
+        "MISSING version",
+        "MISSING capabilities",
+        "MISSING defaultInputModes",
+        "MISSING defaultOutputModes",
+        "MISSING supportedInterfaces",
+        "NO_SKILLS",
+        "NO_STREAMING",
+    ]
+    without_tags = {name: value for name, value in SKILL.items() if name != "tags"}
+    assert codes({**COMPLETE, "skills": [{**without_tags, "description": ""}]}) == [
+        "MISSING skills[echo].description",
+        "MISSING skills[echo].tags",
+    ]
+
+
+def test_an_agent_without_streaming_or_skills_has_a_warning() -> None:
+    assert codes({**COMPLETE, "capabilities": {}}) == ["NO_STREAMING"]
+    assert codes({**COMPLETE, "skills": []}) == ["NO_SKILLS"]
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("https://other.example/a", "OTHER_HOST"),
+        ("http://plane.example/a", "PLAIN_HTTP"),
+        ("not an address", "BAD_URL"),
+        ("http://[", "BAD_URL"),
+    ],
+)
+def test_the_address_of_an_interface_is_judged(url: str, code: str) -> None:
+    """The sentence names it."""
+    (found,) = warnings(with_interfaces(at(url)), "https", "plane.example")
+    assert (found.code, found.detail) == (code, url)
+    assert url in found.message
+
+
+def test_plain_http_on_the_same_machine_is_no_reason_to_warn() -> None:
+    card = with_interfaces(at("http://127.0.0.1:8080/"))
+    assert codes(card, "http", "127.0.0.1:8080") == []
+    assert codes(card, "https", "127.0.0.1:8080") == ["PLAIN_HTTP http://127.0.0.1:8080/"]
+
+
+def test_versions_and_bindings_that_are_not_known_have_a_warning_each_once() -> None:
+    url = "https://plane.example/"
+    card = with_interfaces(at(url, "2.0", "SOAP"), at(url, "2.0"), at(url, "0.3.0"), at(url, "1.0", "GRPC"))
+    assert codes(card) == ["UNKNOWN_VERSION 2.0", "UNKNOWN_BINDING SOAP"]
+
+
+def test_security_schemes_are_one_line_each() -> None:
+    schemes: Json = {
+        "key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key", "description": "Ask us."}},
+        "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}},
+        "mutual": {"mtlsSecurityScheme": {}},
+    }
+    assert security({**COMPLETE, "securitySchemes": schemes}) == [
+        "bearer: httpAuth, Bearer",
+        "key: apiKey, header X-API-Key, Ask us.",
+        "mutual: mtls",
+    ]
+    assert security(COMPLETE) == []
+
+
+def mute() -> Demo:
+    """The demo agent, which says of itself that it does not stream."""
+    agent = Demo()
+    agent.card.capabilities.streaming = False
+    return agent
+
+
+async def test_an_agent_is_described_by_its_card_and_what_is_worth_a_warning_in_it(tmp_path: Path) -> None:
+    """The card is the public one, and nobody needs a key for it; warnings are judged by the address that was called."""
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[keys]]\nid = "k"\nsha256 = "{"0" * 64}"\nowner = "ann"\n')
+
+    async def told(plane: Any, path: str, **headers: str) -> Any:
+        reply = await plane.http.get(f"/api/agents/{path}", headers=headers)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["data"]
+
+    async with open_behind(tmp_path, ("demo", Demo()), ("mute one", mute())) as behind:
+        async with open_front(behind, api_keys=str(keys)) as plane:
+            found = await told(plane, "demo")
+            assert (found["name"], found["isDefault"], found["warnings"]) == ("demo", True, [])
+            card = await plane.http.get("/agents/demo/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
+            assert found["card"] == card.json()
+            assert ParseDict(found["card"], official.AgentCard()).name == "demo"
+            assert found["security"] == ["apiKey: apiKey, header X-API-Key", "bearer: httpAuth, Bearer"]
+            other = await told(plane, "mute%20one")
+            assert (other["name"], other["isDefault"]) == ("mute one", False)
+            assert [one["code"] for one in other["warnings"]] == ["NO_STREAMING"]
+            assert (await plane.http.get(other["card"]["supportedInterfaces"][0]["url"])).status_code == 405
+            none = await plane.http.get("/api/agents/none")
+            assert (none.status_code, none.json()["code"]) == (404, "AGENT_NOT_FOUND")
+        async with open_front(behind, public_url="http://plane.example") as plane:
+            found = await told(plane, "demo")
+            assert [one["code"] for one in found["warnings"]] == ["OTHER_HOST", "PLAIN_HTTP"]
+            assert {one["detail"] for one in found["warnings"]} == {"http://plane.example/agents/demo"}
+            assert all("http://plane.example/agents/demo" in one["message"] for one in found["warnings"])
+            seen = await told(plane, "demo", host="plane.example")
+            assert [one["code"] for one in seen["warnings"]] == ["PLAIN_HTTP"]
+            assert seen["security"] == []

@@ -1,0 +1,76 @@
+"""Sessions that are given to others as files and taken from them, and what an agent says of itself."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+from tests.page.app import App
+from tests.system.plane import STEADY, Plane, running
+
+
+async def saved(app: App, way: str) -> tuple[str, Path]:
+    """The name and the content of the file that a choice of the export saves."""
+    await app.button("Export").click()
+    async with app.page.expect_download() as begun:
+        await app.button(way).click()
+    download = await begun.value
+    return download.suggested_filename, await download.path()
+
+
+async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: App) -> None:
+    """S: a file that is here already is imported under another id, which can be chosen."""
+    app.seen.allow("status of 409")
+    await app.open()
+    await app.run("hello there")
+    name, file = await saved(app, "Export as Markdown")
+    assert (name, file.read_text().splitlines()[0]) == ("hello there.md", "# hello there")
+    name, file = await saved(app, "Export as JSON")
+    assert (name, len(json.loads(file.read_text())["tasks"])) == ("hello there.json", 1)
+    name, file = await saved(app, "Export as NDJSON, to import it again")
+    assert name == "hello there.ndjson"
+    await app.page.get_by_label("File of a session").set_input_files(
+        {"name": name, "mimeType": "application/x-ndjson", "buffer": file.read_bytes()}
+    )
+    dialog = app.page.get_by_role("dialog")
+    await expect(dialog.get_by_role("alert")).to_contain_text("is here already")
+    chosen = f"copy-of-{app.session}"
+    await dialog.get_by_label("Id of the copy").fill(chosen)
+    await dialog.get_by_role("button", name="Import as a copy").click()
+    await expect(dialog).to_have_count(0)
+    await app.shows("hello there", "hello there")
+    assert app.session == chosen
+
+
+async def test_a_file_that_is_no_session_is_refused_with_its_line(app: App) -> None:
+    """S: and can be closed."""
+    app.seen.allow("status of 400")
+    await app.open()
+    await app.page.get_by_label("File of a session").set_input_files(
+        {"name": "no.ndjson", "mimeType": "application/x-ndjson", "buffer": b"no\n"}
+    )
+    dialog = app.page.get_by_role("dialog")
+    await expect(dialog.get_by_role("alert")).to_contain_text("ine 1")
+    await dialog.get_by_role("button", name="Close").click()
+    await expect(dialog).to_have_count(0)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def elsewhere(tmp_path: Path) -> AsyncIterator[Plane]:
+    """A plane whose cards name another address."""
+    async with running("one", tmp_path, {**STEADY, "TASKPLANE_GATEWAY_PUBLIC_URL": "https://plane.example"}) as started:
+        yield started
+
+
+@pytest.mark.parametrize("plane", ["elsewhere"], indirect=True)
+async def test_an_agent_shows_what_is_worth_a_warning_and_its_examples_begin_a_chat(app: App) -> None:
+    """The sentences are those of the gateway."""
+    await app.page.goto(f"{app.url}/ui/agents/demo")
+    warnings = app.page.get_by_role("list", name="Warnings")
+    await expect(warnings.locator("[data-warning=OTHER_HOST]")).to_contain_text("is on another host")
+    example = app.page.locator(".skills .button").first
+    text = await example.text_content()
+    await example.click()
+    await expect(app.box).to_have_value((text or "").strip())
