@@ -1,20 +1,13 @@
 /** The part of a conversation that a rewind cuts: hidden at once, removed when the server has answered (R11). */
 
 import type { Event } from "./events";
+import { about } from "./records";
 import type { Message } from "./view";
 
 /** A message of the user that began a turn; `number` counts from 1. */
 export interface Turn {
   readonly number: number;
   readonly message: Message;
-}
-
-/** The part that is hidden while a rewind is under way. */
-export interface Cut {
-  readonly messages: ReadonlySet<string>;
-  readonly invocations: ReadonlySet<string>;
-  readonly tasks: ReadonlySet<string>;
-  readonly kept: ReadonlySet<string>;
 }
 
 /** Return whether a message was cut, or arrived late from a turn that was. */
@@ -29,19 +22,20 @@ export function cameAfter(cut: Cut, message: Message): boolean {
 }
 
 /** Return the cut of everything from the index `place` on, tasks without any message included. */
-export function cutAt(place: number, shown: readonly Message[], tasks: Iterable<string>): Cut {
+export function cutAt(place: number, shown: readonly Message[], tasks: readonly string[]) {
   const before = shown.slice(0, place);
   const after = shown.slice(place);
-  const stays = new Set(before.map((message) => message.invocationId)).add("");
-  const seen = new Set(shown.map((message) => message.taskId));
-  const silent = [...tasks].filter((id) => !seen.has(id));
+  const [stays, seen] = [named(before, "invocationId"), named(shown, "taskId")];
   return {
-    messages: new Set(after.map((message) => message.id).filter(Boolean)),
-    invocations: new Set(after.map((message) => message.invocationId).filter((id) => !stays.has(id))),
-    tasks: new Set([...silent, ...after.map((message) => message.taskId).filter(Boolean)]),
-    kept: new Set(before.map((message) => message.id)),
+    messages: named(after, "id"),
+    invocations: new Set([...named(after, "invocationId")].filter((id) => !stays.has(id))),
+    tasks: new Set([...tasks.filter((id) => !seen.has(id)), ...named(after, "taskId")]),
+    kept: named(before, "id"),
   };
 }
+
+/** The part that is hidden while a rewind is under way. */
+export type Cut = ReturnType<typeof cutAt>;
 
 /** The tasks and invocations that were cut for good; late events of them are dropped. */
 export class Removed {
@@ -50,17 +44,7 @@ export class Removed {
 
   /** Return whether the event belongs to a task or a direct answer that was cut. */
   has(event: Event): boolean {
-    switch (event.kind) {
-      case "task":
-        return this.tasks.has(event.id);
-      case "status-update":
-      case "artifact-update":
-        return this.tasks.has(event.taskId);
-      case "message":
-        return this.invocations.has(event.message.invocationId);
-      default:
-        return false;
-    }
+    return event.kind === "message" ? this.invocations.has(event.message.invocationId) : this.tasks.has(about(event).taskId);
   }
 }
 
@@ -77,18 +61,16 @@ export function turns(messages: Iterable<Message>): Turn[] {
  * Return the tasks and the invocations that a new history no longer contains. A task is lost with all of its messages, or
  * with one of its invocations; its remaining messages are kept as history.
  */
-export function lost(
-  before: readonly Message[],
-  after: readonly Message[],
-  cut: Cut | null,
-): { tasks: Set<string>; invocations: Set<string> } {
-  const ids = new Set(after.map((message) => message.id));
-  const there = new Set(after.map((message) => message.taskId));
-  for (const message of before) if (ids.has(message.id)) there.add(message.taskId);
-  const kept = new Set(after.map((message) => message.invocationId)).add("");
-  const invocations = new Set(before.map((message) => message.invocationId).filter((id) => !kept.has(id)));
-  const tasks = new Set([...(cut?.tasks ?? [])].filter((id) => !there.has(id)));
-  for (const { taskId, invocationId } of before)
-    if (taskId && (!there.has(taskId) || invocations.has(invocationId))) tasks.add(taskId);
+export function lost(before: readonly Message[], after: readonly Message[], cut: Cut | null) {
+  const ids = named(after, "id");
+  const there = new Set([...named(after, "taskId"), ...named(before.filter(({ id }) => ids.has(id)), "taskId")]);
+  const kept = named(after, "invocationId");
+  const invocations = new Set([...named(before, "invocationId")].filter((id) => !kept.has(id)));
+  const torn = before.filter(({ taskId, invocationId }) => !there.has(taskId) || invocations.has(invocationId));
+  const tasks = new Set([...[...(cut?.tasks ?? [])].filter((id) => !there.has(id)), ...named(torn, "taskId")]);
   return { tasks, invocations };
+}
+
+function named(messages: readonly Message[], key: "id" | "taskId" | "invocationId"): Set<string> {
+  return new Set(messages.map((message) => message[key]).filter(Boolean));
 }

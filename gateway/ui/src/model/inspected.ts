@@ -3,6 +3,7 @@
 import type { LogEvent } from "./api";
 import { classify, wordsOf } from "./events";
 import { object, text } from "./json";
+import { about } from "./records";
 import type { Part, WireRecord } from "./view";
 
 /** The records that match; each is looked at once. */
@@ -11,39 +12,32 @@ export class Sieve {
   readonly rows: WireRecord[] = [];
   /** How many there were of each kind, whether they match or not. */
   readonly counts = new Map<string, number>();
-  readonly #kind: string;
-  readonly #words: string;
   #last = 0;
 
   /** Match records of a kind and with words in their JSON; empty ones match all. */
-  constructor(kind = "", words = "") {
-    this.#kind = kind;
-    this.#words = words.toLowerCase();
-  }
+  constructor(private readonly kind = "", private readonly words = "") {}
 
   /** Take what is new in a list that grows at its end and may be shortened at its beginning. */
   take(all: readonly WireRecord[]): void {
     const oldest = all[0]?.number ?? 0;
     const gone = this.rows.findIndex(({ number }) => number >= oldest);
     if (gone > 0) this.rows.splice(0, gone);
-    let from = all.length;
-    while (from > 0 && all[from - 1]!.number > this.#last) from--;
-    for (const record of all.slice(from)) {
+    for (const record of all.slice(all.findLastIndex(({ number }) => number <= this.#last) + 1)) {
       this.#last = record.number;
       this.counts.set(record.kind, (this.counts.get(record.kind) ?? 0) + 1);
-      if ((!this.#kind || record.kind === this.#kind) && this.#has(record)) this.rows.push(record);
+      if ((!this.kind || record.kind === this.kind) && this.#has(record)) this.rows.push(record);
     }
   }
 
   #has({ taskId, messageId, body }: WireRecord): boolean {
-    return !this.#words || `${taskId} ${messageId} ${JSON.stringify(body)}`.toLowerCase().includes(this.#words);
+    return !this.words || `${taskId} ${messageId} ${JSON.stringify(body)}`.toLowerCase().includes(this.words.toLowerCase());
   }
 }
 
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
   const { cursor, generation, time, kind } = event;
-  const messageId = messageOf(event.event);
+  const { messageId } = about(classify(event.event));
   return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
 }
 
@@ -72,10 +66,4 @@ export function gist({ body }: WireRecord): string {
 
 function said(parts: unknown): string {
   return wordsOf(Array.isArray(parts) ? (parts as readonly Part[]) : []).slice(0, 200);
-}
-
-function messageOf(event: unknown): string {
-  const found = classify(event);
-  if (found.kind === "message") return found.message.id;
-  return found.kind === "status-update" || found.kind === "task" ? (found.message?.id ?? "") : "";
 }

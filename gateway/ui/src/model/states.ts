@@ -7,24 +7,10 @@ export const PAUSED: ReadonlySet<State> = new Set(["input-required", "auth-requi
 export const TERMINAL: ReadonlySet<State> = new Set(["completed", "failed", "canceled", "rejected"]);
 export const AT_REST: ReadonlySet<State> = new Set([...PAUSED, ...TERMINAL]);
 
-const SPELLINGS: Readonly<Record<string, State>> = {
-  submitted: "submitted",
-  pending: "submitted",
-  working: "working",
-  running: "working",
-  "input-required": "input-required",
-  "auth-required": "auth-required",
-  completed: "completed",
-  success: "completed",
-  failed: "failed",
-  error: "failed",
-  canceled: "canceled",
-  cancelled: "canceled",
-  rejected: "rejected",
-};
+const OTHERS = new Map([["pending", "submitted"], ["running", "working"], ["success", "completed"], ["error", "failed"], ["cancelled", "canceled"]]);
 
 /** Return the state for a spelling in any case: of A2A 1.0, of 0.3, or of another runtime; else `unknown`. */
 export function stateOf(spelling: unknown): State {
   const word = String(spelling).toLowerCase().replace(/^task_state_/, "").replaceAll("_", "-");
-  return Object.hasOwn(SPELLINGS, word) ? (SPELLINGS[word] ?? "unknown") : "unknown";
+  return [...ACTIVE, ...AT_REST].find((state) => state === (OTHERS.get(word) ?? word)) ?? "unknown";
 }

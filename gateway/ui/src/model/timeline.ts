@@ -3,15 +3,8 @@
 import { TERMINAL } from "./states";
 import type { State, TaskInfo } from "./view";
 
-export interface Segment {
-  readonly state: State;
-  /** When it began, RFC 3339. */
-  readonly at: string;
-  readonly ms: number;
-}
-
 /** Return the states of a task in order, each with its duration until `now` or the end; the last one has none if it ended. */
-export function segments(task: TaskInfo, now: number): Segment[] {
+export function segments(task: TaskInfo, now: number) {
   const changes = task.changes.length ? task.changes : [{ state: task.state, at: task.createdAt }];
   const found: { state: State; at: string; ms: number }[] = [];
   changes.forEach(({ state, at }, index) => {
@@ -23,6 +16,9 @@ export function segments(task: TaskInfo, now: number): Segment[] {
   });
   return found;
 }
+
+/** A state of a task, when it began (RFC 3339), and how long it lasted. */
+export type Segment = Readonly<ReturnType<typeof segments>[number]>;
 
 /** Return the milliseconds from the beginning of a task to its end, or to `now`. */
 export function lasted(parts: readonly Segment[]): number {
