@@ -17,7 +17,7 @@ const NEAR_START = 1000;
 type Log = Virtualizer<HTMLDivElement, HTMLDivElement>;
 
 /** Show rows in a scrolled log, with a button for what came below while the reader was elsewhere. */
-export function List({ open: { rows, hasOlder, loadingOlder } }: { open: SessionView }) {
+export function List({ open: { rows, loadingOlder } }: { open: SessionView }) {
   const target = route.value.name === "chat" ? route.value.message : "";
   const box = useRef<HTMLDivElement>(null);
   const [, redraw] = useState({});
@@ -56,8 +56,7 @@ export function List({ open: { rows, hasOlder, loadingOlder } }: { open: Session
     if (found >= 0) list.scrollToIndex(found, { align: "center" });
   }, [target, found >= 0]);
   const look = () => {
-    const wanted = box.current!.scrollTop < NEAR_START || (target && found < 0);
-    if (wanted && hasOlder && !loadingOlder) void session.value?.older();
+    if (box.current!.scrollTop < NEAR_START || (target && found < 0)) void session.value?.older();
   };
   useEffect(look, [rows[0]?.key, target, found < 0]);
 

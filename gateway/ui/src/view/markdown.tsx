@@ -92,12 +92,12 @@ const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Ty
     return <Level class={`h${token.depth}`} dir="auto">{inside(token)}</Level>;
   },
   list(token) {
-    const items = token.items.map((item, at) => <li key={at} dir="auto" class={item.task ? "task" : undefined}>{inside(item)}</li>);
+    const items = token.items.map((item) => <li dir="auto" class={item.task ? "task" : undefined}>{inside(item)}</li>);
     return token.ordered ? <ol start={token.start === "" ? 1 : token.start}>{items}</ol> : <ul>{items}</ul>;
   },
 };
 
-/** Show code with its language and a button that copies it. Colours of its beginning stay while it grows, so that nothing flashes. */
+/** A block of code. Colours of its beginning stay while it grows, so that nothing flashes. */
 function CodeBlock({ text, language }: { text: string; language: string }) {
   const [coloured, setColoured] = useState<{ text: string; tree: ComponentChildren }>({ text: "", tree: null });
   useEffect(() => {
