@@ -1,5 +1,6 @@
 /** The rows of a conversation, of which only those in view are in the page. It follows its end while the reader is there. */
 
+import type { VirtualizerOptions } from "@tanstack/virtual-core";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Row, SessionView } from "../model/view";
@@ -14,19 +15,17 @@ const AT_END = 64;
 /** Within so many pixels of the first loaded row older ones are asked for. */
 const NEAR_START = 1000;
 
-type Log = Virtualizer<HTMLDivElement, HTMLDivElement>;
-
 /** Show rows in a scrolled log, with a button for what came below while the reader was elsewhere. */
 export function List({ open: { rows, loadingOlder } }: { open: SessionView }) {
   const target = route.value.name === "chat" ? route.value.message : "";
   const box = useRef<HTMLDivElement>(null);
   const [, redraw] = useState({});
-  const options = {
+  const options: VirtualizerOptions<HTMLDivElement, HTMLDivElement> = {
     count: rows.length,
     getScrollElement: () => box.current,
-    estimateSize: (index: number) => estimate(rows[index]),
-    getItemKey: (index: number) => rows[index]?.key ?? index,
-    observeElementRect: (log: Log, tell: (rect: { width: number; height: number }) => void) =>
+    estimateSize: (index) => estimate(rows[index]),
+    getItemKey: (index) => rows[index]?.key ?? index,
+    observeElementRect: (log, tell) =>
       // What lies below the list may grow and take room from it: its end stays in view then.
       observeElementRect(log, (rect) => {
         const follows = log.scrollRect && log.getTotalSize() - log.scrollRect.height - (log.scrollOffset ?? 0) <= AT_END;
@@ -40,12 +39,12 @@ export function List({ open: { rows, loadingOlder } }: { open: SessionView }) {
     gap: 12,
     paddingStart: 8,
     paddingEnd: 24,
-    anchorTo: "end" as const,
+    anchorTo: "end",
     followOnAppend: true,
     scrollEndThreshold: AT_END,
     initialRect: { width: 760, height: 800 },
   };
-  const [list] = useState<Log>(() => new Virtualizer(options));
+  const [list] = useState(() => new Virtualizer(options));
   list.setOptions(options);
   useLayoutEffect(() => list._didMount(), []);
   useLayoutEffect(() => list._willUpdate());
