@@ -119,6 +119,22 @@ async def test_who_reads_above_is_left_there_while_more_comes(app: App, http: ht
     assert (await place(app))[1] < 64
 
 
+async def test_the_end_stays_in_view_while_the_box_below_grows(app: App) -> None:
+    """B26: who reads the end sees it however many lines are typed; who reads above is left there."""
+    await app.open()
+    await app.send("flood 30")
+    await until(app.texts, lambda texts: bool(texts) and texts[-1] == "message 30 of 30")
+    await app.idle()
+    await app.box.fill("one\n" * 12)
+    await until(lambda: place(app), lambda at: at[1] < 2)
+    await app.box.fill("")
+    await scroll(app, -400)
+    before = (await place(app))[0]
+    await app.box.fill("one\n" * 12)
+    at = await until(lambda: place(app), lambda at: at[1] > 500)
+    assert at[0] == before
+
+
 async def test_older_pages_come_in_above_what_is_read(app: App, http: httpx.AsyncClient) -> None:
     """B26: the message that one reads stays where it is when older ones are put before it."""
     session = await long_session(http, 700)

@@ -30,13 +30,15 @@ async def test_an_answer_goes_on_with_the_task_and_the_next_message_begins_anoth
 
 
 async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
-    """B16, I6: the answer to a question of before the reload has its task id."""
+    """B16, I6: one box takes the answer, which has the task id of a question of before the reload."""
     await app.open()
     await app.send("ask Which colour?")
     await expect(app.log).to_contain_text("Which colour?")
     await app.in_session()
     await app.reload()
     await expect(app.log).to_contain_text("Which colour?")
+    await expect(app.box).to_have_attribute("placeholder", "Your answer")
+    await expect(app.log.get_by_role("textbox")).to_have_count(0)
     await app.send("green")
     await expect(app.log).to_contain_text('You said: "green"')
     assert app.seen.calls("SendMessage")[-1].message["taskId"]

@@ -1,6 +1,6 @@
 /** The blocks of a markdown text. While a text grows, only its last blocks are read again. */
 
-import { Lexer, type MarkedToken, type Token } from "marked";
+import { Lexer, type Token } from "marked";
 
 export interface Blocks {
   readonly text: string;
@@ -12,16 +12,11 @@ const OPEN = 2;
 
 /** Read a text. With `before`, what was read of a beginning of it, the finished blocks keep their identity. */
 export function blocksOf(given: string, before?: Blocks): Blocks {
-  const text = given.includes("\r") ? given.replace(/\r\n?/g, "\n") : given;
+  const text = given.replace(/\r\n?/g, "\n");
   if (before?.text === text) return before;
   const kept = before && text.startsWith(before.text) ? before.tokens.slice(0, -OPEN) : [];
   const at = kept.reduce((sum, token) => sum + token.raw.length, 0);
   return { text, tokens: [...kept, ...Lexer.lex(text.slice(at), { gfm: true, breaks: true })] };
-}
-
-/** Tell a token by its type. Marked's own union has a generic member, by which TypeScript cannot narrow. */
-export function known(token: Token): MarkedToken {
-  return token as MarkedToken;
 }
 
 /** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */

@@ -7,9 +7,9 @@ import { strings } from "../strings";
 import { send, sending, stop } from "./acts";
 import { attach } from "./attach";
 import { useCard } from "./card";
-import { clearFiles, files, openDraft, refusal, text, write } from "./draft";
+import { type Attached, clearFiles, files, openDraft, refusal, text, write } from "./draft";
 import { bytes, firstLine } from "./format";
-import { Icon, IconButton } from "./icons";
+import { Icon, IconButton, type IconName } from "./icons";
 
 /** Files are held above the page. */
 const dragging = signal(false);
@@ -18,12 +18,12 @@ const dragging = signal(false);
 export function Composer({ agent }: { agent: string }) {
   const open = view.value;
   // By the address: a session has its id before the first message has left the box.
-  const id = route.value.session;
+  const id = route.value.name === "chat" ? route.value.session : "";
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const content = text.value;
   useCard(open?.agent ?? "");
   useDrop();
-  const content = text.value;
   useLayoutEffect(() => openDraft(id), [id]);
   useLayoutEffect(() => {
     const area = box.current;
@@ -35,56 +35,44 @@ export function Composer({ agent }: { agent: string }) {
     if (matchMedia("(hover: hover)").matches && document.activeElement === document.body) box.current?.focus();
   }, [id]);
 
-  const filled = content.trim() !== "" || files.value.length > 0;
   if (!mayWrite.value) return <p class="composer read-only">{strings.chat.readOnly}</p>;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void send();
+  };
+  const take = (event: Event, given: FileList | null | undefined) => {
+    if (!given?.length) return;
+    event.preventDefault();
+    void attach([...given]);
+  };
+  const hint = dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(agent);
+  const empty = !content.trim() && !files.value.length;
   return (
-    <form
-      class="composer"
-      data-dragging={dragging.value || undefined}
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      <ReplyTo />
-      <Files />
+    <form class="composer" data-dragging={dragging.value || undefined} onSubmit={submit}>
+      <Chips />
       {refusal.value && <p class="failure" role="alert" data-code="FILE_REFUSED">{refusal.value}</p>}
       <textarea
-        id="message"
-        ref={box}
-        rows={1}
-        dir="auto"
-        aria-label={strings.chat.message}
-        aria-describedby="message-hint"
-        placeholder={dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(agent)}
-        value={content}
+        id="message" ref={box} rows={1} dir="auto" value={content} placeholder={hint}
+        aria-label={strings.chat.message} aria-describedby="message-hint"
         onInput={(event) => write(event.currentTarget.value)}
-        onPaste={(event) => {
-          if (!event.clipboardData?.files.length) return;
-          event.preventDefault();
-          void attach([...event.clipboardData.files]);
-        }}
+        onPaste={(event) => take(event, event.clipboardData?.files)}
         onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
-          event.preventDefault();
-          void send();
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) submit(event);
         }}
       />
       <div class="composer-row">
         <IconButton icon="attach" label={strings.chat.attach} onClick={() => picker.current?.click()} />
         <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          onChange={(event) => {
-            void attach([...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = "";
-          }}
+          ref={picker} type="file" multiple hidden onChange={(event) => take(event, event.currentTarget.files)}
+          onClick={(event) => (event.currentTarget.value = "")}
         />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
-        <Stop />
-        <button type="submit" class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={!filled || sending.value}>
+        {open?.running && (
+          <button type="button" class="button stop" disabled={open.stopping} onClick={stop}>
+            <Icon name="stop" size={16} /> {open.stopping ? strings.chat.stopping : strings.chat.stop}
+          </button>
+        )}
+        <button class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={empty || sending.value}>
           {sending.value ? <span class="spinner" /> : <Icon name="send" />}
         </button>
       </div>
@@ -98,63 +86,39 @@ function useDrop(): void {
     const over = (event: DragEvent) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
-      dragging.value = event.type === "dragover";
+      dragging.value = event.type === "dragover" || (event.type === "dragleave" && event.relatedTarget !== null);
       if (event.type === "drop") void attach([...event.dataTransfer.files]);
     };
-    const left = (event: DragEvent) => {
-      if (!event.relatedTarget) dragging.value = false;
-    };
-    document.addEventListener("dragover", over);
-    document.addEventListener("drop", over);
-    document.addEventListener("dragleave", left);
-    return () => {
-      document.removeEventListener("dragover", over);
-      document.removeEventListener("drop", over);
-      document.removeEventListener("dragleave", left);
-    };
+    const ends = new AbortController();
+    for (const name of ["dragover", "drop", "dragleave"] as const) document.addEventListener(name, over, ends);
+    return () => ends.abort();
   }, []);
 }
 
-/** The button that stops the running task; it says what the server says. */
-function Stop() {
-  const open = view.value;
-  if (!open?.running) return null;
-  return (
-    <button type="button" class="button stop" disabled={open.stopping} onClick={stop}>
-      <Icon name="stop" size={16} />
-      {open.stopping ? strings.chat.stopping : strings.chat.stop}
-    </button>
-  );
-}
-
-function ReplyTo() {
-  const open = view.value;
-  if (!open?.replyTo) return null;
-  const row = open.rows.find((one) => one.kind === "message" && one.message.taskId === open.replyTo);
-  const about = row?.kind === "message" ? firstLine(row.message.text) : open.replyTo;
-  return (
-    <div class="chips">
-      <span class="chip">
-        <Icon name="reply" size={16} />
-        <span dir="auto">{strings.chat.replying(about)}</span>
-        <IconButton icon="close" label={strings.chat.noReply} size={14} onClick={() => session.value?.set({ replyTo: "" })} />
-      </span>
-    </div>
-  );
-}
-
-function Files() {
-  if (!files.value.length) return null;
+/** What goes with the message: the task that it replies to, and files. */
+function Chips() {
+  const { replyTo = "", rows = [] } = view.value ?? {};
+  if (!replyTo && !files.value.length) return null;
+  const row = rows.find((one) => one.kind === "message" && one.message.taskId === replyTo);
+  const reply = strings.chat.replying(row?.kind === "message" ? firstLine(row.message.text) : replyTo);
   return (
     <ul class="chips" aria-label={strings.chat.attached}>
+      {replyTo && <Chip icon="reply" name={reply} off={strings.chat.noReply} drop={() => session.value?.set({ replyTo: "" })} />}
       {files.value.map((file, index) => (
-        <li key={index} class="chip">
-          {file.url ? <img src={file.url} alt="" /> : <Icon name="file" size={16} />}
-          <span dir="auto">{file.name}</span>
-          <small>{bytes(file.size)}</small>
-          <IconButton icon="close" label={strings.chat.detach(file.name)} size={14} onClick={() => clearFiles(file)} />
-        </li>
+        <Chip key={index} {...file} off={strings.chat.detach(file.name)} drop={() => clearFiles(file)} />
       ))}
     </ul>
+  );
+}
+
+function Chip(props: Partial<Attached> & { icon?: IconName; name: string; off: string; drop: () => void }) {
+  const { icon = "file", url, name, size, off, drop } = props;
+  return (
+    <li class="chip">
+      {url ? <img src={url} alt="" /> : <Icon name={icon} size={16} />}
+      <span dir="auto">{name}</span>
+      {size !== undefined && <small>{bytes(size)}</small>}
+      <IconButton icon="close" label={off} size={14} onClick={drop} />
+    </li>
   );
 }

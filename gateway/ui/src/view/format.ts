@@ -1,5 +1,6 @@
 /** Times, sizes and media types in the words of the reader's language. */
 
+import type { Artifact } from "../model/view";
 import { strings } from "../strings";
 
 const DAY = 86_400_000;
@@ -70,4 +71,16 @@ export function pretty(value: unknown): string {
 export function firstLine(text: string, length = 60): string {
   const line = text.trim().split("\n", 1)[0]!;
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+}
+
+/** Return what an artifact is called. */
+export function nameOf({ id, name, versions }: Artifact): string {
+  return name || versions.at(-1)?.parts.find((part) => part.filename)?.filename || id;
+}
+
+/** Return the size of an artifact, how many versions it has, whether it grows, and what else there is to say of it. */
+export function aboutOf({ versions }: Artifact, more = ""): string {
+  const { size = 0, complete } = versions.at(-1) ?? {};
+  const many = versions.length > 1 && strings.panel.versions(versions.length);
+  return [bytes(size), many, complete === false && strings.panel.grows, more].filter(Boolean).join(" · ");
 }

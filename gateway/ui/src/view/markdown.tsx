@@ -4,18 +4,52 @@
  */
 
 import type { ComponentChildren } from "preact";
-import { useMemo, useRef } from "preact/hooks";
-import type { Token, Tokens } from "marked";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { MarkedToken, Token, Tokens } from "marked";
 import { strings } from "../strings";
-import { type Blocks, blocksOf, decoded, known, safeLink } from "./blocks";
-import { CodeBlock } from "./code";
+import { type Blocks, blocksOf, decoded, safeLink } from "./blocks";
+import { copy } from "./copy";
+import { IconButton } from "./icons";
+import { lazily } from "./lazy";
+
+type Cells = readonly ComponentChildren[];
+
+/** How long a text must have been shown unchanged before it is coloured: rows that are scrolled past stay plain. */
+const QUIET_MS = 120;
+/** Longer code stays plain: colouring it would hold up the page. */
+const LONGEST = 60_000;
 
 /** Show a text; `live` while it grows. */
 export function Markdown({ text, live = false }: { text: string; live?: boolean }) {
   const last = useRef<Blocks | undefined>(undefined);
-  const blocks = blocksOf(text, live ? last.current : last.current?.text === text ? last.current : undefined);
-  last.current = blocks;
+  const blocks = (last.current = blocksOf(text, live || last.current?.text === text ? last.current : undefined));
   return <div class="prose">{blocks.tokens.map((token, index) => <Block key={index} token={token} raw={token.raw} />)}</div>;
+}
+
+/** Show a link of an agent if it leads to a page, a mail or a place; else only its words. */
+export function Link(props: { href: string; title?: string | null | undefined; class?: string; children: ComponentChildren }) {
+  const href = safeLink(props.href);
+  if (!href) return <span class={props.class} title={props.href}>{props.children}</span>;
+  const title = props.title ?? undefined;
+  return <a class={props.class} href={href} title={title} target="_blank" rel="noopener noreferrer nofollow">{props.children}</a>;
+}
+
+/** Show a table, whose first row is its head. */
+export function Table(props: { rows: readonly Cells[]; align?: Tokens.Table["align"]; label?: string }) {
+  const { rows: [head = [], ...body], align = [], label } = props;
+  const row = (cells: Cells, Cell: "td" | "th", key: number) => (
+    <tr key={key}>
+      {cells.map((cell, at) => <Cell key={at} dir="auto" style={{ textAlign: align[at] ?? undefined }}>{cell}</Cell>)}
+    </tr>
+  );
+  return (
+    <div class="table" tabIndex={0} role="group" aria-label={label}>
+      <table>
+        <thead>{row(head, "th", 0)}</thead>
+        <tbody>{body.map((cells, index) => row(cells, "td", index))}</tbody>
+      </table>
+    </div>
+  );
 }
 
 /** One block, made anew only if its text changed. */
@@ -23,85 +57,65 @@ function Block({ token, raw }: { token: Token; raw: string }) {
   return useMemo(() => element(token), [raw, token.type]);
 }
 
-function children(tokens: readonly Token[] | undefined): ComponentChildren[] {
-  return (tokens ?? []).map(element);
+function element(token: Token): ComponentChildren {
+  const view = VIEWS[token.type as Kind] as ((token: Token) => ComponentChildren) | undefined;
+  return view ? view(token) : token.raw;
 }
 
-function element(given: Token): ComponentChildren {
-  const token = known(given);
-  switch (token.type) {
-    case "space":
-    case "def":
-      return null;
-    case "paragraph":
-      return <p dir="auto">{children(token.tokens)}</p>;
-    case "heading":
-      return heading(token);
-    case "code":
-      return <CodeBlock text={token.text} language={/^\S*/.exec(token.lang ?? "")![0]} />;
-    case "blockquote":
-      return <blockquote dir="auto">{children(token.tokens)}</blockquote>;
-    case "list":
-      return list(token);
-    case "table":
-      return table(token);
-    case "hr":
-      return <hr />;
-    case "br":
-      return <br />;
-    case "strong":
-      return <strong>{children(token.tokens)}</strong>;
-    case "em":
-      return <em>{children(token.tokens)}</em>;
-    case "del":
-      return <del>{children(token.tokens)}</del>;
-    case "codespan":
-      return <code dir="ltr">{token.text}</code>;
-    case "link":
-      return link(token.href, token.title, children(token.tokens));
-    case "image":
-      return link(token.href, token.title, strings.chat.imageLink(token.text || token.href));
-    case "checkbox":
-      return <input type="checkbox" checked={token.checked} disabled aria-label={token.raw} />;
-    case "text":
-      return token.tokens ? children(token.tokens) : decoded(token.text);
-    case "escape":
-      return token.text;
-    case "html":
-      return /^<br\s*\/?>$/i.test(token.raw.trim()) ? <br /> : token.block ? <p dir="auto">{token.raw}</p> : token.raw;
-    default:
-      return given.raw;
-  }
+function inside({ tokens = [] }: { tokens?: Token[] | undefined }): ComponentChildren[] {
+  return tokens.map(element);
 }
 
-function heading(token: Tokens.Heading) {
-  const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
-  return <Level class={`h${token.depth}`} dir="auto">{children(token.tokens)}</Level>;
-}
+type Kind = MarkedToken["type"];
 
-function list(token: Tokens.List) {
-  const items = token.items.map((item, index) => (
-    <li key={index} dir="auto" class={item.task ? "task" : undefined}>{children(item.tokens)}</li>
-  ));
-  return token.ordered ? <ol start={token.start === "" ? 1 : token.start}>{items}</ol> : <ul>{items}</ul>;
-}
+const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Type }>) => ComponentChildren } = {
+  space: () => null,
+  def: () => null,
+  hr: () => <hr />,
+  br: () => <br />,
+  paragraph: (token) => <p dir="auto">{inside(token)}</p>,
+  blockquote: (token) => <blockquote dir="auto">{inside(token)}</blockquote>,
+  strong: (token) => <strong>{inside(token)}</strong>,
+  em: (token) => <em>{inside(token)}</em>,
+  del: (token) => <del>{inside(token)}</del>,
+  codespan: (token) => <code dir="ltr">{token.text}</code>,
+  code: (token) => <CodeBlock text={token.text} language={token.lang?.split(/\s/, 1)[0] ?? ""} />,
+  link: (token) => <Link href={token.href} title={token.title}>{inside(token)}</Link>,
+  image: (token) => <Link href={token.href} title={token.title}>{strings.chat.imageLink(token.text || token.href)}</Link>,
+  checkbox: (token) => <input type="checkbox" checked={token.checked} disabled aria-label={token.raw} />,
+  text: (token) => ("tokens" in token && token.tokens ? inside(token) : decoded(token.text)),
+  escape: (token) => token.text,
+  html: ({ raw, block }) => (/^<br\s*\/?>$/i.test(raw.trim()) ? <br /> : block ? <p dir="auto">{raw}</p> : raw),
+  table: ({ header, rows, align }) => <Table rows={[header, ...rows].map((row) => row.map(inside))} align={align} />,
+  heading(token) {
+    const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
+    return <Level class={`h${token.depth}`} dir="auto">{inside(token)}</Level>;
+  },
+  list(token) {
+    const items = token.items.map((item) => <li dir="auto" class={item.task ? "task" : undefined}>{inside(item)}</li>);
+    return token.ordered ? <ol start={token.start === "" ? 1 : token.start}>{items}</ol> : <ul>{items}</ul>;
+  },
+};
 
-function table(token: Tokens.Table) {
-  const cell = (one: Tokens.TableCell, Name: "td" | "th") => (
-    <Name dir="auto" style={one.align ? { textAlign: one.align } : undefined}>{children(one.tokens)}</Name>
-  );
+/** A block of code. Colours of its beginning stay while it grows, so that nothing flashes. */
+function CodeBlock({ text, language }: { text: string; language: string }) {
+  const [coloured, setColoured] = useState<{ text: string; tree: ComponentChildren }>({ text: "", tree: null });
+  useEffect(() => {
+    if (!language || text.length > LONGEST) return;
+    const timer = setTimeout(async () => {
+      const tree = (await lazily(() => import("./highlight")))?.highlight(text, language);
+      if (tree) setColoured({ text, tree });
+    }, QUIET_MS);
+    return () => clearTimeout(timer);
+  }, [text, language]);
+  const kept = text.startsWith(coloured.text);
   return (
-    <div class="table" tabIndex={0} role="group">
-      <table>
-        <thead><tr>{token.header.map((one) => cell(one, "th"))}</tr></thead>
-        <tbody>{token.rows.map((row, index) => <tr key={index}>{row.map((one) => cell(one, "td"))}</tr>)}</tbody>
-      </table>
-    </div>
+    <figure class="code" dir="ltr">
+      <figcaption>
+        <span>{language || strings.chat.code}</span>
+        <IconButton icon="copy" label={strings.chat.copy} size={15} onClick={() => void copy(text)} />
+      </figcaption>
+      <pre tabIndex={0}><code>{kept && coloured.tree}{kept ? text.slice(coloured.text.length) : text}</code></pre>
+    </figure>
   );
-}
-
-function link(href: string, title: string | null | undefined, content: ComponentChildren) {
-  const safe = safeLink(href);
-  if (!safe) return <span title={href}>{content}</span>;
-  return <a href={safe} title={title ?? undefined} target="_blank" rel="noopener noreferrer nofollow">{content}</a>;
 }

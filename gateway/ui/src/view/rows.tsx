@@ -1,93 +1,74 @@
-/** The rows of a conversation that are no messages: calls of tools, artifacts, and how a task ended. */
+/** The rows of a conversation that are no messages: calls of tools, artifacts, how a task ended, and what it asks. */
 
-import type { Artifact, Row, TaskInfo, ToolCall } from "../model/view";
+import type { ComponentChildren } from "preact";
+import { useId, useState } from "preact/hooks";
+import type { Artifact, Failure, Row, TaskInfo, ToolCall } from "../model/view";
+import { mayWrite, view } from "../state";
 import { strings } from "../strings";
-import { reveal } from "./acts";
-import { bytes, pretty } from "./format";
+import { focusBox, reveal, say, sending } from "./acts";
+import { useCard } from "./card";
+import { aboutOf, nameOf, pretty } from "./format";
 import { Icon } from "./icons";
+import { Markdown } from "./markdown";
 import { MessageView } from "./message";
-import { Question } from "./question";
 import { words } from "./toasts";
 
 /** Show any row. */
 export function RowView(row: Row) {
-  switch (row.kind) {
-    case "message":
-      return <MessageView row={row} />;
-    case "tools":
-      return <Tools calls={row.calls} />;
-    case "artifact":
-      return <ArtifactCard artifact={row.artifact} />;
-    case "end":
-      return <End task={row.task} />;
-    case "question":
-      return <Question task={row.task} message={row.message} />;
-  }
+  if (row.kind === "message") return <MessageView row={row} />;
+  if (row.kind === "tools") return <Tools calls={row.calls} />;
+  if (row.kind === "artifact") return <ArtifactCard artifact={row.artifact} />;
+  return row.kind === "end" ? <End task={row.task} /> : <Question {...row} />;
 }
 
 function Tools({ calls }: { calls: readonly ToolCall[] }) {
   const list = calls.map((call) => <Tool key={call.id} call={call} />);
   if (calls.length <= 2) return <div class="tools">{list}</div>;
-  const running = calls.some((call) => call.state === "running");
   return (
     <details class="tools group">
-      <summary>
-        <Icon name="chevron" size={16} />
-        <Icon name="tool" size={16} />
+      <Summary>
         {strings.chat.toolCalls(calls.length)}
         <span class="names" dir="ltr">{[...new Set(calls.map((call) => call.name))].join(", ")}</span>
-        {running && <span class="state-dot" data-state="working" />}
-      </summary>
+        {calls.some((call) => call.state === "running") && <span class="state-dot" data-state="working" />}
+      </Summary>
       {list}
     </details>
   );
 }
 
 function Tool({ call }: { call: ToolCall }) {
+  const values = [[strings.chat.toolArguments, call.args], [strings.chat.toolResponse, call.response]] as const;
   return (
     <details class="tool" data-call-id={call.id} data-state={call.state}>
-      <summary>
-        <Icon name="chevron" size={16} />
-        <Icon name="tool" size={16} />
+      <Summary>
         <code dir="ltr">{call.name}</code>
         <span class="tool-state">{strings.chat.toolStates[call.state]}</span>
-      </summary>
-      <Value title={strings.chat.toolArguments} value={call.args} />
-      {call.response !== undefined && <Value title={strings.chat.toolResponse} value={call.response} />}
+      </Summary>
+      {values.map(([title, value]) => value !== undefined && (
+        <section key={title} class="value">
+          <p>{title}</p>
+          <pre tabIndex={0} dir="ltr">{pretty(value)}</pre>
+        </section>
+      ))}
     </details>
   );
 }
 
-function Value({ title, value }: { title: string; value: unknown }) {
-  return (
-    <section class="value">
-      <p>{title}</p>
-      <pre tabIndex={0} dir="ltr">{pretty(value)}</pre>
-    </section>
-  );
+function Summary({ children }: { children: ComponentChildren }) {
+  return <summary><Icon name="chevron" size={16} /><Icon name="tool" size={16} />{children}</summary>;
 }
 
 function ArtifactCard({ artifact }: { artifact: Artifact }) {
-  const current = artifact.versions.at(-1);
-  const name = artifact.name || current?.parts.find((part) => part.filename)?.filename || artifact.id;
-  const about = [
-    artifact.versions.length > 1 ? strings.chat.versions(artifact.versions.length) : "",
-    bytes(current?.size ?? 0),
-    current?.complete === false ? strings.chat.artifactGrows : "",
-  ];
+  const name = nameOf(artifact);
   return (
     <button
-      type="button"
-      class="artifact"
-      data-artifact-id={artifact.id}
-      data-task-id={artifact.taskId}
-      title={strings.chat.openArtifact(name)}
-      onClick={() => reveal("artifacts", artifact.id)}
+      type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
+      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}
     >
       <Icon name="artifacts" size={20} />
       <span class="what">
         <strong dir="auto">{name}</strong>
-        <small>{about.filter(Boolean).join(" · ")}</small>
+        <small>{aboutOf(artifact)}</small>
       </span>
       <Icon name="chevron" size={16} />
     </button>
@@ -95,17 +76,64 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
 }
 
 function End({ task }: { task: TaskInfo }) {
-  const code = task.error in strings.failures ? task.error : task.state;
-  const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
+  const { id, state, error } = task;
+  const code = error in strings.failures ? error : state;
+  const [what, todo] = error ? words({ code: error, message: error, suggestion: "" }) : ["", ""];
   return (
-    <div class="end" data-state={task.state} data-task-id={task.id} role={task.state === "failed" ? "alert" : undefined} data-code={code}>
-      <Icon name={task.state === "canceled" ? "canceled" : "alert"} size={16} />
+    <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={code}>
+      <Icon name={state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
-        <strong>{strings.states[task.state]}</strong>
+        <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
-        <small>{todo || strings.endings[task.state]}</small>
+        <small>{todo || strings.endings[state]}</small>
       </p>
-      <button type="button" class="link" onClick={() => reveal("tasks", task.id)}>{strings.chat.showTask}</button>
+      <button type="button" class="link" onClick={() => reveal("tasks", id)}>{strings.chat.showTask}</button>
     </div>
+  );
+}
+
+/** What a task asks for. The message box takes the answer; a credential has a field of its own. */
+function Question({ task, message }: Extract<Row, { kind: "question" }>) {
+  const signIn = task.state === "auth-required";
+  const title = signIn ? strings.chat.asksSignIn : strings.chat.asks;
+  return (
+    <section class="question" data-task-id={task.id} data-state={task.state} aria-label={title}>
+      <header>
+        <Icon name={signIn ? "key" : "question"} size={18} />
+        <h2>{title}</h2>
+      </header>
+      {message && <Markdown text={message.text} />}
+      {signIn && mayWrite.value && <Credential />}
+    </section>
+  );
+}
+
+function Credential() {
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const schemes = useCard(view.value?.agent ?? "")?.security ?? [];
+  const id = useId();
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    setFailure(null);
+    const secret = String(new FormData(form).get("secret"));
+    const failed = await say({ text: strings.chat.credentialSent, files: [], secret });
+    form.reset();
+    setFailure(failed);
+    if (!failed) focusBox();
+  };
+  return (
+    <form class="credential" onSubmit={(event) => void submit(event)}>
+      {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
+      <div class="answer">
+        <input
+          class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
+          aria-label={strings.chat.credential} placeholder={strings.chat.credential}
+        />
+        <button type="submit" class="button primary" disabled={sending.value}>{strings.chat.credentialSend}</button>
+      </div>
+      {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
+      <p class="aside" id={id}>{strings.chat.credentialHint}</p>
+    </form>
   );
 }

@@ -5,9 +5,9 @@ import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
 import { Act, walk } from "../controls";
-import { bytes } from "../format";
+import { aboutOf, nameOf } from "../format";
 import { Icon } from "../icons";
-import { ArtifactView, nameOf } from "./preview";
+import { ArtifactView } from "./preview";
 import { useTitles } from "./tasks";
 
 const PAGE = 100;
@@ -37,7 +37,7 @@ export function Artifacts() {
               <button type="button" class="entry" aria-expanded={open} onClick={() => toggle(keyOf(one), open)}>
                 <Icon name="chevron" size={16} />
                 <strong dir="auto">{nameOf(one)}</strong>
-                <small dir="auto">{about(one, titles.get(one.taskId) ?? "")}</small>
+                <small dir="auto">{aboutOf(one, titles.get(one.taskId))}</small>
               </button>
               {open && <ArtifactView artifact={one} />}
             </li>
@@ -46,12 +46,6 @@ export function Artifacts() {
       </ul>
     </>
   );
-}
-
-function about({ versions }: Artifact, task: string): string {
-  const current = versions.at(-1);
-  const many = versions.length > 1 ? strings.panel.versions(versions.length) : "";
-  return [bytes(current?.size ?? 0), many, current?.complete === false && strings.panel.grows, task].filter(Boolean).join(" · ");
 }
 
 function keyOf({ taskId, id }: Artifact): string {

@@ -6,21 +6,15 @@ import { type Content, type Preview, fileName, preview, table } from "../../mode
 import type { Artifact } from "../../model/view";
 import { api } from "../../state";
 import { strings } from "../../strings";
-import { safeLink } from "../blocks";
 import { Act } from "../controls";
 import { copy } from "../copy";
-import { bytes } from "../format";
-import { Markdown } from "../markdown";
+import { bytes, nameOf } from "../format";
+import { Link, Markdown, Table } from "../markdown";
 import { save } from "../share/save";
 import { toastFailure } from "../toasts";
 
 const MOST_COPIED = 1_000_000;
 const MOST_PARTS = 20;
-
-/** Return what an artifact is called. */
-export function nameOf({ id, name, versions }: Artifact): string {
-  return name || versions.at(-1)?.parts.find((part) => part.filename)?.filename || id;
-}
 
 /** Show an artifact, the newest version first. */
 export function ArtifactView({ artifact }: { artifact: Artifact }) {
@@ -66,7 +60,7 @@ function Shown(given: Preview & { size: number }) {
   const cut = (given.cut || rows?.cut) && <p class="aside">{strings.panel.cut(bytes(given.size))}</p>;
   return (
     <>
-      {rows ? <Table rows={rows.rows} /> : <Body {...given} />}
+      {rows ? <div class="prose"><Table rows={rows.rows} label={strings.panel.table} /></div> : <Body {...given} />}
       {cut}
     </>
   );
@@ -74,12 +68,11 @@ function Shown(given: Preview & { size: number }) {
 
 function Body({ kind, text, type, size, bytes: content }: Preview & { size: number }) {
   const url = useUrl(kind === "html" ? text : content, kind === "html" ? "text/html;charset=utf-8" : type);
-  const safe = kind === "link" && safeLink(text);
   switch (kind) {
     case "none":
       return <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>;
     case "link":
-      return <p>{safe ? <a href={safe} target="_blank" rel="noopener noreferrer nofollow">{text}</a> : text}</p>;
+      return <p><Link href={text}>{text}</Link></p>;
     case "image":
       return url ? <img class="sheet" src={url} alt={strings.panel.image} /> : null;
     case "html":
@@ -90,20 +83,6 @@ function Body({ kind, text, type, size, bytes: content }: Preview & { size: numb
     default:
       return <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>;
   }
-}
-
-function Table({ rows: [head = [], ...body] }: { rows: readonly (readonly string[])[] }) {
-  const cells = (row: readonly string[], Cell: "td" | "th") => row.map((one, at) => <Cell key={at} dir="auto">{one}</Cell>);
-  return (
-    <div class="prose">
-      <div class="table" tabIndex={0} role="group" aria-label={strings.panel.table}>
-        <table>
-          <thead><tr>{cells(head, "th")}</tr></thead>
-          <tbody>{body.map((row, at) => <tr key={at}>{cells(row, "td")}</tr>)}</tbody>
-        </table>
-      </div>
-    </div>
-  );
 }
 
 /** Return an address of a content in this page, for as long as it is shown. */

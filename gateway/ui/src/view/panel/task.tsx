@@ -8,9 +8,8 @@ import { strings } from "../../strings";
 import { reply, reveal } from "../acts";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
-import { duration, fullTime } from "../format";
+import { duration, fullTime, nameOf } from "../format";
 import { words } from "../toasts";
-import { nameOf } from "./preview";
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
