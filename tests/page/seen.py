@@ -48,6 +48,10 @@ class Seen:
         found = [call for request in self.requests if (call := _call_of(request)) is not None]
         return [call for call in found if method in ("", call.method)]
 
+    def said(self) -> list[Json]:
+        """The messages that were sent, each once: one that was refused and sent again is as it was sent last."""
+        return list({call.message["messageId"]: call.message for call in self.calls("SendMessage")}.values())
+
     def sent(self, part: str, verb: str = "") -> list[Request]:
         """The requests so far whose path and query contain `part`."""
         return [one for one in self.requests if part in one.url and verb in ("", one.method)]

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import httpx
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from tests.page.app import App
 from tests.page.scrolling import nodes
 from tests.page.test_long import MOST_NODES
@@ -26,8 +26,18 @@ async def test_chunks_become_one_artifact_and_a_new_one_a_version(app: App) -> N
     assert await _downloaded(app) == SECOND.encode()
     await app.details.get_by_label("Version").select_option("1")
     assert await _downloaded(app) == FIRST.encode()
+    listed = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await listed.wait()
+        await route.continue_()
+
+    await app.page.route("**/api/tasks/*/artifacts", late)
     await app.reload()
     await app.show("Artifacts")
+    assert await _downloaded(app) == SECOND.encode(), "the newest one, while it is not known that it is the second"
+    listed.set()
+    await expect(app.details.get_by_label("Version")).to_have_value("2")
     assert await _downloaded(app) == SECOND.encode()
 
 

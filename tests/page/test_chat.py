@@ -79,7 +79,7 @@ async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app:
     await app.answered(6)
     await expect(app.progress.filter(has_text="Step")).to_have_count(0)
     await app.has_states("completed", "completed")
-    sends = [call.message for call in app.seen.calls("SendMessage")]
+    sends = app.seen.said()
     assert [send.get("referenceTaskIds", []) for send in sends] == [[], [task], [task]]
     assert not any(send.get("taskId") for send in sends)
     told = ["one", "one", "message good morning", "good morning", "progress 4", "All 4 steps are done."]

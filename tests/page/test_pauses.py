@@ -20,7 +20,7 @@ async def test_an_answer_goes_on_with_the_task_and_the_next_message_begins_anoth
     await app.has_states("completed")
     await app.run("and now")
     await app.has_states("completed", "completed")
-    asked, answered, followed = (call.message for call in app.seen.calls("SendMessage"))
+    asked, answered, followed = app.seen.said()
     task = answered["taskId"]
     assert task and not asked.get("taskId") and not followed.get("taskId")
     assert followed["referenceTaskIds"] == [task]
@@ -62,7 +62,7 @@ async def test_a_credential_resumes_its_task_and_is_kept_nowhere(app: App, http:
     await field.press("Enter")
     await expect(app.log).to_contain_text("You are signed in.")
     await app.has_states("completed")
-    sends = [call.message for call in app.seen.calls("SendMessage")]
+    sends = app.seen.said()
     assert len({send["taskId"] for send in sends[1:]}) == 1
     await app.kept_nowhere(GUESS)
     await app.reload()

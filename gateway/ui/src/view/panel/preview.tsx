@@ -26,7 +26,7 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
   const parts = useParts(artifact, number);
   const shown = useMemo(() => parts.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [parts]);
   const fetch = (act: (blob: Blob) => unknown) =>
-    void api.artifact(artifact.taskId, artifact.id, number).then(act, (error: unknown) => toastFailure(failureOf(error)));
+    void api.artifact(artifact.taskId, artifact.id, chosen).then(act, (error: unknown) => toastFailure(failureOf(error)));
   const size = version?.size ?? 0;
   return (
     <div class="opened">
