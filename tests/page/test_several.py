@@ -1,6 +1,7 @@
 """Several sessions, several tabs and several writers."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -8,6 +9,7 @@ from playwright.async_api import Request, Route, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.marks import on_both_if_thorough
+from tests.page.views import NARROW
 from tests.system.wire import result, send, text_message
 
 TABS = 7
@@ -105,3 +107,48 @@ async def _begun(http: httpx.AsyncClient) -> str:
     params = {"message": text_message("count 3000 50"), "configuration": {"returnImmediately": True}}
     task = (await result(http, "SendMessage", params))["task"]
     return str(task["contextId"])
+
+
+async def test_the_list_follows_sessions_that_are_not_shown(app: App, gate: Gate) -> None:
+    """M5: a task that ends while another session is shown is not shown as one at work."""
+    await app.open()
+    await app.send(str(gate))
+    await app.running()
+    dot = app.page.locator(f'[data-session-id="{await app.in_session()}"] .state-dot')
+    await app.new_chat()
+    await expect(dot).to_have_attribute("data-state", "working")
+    gate.open()
+    await expect(dot).to_have_attribute("data-state", "completed")
+
+
+async def test_the_events_are_those_of_the_session_that_is_shown(app: App) -> None:
+    """M8: the panel stays open when another session is chosen, and what it shows goes with the session."""
+    await app.open()
+    await app.run("one")
+    first = app.session
+    await app.show("Events")
+    await expect(app.details.get_by_text("SendMessage one")).to_be_visible()
+    await app.new_chat()
+    await app.run("two")
+    await expect(app.details.get_by_text("SendMessage two")).to_be_visible()
+    await expect(app.details.get_by_text("SendMessage one")).to_have_count(0)
+    await expect(app.details.get_by_text(re.compile(r"^\d+ events$"))).to_be_visible()
+    await app.page.locator(f'[data-session-id="{first}"] a').click()
+    await app.shows("one", "one")
+    await expect(app.details.get_by_text("SendMessage")).to_have_count(0)
+
+
+async def test_a_tap_at_the_end_of_a_row_opens_the_session(app: App, another: Callable[..., Awaitable[App]]) -> None:
+    """S1: on a touch screen, what is not shown of a row is not there to be touched."""
+    await app.open()
+    for text in ("one", "two"):
+        await app.new_chat()
+        await app.run(text)
+    narrow = await another(viewport=NARROW, has_touch=True, is_mobile=True)
+    await narrow.open_session(app.session)
+    await narrow.button("Show sessions").tap()
+    row = narrow.page.locator(".session", has_text="one")
+    box = await row.bounding_box()
+    assert box
+    await row.tap(position={"x": box["width"] - 12, "y": box["height"] / 2})
+    await narrow.shows("one", "one")

@@ -8,7 +8,7 @@ export const strings = {
     newChat: "New chat",
     untitled: "Untitled",
     search: "Search sessions",
-    searchHint: "Search",
+    searchHint: "Search titles",
     agent: "Agent",
     agentOf: (title: string) => `Agent: ${title}`,
     operations: "Operations",
@@ -105,7 +105,7 @@ export const strings = {
     crash: "Your draft and your sessions are safe. What went wrong:",
     reload: "Reload",
     offline: "You are offline. What you send now goes out once you are back.",
-    lost: "The connection was lost. The agent goes on; trying again…",
+    lost: "The server cannot be reached; trying again…",
     back: "Connected again. Nothing was lost.",
     waitingSlot: "Other tabs are streaming. This one takes turns with them.",
     update: "There is a new version of this page. Your draft is kept.",
@@ -371,7 +371,7 @@ export const strings = {
   } as Readonly<Record<string, readonly [string, string]>>,
   /** What to do after a task that did not complete, where its error says nothing of it. */
   endings: {
-    failed: "Send the message again, or rewind and change it.",
+    failed: "Send the message again, as it was or changed.",
     canceled: "What it had done until then is kept.",
     rejected: "The agent did not take it on. Change the message and send it again.",
   } as Readonly<Partial<Record<string, string>>>,

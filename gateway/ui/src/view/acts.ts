@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
-import { files, nameDraft, putBack, taken, text } from "./draft";
+import { files, nameDraft, putBack, takeOut, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
 /** A send has not been answered yet. */
@@ -56,12 +56,15 @@ export function discard(id: string): void {
   focusBox();
 }
 
+/** The text that the last rewind put into the box. */
+let putThere = "";
+
 /** Rewind to a turn; what the reader had said in it goes to the box. */
 export async function rewind(invocation: string): Promise<void> {
   const result = view.value?.rewinding ? null : await session.value?.rewind(invocation);
   if (!result) return;
   if ("code" in result) toastFailure(result);
-  else putBack(result.text);
+  else putBack((putThere = result.text));
   focusBox();
 }
 
@@ -71,10 +74,12 @@ export function stop(): void {
   focusBox();
 }
 
-/** Undo the last rewind. */
+/** Undo the last rewind; the box loses what it had put there. */
 export async function undo(): Promise<void> {
   const failure = await session.value?.undo();
   if (failure) toastFailure(failure);
+  else takeOut(putThere);
+  putThere = "";
   focusBox();
 }
 

@@ -53,8 +53,13 @@ export function putBack(given: string): void {
 
 /** Take from the box what the server has accepted; what was typed in the meantime stays. */
 export function taken(sent: string): void {
-  if (text.value.startsWith(sent)) write(text.value.slice(sent.length).trimStart());
+  takeOut(sent);
   clearFiles();
+}
+
+/** Take from the box what it begins with. */
+export function takeOut(given: string): void {
+  if (given && text.value.startsWith(given)) write(text.value.slice(given.length).trimStart());
 }
 
 /** Take one file out, or all. */

@@ -15,6 +15,8 @@ import { toast, toastFailure, words } from "./toasts";
 
 const OPS = { name: "ops" } as const;
 const renaming = signal("");
+/** How often the list is read while a session in it is at work. */
+const AT_WORK_MS = 5_000;
 
 /** Begin a new conversation. */
 export function newChat(): void {
@@ -126,6 +128,16 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
+  const atWork = rows.some(({ lastState, paused }) => (lastState === "working" || lastState === "submitted") && !paused);
+  useEffect(() => {
+    const look = () => document.hidden || void sessions.load();
+    document.addEventListener("visibilitychange", look);
+    const timer = atWork ? setInterval(look, AT_WORK_MS) : 0;
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [atWork]);
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   let day = "";
   return (

@@ -21,7 +21,7 @@ const clock = new Intl.DateTimeFormat("en", { hourCycle: "h23", hour: two, minut
 export function Events() {
   const open = view.value!;
   const given = lookUp(open);
-  return <Inspector key={Object.values(given).join(" ")} open={open} {...given} />;
+  return <Inspector key={[open.id, ...Object.values(given)].join(" ")} open={open} {...given} />;
 }
 
 function lookUp(open: SessionView): { source: string; about: string; event: number } {
