@@ -40,9 +40,10 @@ const PAGE = 100;
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
-  async overview(): Promise<Overview> {
-    return (await this.#data("api/ops/overview")) as Overview;
-  }
+  readonly overview = () => this.#call<Overview>("overview");
+  /** Cancel a task and return it. */
+  readonly cancel = (id: string) => this.#call<OpsTask>(`${path(id)}/cancel`, "POST");
+  readonly delete = (id: string) => this.#call<null>(path(id), "DELETE");
 
   /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
   async tasks(query: OpsQuery = {}, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
@@ -62,7 +63,7 @@ export class OpsApi {
 
   /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
   async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | null; readonly lapsed: boolean }> {
-    const { data, headers } = await this.http.json(path(id));
+    const { data, headers } = await this.http.json(`api/ops/${path(id)}`);
     const found = object(object(data)?.["data"]) ?? {};
     const task = found["task"] as OpsTask;
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
@@ -71,24 +72,16 @@ export class OpsApi {
 
   /** Return the events of a task after a generation, oldest first. */
   async events(id: string, after: number, limit: number): Promise<LogPage> {
-    const body = object(await this.#data(`${path(id)}/events?after=${after}&limit=${limit}`)) ?? {};
-    return { events: objects(body["events"]) as unknown as OpsEvent[], next: Number(body["next_after"] ?? 0) };
+    const page = await this.#call<{ events: OpsEvent[]; next_after?: number }>(`${path(id)}/events?after=${after}&limit=${limit}`);
+    return { events: page.events, next: page.next_after ?? 0 };
   }
 
-  /** Cancel a task and return it. */
-  async cancel(id: string): Promise<OpsTask> {
-    return object((await this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} })).data)?.["data"] as OpsTask;
-  }
-
-  async delete(id: string): Promise<void> {
-    await this.http.json(path(id), { method: "DELETE" });
-  }
-
-  async #data(at: string): Promise<unknown> {
-    return object((await this.http.json(at)).data)?.["data"];
+  async #call<T>(path: string, method = "GET"): Promise<T> {
+    const { data } = await this.http.json(`api/ops/${path}`, { method, ...(method === "POST" && { body: {} }) });
+    return (data as { data: T } | null)?.data as T;
   }
 }
 
 function path(id: string): string {
-  return `api/ops/tasks/${encodeURIComponent(id)}`;
+  return `tasks/${encodeURIComponent(id)}`;
 }

@@ -8,7 +8,7 @@ import { strings } from "../../strings";
 import { firstLine, fullTime, time } from "../format";
 import { StateMark, TaskLink, To, place, placeAddress, visit } from "./places";
 import { Shown, usePolled } from "./polled";
-import { Table } from "./table";
+import { Columns } from "./table";
 
 const words = strings.ops;
 const LONG = 3;
@@ -84,21 +84,19 @@ export function Filters({ at, failures = false }: { at: Place; failures?: boolea
 
 function Rows({ tasks }: { tasks: readonly OpsTask[] }) {
   return useMemo(() => (
-    <Table name={words.views.tasks} head={[words.task, words.state, words.changed, words.agent, words.owner, words.reason]}>
-      <tbody>
-        {tasks.map((task) => (
-          <tr key={task.taskId} data-task-id={task.taskId} data-state={opsState(task)}>
-            <th scope="row"><TaskLink task={task} /></th>
-            <td data-label={words.state}><StateMark state={opsState(task)} /></td>
-            <td data-label={words.changed}><time dateTime={task.statusAt} title={fullTime(task.statusAt)}>{time(task.statusAt)}</time></td>
-            <td data-label={words.agent} dir="auto">{task.agent || words.noAgent}</td>
-            <td data-label={words.owner} dir="auto">{task.owner}</td>
-            <td data-label={words.reason} class="ops-wide" dir="auto">
-              {task.error ? firstLine(task.error, 120) : task.executor ? <To place={{ view: "tasks", executor: task.executor }}>{task.executor}</To> : "–"}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </Table>
+    <Columns
+      name={words.views.tasks}
+      rows={tasks}
+      id={({ taskId }) => taskId}
+      attributes={(task) => ({ "data-task-id": task.taskId, "data-state": opsState(task) })}
+      columns={[
+        [words.task, (task) => <TaskLink task={task} />],
+        [words.state, (task) => <StateMark state={opsState(task)} />],
+        [words.changed, ({ statusAt }) => <time dateTime={statusAt} title={fullTime(statusAt)}>{time(statusAt)}</time>],
+        [words.agent, ({ agent }) => agent || words.noAgent],
+        [words.owner, ({ owner }) => owner],
+        [words.reason, ({ error, executor }) => (error ? firstLine(error, 120) : executor ? <To place={{ view: "tasks", executor }}>{executor}</To> : "–"), "ops-wide"],
+      ]}
+    />
   ), [tasks]);
 }

@@ -29,7 +29,7 @@ export function Ops() {
         {mayOperate.value && (
           <nav aria-label={strings.ops.title}>
             {VIEWS.map((view) => (
-              <To key={view} place={{ view }} class="ops-tab" current={view === shown}>
+              <To key={view} place={{ view }} class="ops-tab" aria-current={view === shown ? "page" : undefined}>
                 {strings.ops.views[view]}
               </To>
             ))}

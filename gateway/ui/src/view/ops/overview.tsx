@@ -8,7 +8,7 @@ import { duration, time } from "../format";
 import { Icon } from "../icons";
 import { StateMark, To } from "./places";
 import { Shown, usePolled } from "./polled";
-import { Part, Table } from "./table";
+import { Columns, Part, Table } from "./table";
 
 const words = strings.ops;
 const RATES = ["begun", "ended", "failed"] as const;
@@ -78,7 +78,7 @@ function ByState({ figures }: { figures: Figures }) {
               {STATES.map((state) => (
                 <td key={state} data-state={state}>
                   {counts[state] ? (
-                    <To place={{ view: "tasks", agent, state }} label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To>
+                    <To place={{ view: "tasks", agent, state }} aria-label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To>
                   ) : (
                     <span class="ops-none">0</span>
                   )}
@@ -104,20 +104,20 @@ function Executors({ executors }: { executors: readonly Executor[] }) {
   if (!executors.length) return <Part title={words.executors}><p class="ops-bad">{words.noExecutors}</p></Part>;
   return (
     <Part title={words.executors} hint={words.executorsHint}>
-      <Table name={words.executors} head={[words.executor, words.status, words.lastSeen, words.leases, words.agents, words.work]}>
-        <tbody>
-          {executors.map(({ id, alive, agents, leases, running, lastSeenSeconds }) => (
-            <tr key={id} data-executor={id} data-status={alive ? "alive" : leases ? "silent" : "gone"}>
-              <th scope="row"><code dir="ltr">{id}</code></th>
-              <td data-label={words.status}><span class="ops-state" data-state={alive ? "completed" : leases && "failed"}>{alive ? words.alive : leases ? words.silent : words.gone}</span></td>
-              <td data-label={words.lastSeen}>{words.ago(seconds(lastSeenSeconds))}</td>
-              <td data-label={words.leases}>{leases.toLocaleString()}{leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>}</td>
-              <td data-label={words.agents} dir="auto">{agents.join(", ") || "–"}</td>
-              <td data-label={words.work}>{leases ? <To place={{ view: "tasks", executor: id }}>{words.showWork(leases)}</To> : alive ? words.idle : words.nothing}</td>
-            </tr>
-          ))}
-        </tbody>
-      </Table>
+      <Columns
+        name={words.executors}
+        rows={executors}
+        id={({ id }) => id}
+        attributes={({ id, alive, leases }) => ({ "data-executor": id, "data-status": alive ? "alive" : leases ? "silent" : "gone" })}
+        columns={[
+          [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
+          [words.status, ({ alive, leases }) => <span class="ops-state" data-state={alive ? "completed" : leases && "failed"}>{alive ? words.alive : leases ? words.silent : words.gone}</span>],
+          [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
+          [words.leases, ({ leases, running }) => <>{leases.toLocaleString()}{leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>}</>],
+          [words.agents, ({ agents }) => agents.join(", ") || "–"],
+          [words.work, ({ id, alive, leases }) => (leases ? <To place={{ view: "tasks", executor: id }}>{words.showWork(leases)}</To> : alive ? words.idle : words.nothing)],
+        ]}
+      />
     </Part>
   );
 }
@@ -126,17 +126,17 @@ function Queue({ queue }: { queue: Figures["queue"] }) {
   if (!queue.length) return <Part title={words.queue} hint={words.queueHint}><p>{words.noQueue}</p></Part>;
   return (
     <Part title={words.queue} hint={words.queueHint}>
-      <Table name={words.queue} kind="" head={[words.agent, words.waiting, words.oldest]}>
-        <tbody>
-          {queue.map(({ agent, queued, oldestSeconds }) => (
-            <tr key={agent}>
-              <th scope="row" dir="auto">{agent || words.noAgent}</th>
-              <td><To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To></td>
-              <td>{seconds(oldestSeconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </Table>
+      <Columns
+        name={words.queue}
+        kind=""
+        rows={queue}
+        id={({ agent }) => agent}
+        columns={[
+          [words.agent, ({ agent }) => agent || words.noAgent],
+          [words.waiting, ({ agent, queued }) => <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>],
+          [words.oldest, ({ oldestSeconds }) => seconds(oldestSeconds)],
+        ]}
+      />
     </Part>
   );
 }

@@ -1,7 +1,7 @@
 /** Links within the operators' view; what is filtered is in the address, so that it can be shared. */
 
 import { computed } from "@preact/signals";
-import type { ComponentChildren } from "preact";
+import type { JSX } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
 import type { OpsTask } from "../../model/ops";
 import { address, read, route } from "../../state";
@@ -22,25 +22,16 @@ export function placeAddress(to: Partial<Place>): string {
   return address({ name: "ops" }) + placeQuery(to);
 }
 
-interface Linked {
-  readonly class?: string;
-  readonly label?: string;
-  readonly current?: boolean;
-  readonly children: ComponentChildren;
-}
+type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
 
 /** A link to a part of the operators' view. */
-export function To({ place: to, ...rest }: { place: Partial<Place> } & Linked) {
+export function To({ place: to, ...rest }: { place: Partial<Place> } & Anchor) {
   return <Inside href={placeAddress(to)} {...rest} />;
 }
 
 /** A link to an address of the page. */
-export function Inside({ href, label, current, children, class: kind }: { href: string } & Linked) {
-  return (
-    <a href={href} class={kind} aria-label={label} aria-current={current ? "page" : undefined} onClick={(event) => follow(event, () => visit(href))}>
-      {children}
-    </a>
-  );
+export function Inside({ href, ...rest }: { href: string } & Anchor) {
+  return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
 }
 
 /** A link to a task by its id, of which the beginning is seen. */

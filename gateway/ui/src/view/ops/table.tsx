@@ -27,3 +27,33 @@ export function Table({ name, head, kind = "ops-cards", children }: { name: stri
     </div>
   );
 }
+
+/** A column: its head, what a row has in it, and a class of its cells. */
+export type Column<T> = readonly [head: string, cell: (row: T) => ComponentChildren, kind?: string];
+
+/** A table with a row for each of `rows`, whose first cell names it; `id` tells one from another, `attributes` are those of its `tr`. */
+export function Columns<T>({ name, rows, columns, id, attributes, kind }: {
+  name: string;
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  id: (row: T) => string;
+  attributes?: (row: T) => Record<string, string>;
+  kind?: string;
+}) {
+  return (
+    <Table name={name} head={columns.map(([head]) => head)} {...(kind !== undefined && { kind })}>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={id(row)} {...attributes?.(row)}>
+            {columns.map(([head, cell, of], index) => {
+              const Cell = index ? "td" : "th";
+              return (
+                <Cell key={head} {...(index ? { "data-label": head } : { scope: "row" })} class={of} dir="auto">{cell(row)}</Cell>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </Table>
+  );
+}
