@@ -51,12 +51,6 @@ export function useTasks(name: string, query: Parameters<typeof api.ops.tasks>[0
 export function Filters({ at, failures = false }: { at: Place; failures?: boolean }) {
   const agents = config.value?.agents.map(({ name }) => name) ?? [];
   const to = (change: Partial<Place>) => visit(placeAddress({ ...at, ...change }));
-  const typed = (name: "agent" | "owner" | "executor", label: string, list?: string) => (
-    <label>
-      {label}
-      <input class="field" name={name} defaultValue={at[name]} key={at[name]} list={list} placeholder={words.any} autocomplete="off" spellcheck={false} dir="auto" onChange={(event) => to({ [name]: event.currentTarget.value.trim() })} />
-    </label>
-  );
   return (
     <form class="ops-filters" aria-label={words.filters} onSubmit={(event) => event.preventDefault()}>
       {!failures && (
@@ -68,9 +62,15 @@ export function Filters({ at, failures = false }: { at: Place; failures?: boolea
           </select>
         </label>
       )}
-      {typed("agent", words.agent, "ops-agents")}
-      {typed("owner", words.owner)}
-      {typed("executor", words.executor)}
+      {(["agent", "owner", "executor"] as const).map((name) => (
+        <label key={name}>
+          {words[name]}
+          <input
+            class="field" name={name} defaultValue={at[name]} key={at[name]} list={`ops-${name}s`} placeholder={words.any}
+            autocomplete="off" spellcheck={false} dir="auto" onChange={(event) => to({ [name]: event.currentTarget.value.trim() })}
+          />
+        </label>
+      ))}
       {!failures && (
         <label class="ops-check">
           <input type="checkbox" checked={at.error} onChange={(event) => to({ error: event.currentTarget.checked, state: "" })} /> {words.onlyFailed}

@@ -1,7 +1,7 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
 import { type OpsState, opsState, told } from "../../model/operations";
 import type { OpsEvent, OpsTask } from "../../model/ops";
@@ -119,42 +119,34 @@ function Acts({ task, changed, deleted }: { task: OpsTask; changed: () => void; 
 
 /** A button that asks in its place before it acts, and shows there why it could not. */
 function Ask({ icon, label, ask, yes, act, done }: { icon: IconName; label: string; ask: string; yes: string; act: () => Promise<unknown>; done: () => void }) {
-  const [state, setState] = useState<"closed" | "asking" | "busy">("closed");
+  const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<Failure | null>(null);
+  const box = useRef<HTMLDialogElement>(null);
   const opener = useRef<HTMLButtonElement>(null);
-  const refuse = useRef<HTMLButtonElement>(null);
-  const was = useRef(state);
-  useEffect(() => {
-    if (state === "asking" && was.current === "closed") refuse.current?.focus();
-    if (state === "closed" && was.current !== "closed") opener.current?.focus();
-    was.current = state;
-  }, [state]);
+  const close = () => {
+    box.current?.close();
+    opener.current?.focus();
+  };
   const run = async () => {
-    setState("busy");
+    setBusy(true);
     setFailure(null);
     await act().then(done, (error: unknown) => setFailure(failureOf(error)));
-    setState("closed");
+    setBusy(false);
+    close();
+  };
+  const leave = (event: KeyboardEvent) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    close();
   };
   return (
     <>
-      {state === "closed" ? (
-        <button ref={opener} type="button" class="button" onClick={() => setState("asking")}><Icon name={icon} size={16} /> {label}</button>
-      ) : (
-        <div
-          class="ops-ask"
-          role="group"
-          aria-label={label}
-          onKeyDown={(event) => {
-            if (event.key !== "Escape") return;
-            event.stopPropagation();
-            setState("closed");
-          }}
-        >
-          <p>{state === "busy" ? words.busy : ask}</p>
-          <button ref={refuse} type="button" class="button" disabled={state === "busy"} onClick={() => setState("closed")}>{words.no}</button>
-          <button type="button" class="button ops-danger" disabled={state === "busy"} onClick={() => void run()}>{yes}</button>
-        </div>
-      )}
+      <button ref={opener} type="button" class="button" onClick={() => box.current?.show()}><Icon name={icon} size={16} /> {label}</button>
+      <dialog ref={box} class="ops-ask" aria-label={label} onKeyDown={leave}>
+        <p>{busy ? words.busy : ask}</p>
+        <button type="button" class="button" autofocus disabled={busy} onClick={close}>{words.no}</button>
+        <button type="button" class="button ops-danger" disabled={busy} onClick={() => void run()}>{yes}</button>
+      </dialog>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
     </>
   );
