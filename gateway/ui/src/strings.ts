@@ -306,9 +306,9 @@ export const strings = {
     noLog: "The log is empty: the events were removed by age.", number: "Event", time: "Time", delta: "After", actor: "Actor", kind: "Kind",
     said: "State and text",
     event: (number: number) => `Event ${number}`,
-    copy: "Copy JSON", follows: "New events appear here.", cancel: "Cancel task",
-    cancelAsk: "The agent is told to stop, and the owner sees the task as canceled.", cancelYes: "Cancel it", delete: "Delete task",
-    deleteAsk: "The task and its log are gone for good, its conversation no longer shows it, and it stops if it runs.", deleteYes: "Delete it",
+    copy: "Copy JSON", follows: "New events appear here.",
+    cancel: { label: "Cancel task", ask: "The agent is told to stop, and the owner sees the task as canceled.", yes: "Cancel it" },
+    delete: { label: "Delete task", ask: "The task and its log are gone for good, its conversation no longer shows it, and it stops if it runs.", yes: "Delete it" },
     no: "Keep it", busy: "Waiting for the server…", readOnly: "Your key lacks the scope “write”, which is needed to cancel or delete.",
   },
   signIn: {

@@ -1,81 +1,42 @@
 /** What operators are shown, made of what the server counts and lists. Pure. */
 
-import { classify, wordsOf } from "./events";
-import type { Backlog, Executor, Minute, OpsEvent, OpsQuery, OpsTask, Overview } from "./ops";
-import type { State } from "./view";
+import { type Minute, type OpsTask, type Overview, queryOf } from "./ops";
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
+export const VIEWS = ["overview", "tasks", "failures"] as const;
+export const FILTERS = ["agent", "owner", "executor"] as const;
 export type OpsState = (typeof STATES)[number];
 
-export const VIEWS = ["overview", "tasks", "failures"] as const;
-
-/** What of the operators' view is shown; it is in the address. */
-export interface Place extends Required<OpsQuery> {
-  readonly view: (typeof VIEWS)[number];
-}
-
-const NAMES = ["state", "agent", "owner", "executor"] as const;
+/** What of the operators' view is shown; it is in the address. Empty: not filtered by that. */
+export type Place = Readonly<{ view: (typeof VIEWS)[number] } & Record<"state" | (typeof FILTERS)[number], string>>;
 
 /** Return the place that the query of an address names. A filter without a view means the list. */
 export function readPlace(query: URLSearchParams): Place {
-  const [state, agent, owner, executor] = NAMES.map((name) => query.get(name) ?? "") as [string, string, string, string];
-  const error = query.get("error") === "1" && (!state || state === "failed");
-  const asked = VIEWS.find((view) => view === query.get("view"));
-  const known = STATES.some((one) => one === state) ? state : "";
-  return { view: asked ?? (known || agent || owner || executor || error ? "tasks" : "overview"), state: known, agent, owner, executor, error };
+  const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name) ?? "");
+  const named = query.get("state") ?? (query.get("error") === "1" && "failed");
+  const state = STATES.find((one) => one === named) ?? "";
+  const listed = state || agent || owner || executor ? "tasks" : "overview";
+  return { view: VIEWS.find((view) => view === query.get("view")) ?? listed, state, agent, owner, executor };
 }
 
 /** Return the query of the address of a place, with `?`; empty for the overview. */
-export function placeQuery(place: Partial<Place>): string {
-  const query = new URLSearchParams();
-  if (place.view && place.view !== "overview") query.set("view", place.view);
-  for (const name of NAMES) if (place[name]) query.set(name, place[name]);
-  if (place.error) query.set("error", "1");
-  return query.size ? `?${query}` : "";
+export function placeQuery({ view = "overview", ...filters }: Partial<Place>): string {
+  return queryOf({ view: view === "overview" ? "" : view, ...filters });
 }
 
 /** Return the state of a task in the terms of the filters. */
 export function opsState(task: { readonly state: string; readonly paused?: boolean }): OpsState {
-  if (task.paused) return "paused";
-  return STATES.find((state) => state === task.state) ?? "pending";
+  return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
 }
 
-/** Return the number of tasks by agent and state, agents in order. */
-export function matrix(overview: Overview): { agent: string; counts: Readonly<Record<OpsState, number>> }[] {
-  const rows = new Map<string, Record<OpsState, number>>();
-  for (const one of overview.tasks) {
-    const counts = rows.get(one.agent) ?? { pending: 0, working: 0, paused: 0, completed: 0, failed: 0, cancelled: 0 };
-    counts[opsState(one)] += one.count;
-    rows.set(one.agent, counts);
-  }
-  return [...rows].sort(([one], [other]) => one.localeCompare(other)).map(([agent, counts]) => ({ agent, counts }));
-}
-
-/** Something that an operator should look at. */
-export type Concern =
-  | { readonly code: "NO_EXECUTOR"; readonly count: number; readonly seconds: number }
-  | { readonly code: "SLOW_QUEUE"; readonly agent: string; readonly count: number; readonly seconds: number }
-  | { readonly code: "SILENT"; readonly executor: Executor }
-  | { readonly code: "UNCOPIED" | "ABANDONED"; readonly count: number; readonly seconds: number };
-
-const SLOW_QUEUE_S = 10;
-const UNCOPIED_S = 60;
-
-/** Return what needs attention, most urgent first. Silent executors without a lease do not. */
-export function concerns({ queue, executors, uncopied, abandoned }: Overview): Concern[] {
-  const waiting = queue.reduce((sum, { queued }) => sum + queued, 0);
-  const oldest = Math.max(0, ...queue.map(({ oldestSeconds }) => oldestSeconds));
-  const alive = executors.some((one) => one.alive);
-  const slow = queue.filter(({ oldestSeconds }) => oldestSeconds >= SLOW_QUEUE_S);
-  const backlog = (code: "UNCOPIED" | "ABANDONED", { count, oldestSeconds }: Backlog, after: number): Concern[] =>
-    count && (oldestSeconds ?? 0) >= after ? [{ code, count, seconds: oldestSeconds ?? 0 }] : [];
-  return [
-    ...(waiting && !alive ? [{ code: "NO_EXECUTOR" as const, count: waiting, seconds: oldest }] : []),
-    ...executors.filter((one) => !one.alive && one.leases).map((executor) => ({ code: "SILENT" as const, executor })),
-    ...(alive ? slow.map(({ agent, queued, oldestSeconds }) => ({ code: "SLOW_QUEUE" as const, agent, count: queued, seconds: oldestSeconds })) : []),
-    ...backlog("UNCOPIED", uncopied, UNCOPIED_S),
-    ...backlog("ABANDONED", abandoned, 0),
-  ];
+/** Return the number of tasks by agent and state, agents in order; at the end of all agents (null) if there are several. */
+export function matrix({ tasks }: Overview): { agent: string | null; counts: Readonly<Record<OpsState, number>> }[] {
+  const agents = [...new Set(tasks.map(({ agent }) => agent))].sort((one, other) => one.localeCompare(other));
+  return [...agents, ...(agents.length > 1 ? [null] : [])].map((agent) => {
+    const counts = { pending: 0, working: 0, paused: 0, completed: 0, failed: 0, cancelled: 0 };
+    for (const one of tasks) if (agent === null || one.agent === agent) counts[opsState(one)] += one.count;
+    return { agent, counts };
+  });
 }
 
 /** Return the greatest figure of the minutes and the minute of it; null if all are 0. */
@@ -84,46 +45,12 @@ export function peak(minutes: readonly Minute[], of: "begun" | "ended" | "failed
   return most && { count: most[of], at: most.at };
 }
 
-/** Tasks that failed for one reason, newest first. */
-export interface Reason {
-  /** What all of them have in common. */
-  readonly key: string;
-  /** The reason of the newest one, as it was told. */
-  readonly text: string;
-  readonly tasks: readonly OpsTask[];
-}
-
 /** Return failed tasks by reason, most frequent first. Reasons that differ in ids, figures or quotes are one. */
-export function reasons(tasks: readonly OpsTask[]): Reason[] {
+export function reasons(tasks: readonly OpsTask[]): [key: string, tasks: OpsTask[]][] {
   const found = new Map<string, OpsTask[]>();
-  for (const task of tasks) found.set(alike(task.error ?? ""), [...(found.get(alike(task.error ?? "")) ?? []), task]);
-  const groups = [...found].map(([key, group]) => ({ key, text: group[0]?.error ?? "", tasks: group }));
-  return groups.sort((one, other) => other.tasks.length - one.tasks.length);
-}
-
-function alike(error: string): string {
-  return error.trim().replace(/"[^"]*"|'[^']*'|`[^`]*`|[\w-]*\d[\w-]*/g, "#").slice(0, 200);
-}
-
-/** Return what an event of a log says: a state if it is about one, and words. */
-export function told(event: OpsEvent): { state: State | null; text: string } {
-  const found = classify(event.event);
-  switch (found.kind) {
-    case "task":
-      return { state: found.state, text: wordsOf((found.message ?? found.history.at(-1))?.parts) };
-    case "status-update":
-      return { state: found.state, text: wordsOf(found.message?.parts) };
-    case "artifact-update":
-      return { state: null, text: [found.artifact.name || found.artifact.id, wordsOf(found.artifact.parts)].filter(Boolean).join(": ") };
-    case "message":
-      return { state: null, text: wordsOf(found.message.parts) };
-    case "unknown":
-      return { state: null, text: "" };
+  for (const task of tasks) {
+    const key = (task.error ?? "").trim().replace(/"[^"]*"|'[^']*'|`[^`]*`|[\w-]*\d[\w-]*/g, "#").slice(0, 200);
+    found.set(key, [...(found.get(key) ?? []), task]);
   }
-}
-
-/** Return the rows of a list and a newer part of it as one list, each generation once, in order. */
-export function joined(one: readonly OpsEvent[], other: readonly OpsEvent[]): OpsEvent[] {
-  const all = new Map([...one, ...other].map((event) => [event.generation, event]));
-  return [...all.values()].sort((first, second) => first.generation - second.generation);
+  return [...found].sort(([, one], [, other]) => other.length - one.length);
 }

@@ -1,24 +1,24 @@
-/** The routes for operators, under `/api/ops`. */
+/** The routes for operators, under `/api/ops`, with the JSON that they answer. */
 
-import type { Http } from "./http";
-import { object, objects, text } from "./json";
+import type { Http, Request } from "./http";
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
-export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
-export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[]; leases: number; running: number; lastSeenSeconds: number }>;
+type Rates = Readonly<{ begun: number; ended: number; failed: number }>;
+export type Minute = Rates & { readonly at: string };
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview {
   readonly at: string;
   readonly tasks: readonly (InState & Readonly<{ agent: string; count: number }>)[];
   readonly queue: readonly Readonly<{ agent: string; queued: number; oldestSeconds: number }>[];
-  readonly executors: readonly Executor[];
+  readonly executors: readonly Readonly<{
+    id: string; alive: boolean; agents: readonly string[]; leases: number; running: number; lastSeenSeconds: number;
+  }>[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: Readonly<{ minutes: number; since: string; begun: number; ended: number; failed: number }> & {
-    readonly perMinute: readonly Minute[];
+  readonly recent: Rates & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> & {
     readonly durationSeconds: Percentiles | null;
     readonly queuedSeconds: Percentiles | null;
   };
@@ -26,60 +26,86 @@ export interface Overview {
 }
 
 export type OpsTask = InState &
-  Readonly<{ taskId: string; contextId: string; owner: string; agent: string; error?: string; copied: boolean; superseded?: boolean; document?: boolean }> &
-  Readonly<{ createdAt: string; updatedAt: string; statusAt: string; completedAt?: string; queuedAt?: string; leaseExpiresAt?: string }> &
-  Readonly<{ generation: number; attempt: number; maxAttempts: number; fence: number; executor?: string }>;
+  Readonly<{ taskId: string; contextId: string; owner: string; agent: string; executor?: string; error?: string }> &
+  Readonly<{ createdAt: string; updatedAt: string; statusAt: string }> &
+  Readonly<{ completedAt?: string; queuedAt?: string; leaseExpiresAt?: string }> &
+  Readonly<{ generation: number; attempt: number; maxAttempts: number; fence: number }> &
+  Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
-export type OpsEvent = Readonly<{ generation: number; time: string; attempt: number; fence: number; actor: string; kind: string; event: unknown; traceId?: string }>;
-export type OpsQuery = Readonly<{ state?: string; agent?: string; owner?: string; executor?: string; error?: boolean }>;
-/** A page of a log; `next`: the generation after which it goes on, 0 at its end. */
-export type LogPage = Readonly<{ events: readonly OpsEvent[]; next: number }>;
+export type OpsEvent = Readonly<{ generation: number; time: string; attempt: number; fence: number }> &
+  Readonly<{ actor: string; kind: string; event: unknown; traceId?: string }>;
 
-const PAGE = 100;
+/** The end of a log: all its events after the generation `from`. */
+export type Tail = Readonly<{ events: readonly OpsEvent[]; from: number }>;
+type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
+const UNREAD: Tail = { events: [], from: Infinity };
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
-  readonly overview = () => this.#call<Overview>("overview");
-  /** Cancel a task and return it. */
-  readonly cancel = (id: string) => this.#call<OpsTask>(`${path(id)}/cancel`, "POST");
-  readonly delete = (id: string) => this.#call<null>(path(id), "DELETE");
+  async overview(): Promise<Overview> {
+    return (await this.#json<Overview>("overview")).data;
+  }
 
   /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
-  async tasks(query: OpsQuery = {}, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
-    const { state = "", agent = "", owner = "", executor = "", error = false } = query;
-    const values = Object.entries({ state, agent, owner, executor, error: error ? "1" : "" }).filter(([, value]) => value);
+  async tasks(query: Readonly<Record<string, string>>, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
     const tasks: OpsTask[] = [];
     let token = "";
-    for (let page = 0; page < pages; page++) {
-      const search = new URLSearchParams([...values, ["limit", String(PAGE)], ...(token ? [["page_token", token]] : [])]);
-      const body = object((await this.http.json(`api/ops/tasks?${search}`)).data) ?? {};
-      tasks.push(...(objects(body["data"]) as unknown as OpsTask[]));
-      token = text(body, "next_page_token");
-      if (!token) break;
+    for (let page = 0; page < pages && (token || !page); page++) {
+      const found = await this.#json<OpsTask[]>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
+      tasks.push(...found.data);
+      token = found.next_page_token ?? "";
     }
     return { tasks, more: token !== "" };
   }
 
   /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | null; readonly lapsed: boolean }> {
-    const { data, headers } = await this.http.json(`api/ops/${path(id)}`);
-    const found = object(object(data)?.["data"]) ?? {};
-    const task = found["task"] as OpsTask;
+  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | undefined; readonly lapsed: boolean }> {
+    const { data, headers } = await this.#json<{ task: OpsTask; events: OpsEvent[] }>(path(id));
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...task, first: (objects(found["events"])[0] as OpsEvent | undefined) ?? null, lapsed: Date.parse(task.leaseExpiresAt ?? "") < now };
+    return { ...data.task, first: data.events[0], lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
   }
 
-  /** Return the events of a task after a generation, oldest first. */
-  async events(id: string, after: number, limit: number): Promise<LogPage> {
-    const page = await this.#call<{ events: OpsEvent[]; next_after?: number }>(`${path(id)}/events?after=${after}&limit=${limit}`);
-    return { events: page.events, next: page.next_after ?? 0 };
+  /**
+   * Return the last `count` events of a task up to its generation, or all if there are fewer; the events that `known` has
+   * are not read again. Numbers of events may be missing, since events are removed by age.
+   */
+  async tail({ taskId, generation }: OpsTask, count: number, known = UNREAD): Promise<Tail> {
+    let { events, from } = known;
+    for (let reach = count; ; reach *= 2) {
+      const begin = Math.max(0, generation - reach);
+      const last = events.at(-1)?.generation ?? 0;
+      const goesOn = from <= begin && begin <= last;
+      if (!goesOn) [events, from] = [[], begin];
+      for (let after: number | undefined = goesOn ? last : begin; after !== undefined && after < generation; ) {
+        const { data }: { data: LogPage } = await this.#json<LogPage>(`${path(taskId)}/events?after=${after}&limit=1000`);
+        events = [...events, ...data.events];
+        after = data.next_after;
+      }
+      if (events.length < count && from) continue;
+      const kept = events.slice(-count);
+      return { events: kept, from: kept.length < events.length ? kept[0]!.generation - 1 : from };
+    }
   }
 
-  async #call<T>(path: string, method = "GET"): Promise<T> {
-    const { data } = await this.http.json(`api/ops/${path}`, { method, ...(method === "POST" && { body: {} }) });
-    return (data as { data: T } | null)?.data as T;
+  async cancel(id: string): Promise<void> {
+    await this.#json(`${path(id)}/cancel`, { method: "POST", body: {} });
   }
+
+  async delete(id: string): Promise<void> {
+    await this.#json(path(id), { method: "DELETE" });
+  }
+
+  async #json<T>(at: string, request?: Request): Promise<{ data: T; next_page_token?: string; headers: Headers }> {
+    const { data, headers } = await this.http.json(`api/ops/${at}`, request);
+    return { ...(data as { data: T; next_page_token?: string }), headers };
+  }
+}
+
+/** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
+export function queryOf(values: Readonly<Record<string, string>>): string {
+  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
+  return query.size ? `?${query}` : "";
 }
 
 function path(id: string): string {

@@ -3,9 +3,9 @@
 import { computed } from "@preact/signals";
 import type { JSX } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
-import type { OpsTask } from "../../model/ops";
 import { address, read, route } from "../../state";
 import { strings } from "../../strings";
+import { fullTime, time } from "../format";
 import { follow } from "../sidebar";
 
 /** What the address names. */
@@ -24,26 +24,22 @@ export function placeAddress(to: Partial<Place>): string {
 
 type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
 
-/** A link to a part of the operators' view. */
-export function To({ place: to, ...rest }: { place: Partial<Place> } & Anchor) {
-  return <Inside href={placeAddress(to)} {...rest} />;
-}
-
-/** A link to an address of the page. */
-export function Inside({ href, ...rest }: { href: string } & Anchor) {
+/** A link to a part of the operators' view, or to another address of the page. */
+export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place?: Partial<Place>; href?: string } & Anchor) {
   return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
 }
 
 /** A link to a task by its id, of which the beginning is seen. */
-export function TaskLink({ task }: { task: OpsTask }) {
-  return (
-    <Inside href={address({ name: "ops", task: task.taskId })}>
-      <code class="ops-id" dir="ltr">{task.taskId}</code>
-    </Inside>
-  );
+export function TaskLink({ id }: { id: string }) {
+  return <To href={address({ name: "ops", task: id })}><code class="ops-id" dir="ltr">{id}</code></To>;
 }
 
 /** The state of a task, with its colour. */
-export function StateMark({ state }: { state: OpsState }) {
-  return <span class="ops-state" data-state={state}>{strings.ops.states[state]}</span>;
+export function StateMark({ state, children = strings.ops.states[state] }: { state: OpsState; children?: string }) {
+  return <span class="ops-state" data-state={state}>{children}</span>;
+}
+
+/** A time, shown in short unless it is given in other words. */
+export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
+  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
 }

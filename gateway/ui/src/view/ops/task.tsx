@@ -1,29 +1,28 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
-import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { classify, wordsOf } from "../../model/events";
 import { failureOf } from "../../model/failures";
-import { type OpsState, opsState, told } from "../../model/operations";
-import type { OpsEvent, OpsTask } from "../../model/ops";
-import type { Failure } from "../../model/view";
+import { opsState } from "../../model/operations";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../controls";
 import { Notice } from "../empty";
-import { duration, firstLine, fullTime, time } from "../format";
-import { Icon, type IconName } from "../icons";
-import { words as wordsOf } from "../toasts";
+import { duration, firstLine, time } from "../format";
+import { Button, Icon, type IconName } from "../icons";
+import { toastFailure } from "../toasts";
 import { Log } from "./log";
-import { Inside, StateMark, To } from "./places";
-import { Shown, usePolled } from "./polled";
-import { Part } from "./table";
+import { Moment, StateMark, To } from "./places";
+import { Polled } from "./polled";
+import { Facts, Part } from "./table";
 
 const words = strings.ops;
-const AT_REST: ReadonlySet<OpsState> = new Set(["paused", "completed", "failed", "cancelled"]);
+const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+type Task = Awaited<ReturnType<typeof api.ops.task>>;
 
 /** Show the task that the address names. */
 export function TaskPage({ id }: { id: string }) {
   const [deleted, setDeleted] = useState(false);
-  const found = usePolled(id, () => api.ops.task(id));
   if (deleted)
     return (
       <Notice title={words.deletedTitle} text={words.deleted}>
@@ -31,31 +30,40 @@ export function TaskPage({ id }: { id: string }) {
       </Notice>
     );
   return (
-    <Shown of={found} wait={words.loading.task}>
-      {(task) => (
+    <Polled load={() => api.ops.task(id)} wait={words.loading.task}>
+      {(task, _, again) => (
         <>
           <header class="ops-task">
-            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{task.taskId}</code></h2>
+            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code></h2>
             <StateMark state={opsState(task)} />
           </header>
-          {asked(task.first) && <blockquote class="ops-asked" dir="auto">{asked(task.first)}</blockquote>}
+          {asked(task) && <blockquote class="ops-asked" dir="auto">{asked(task)}</blockquote>}
           <p class="ops-doing" data-doing={task.lapsed ? "lapsed" : opsState(task)}>{doing(task)} {task.superseded && words.superseded}</p>
           {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
-          <Acts task={task} changed={found.again} deleted={() => setDeleted(true)} />
+          {mayWrite.value ? (
+            <div class="ops-acts">
+              {!task.completedAt && !task.document && <Ask icon="stop" {...words.cancel} act={() => api.ops.cancel(id)} done={again} />}
+              <Ask icon="trash" {...words.delete} act={() => api.ops.delete(id)} done={() => setDeleted(true)} />
+            </div>
+          ) : (
+            <p class="aside">{words.readOnly}</p>
+          )}
           <Record task={task} />
           <Log task={task} />
         </>
       )}
-    </Shown>
+    </Polled>
   );
 }
 
 /** Return what the user asked for: the message that began the task. */
-function asked(first: OpsEvent | null): string {
-  return first?.kind === "created" ? firstLine(told(first).text, 300) : "";
+function asked({ first }: Task): string {
+  const begun = first?.kind === "created" && classify(first.event);
+  if (!begun || begun.kind !== "task") return "";
+  return firstLine(wordsOf((begun.message ?? begun.history.at(-1))?.parts), 300);
 }
 
-function doing(task: OpsTask & { lapsed: boolean }): string {
+function doing(task: Task): string {
   const said = words.doing;
   const state = opsState(task);
   const since = time(task.statusAt);
@@ -68,86 +76,65 @@ function doing(task: OpsTask & { lapsed: boolean }): string {
   return task.queuedAt ? said.queued(time(task.queuedAt)) : said.working_alone;
 }
 
-function lasted(task: OpsTask): string {
-  return duration(Date.parse(task.completedAt ?? "") - Date.parse(task.createdAt));
+function lasted({ createdAt, completedAt = "" }: Task): string {
+  return duration(Date.parse(completedAt) - Date.parse(createdAt));
 }
 
-function Record({ task }: { task: OpsTask }) {
-  const own = task.owner === config.value?.caller?.user;
-  const facts: readonly (readonly [string, ComponentChildren])[] = [
-    [words.agent, task.agent || words.noAgent],
-    [words.owner, task.owner],
-    [words.session, own ? <Inside href={address(chat(task.contextId, { task: task.taskId }))}>{words.openSession}</Inside> : <><code dir="ltr">{task.contextId}</code> <small>{words.foreignSession(task.owner)}</small></>],
-    [words.created, <Moment at={task.createdAt} />],
-    [words.changed, <Moment at={task.statusAt} />],
-    [words.ended, task.completedAt && <Moment at={task.completedAt} />],
-    [words.took, task.completedAt && lasted(task)],
-    [words.executor, task.executor && <><code dir="ltr">{task.executor}</code> <To place={{ view: "tasks", executor: task.executor }}>{words.showOthers}</To></>],
-    [words.lease, task.leaseExpiresAt && <Moment at={task.leaseExpiresAt} />],
-    [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
-    [words.fence, task.fence],
-    [words.generation, task.generation.toLocaleString()],
-    [words.copied, AT_REST.has(opsState(task)) && (task.copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
-  ];
+function Record({ task }: { task: Task }) {
+  const { agent, owner, contextId, executor, completedAt, copied } = task;
+  const open = chat(contextId, { task: task.taskId });
+  const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
+  const session =
+    owner === config.value?.caller?.user ? (
+      <To href={address(open)}>{words.openSession}</To>
+    ) : (
+      <><code dir="ltr">{contextId}</code> <small>{words.foreignSession(owner)}</small></>
+    );
   return (
     <Part title={words.record}>
-      <dl class="ops-record">
-        {facts.map(([name, value]) => value !== undefined && value !== "" && value !== false && (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd dir="auto">{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts
+        kind="ops-record"
+        rows={[
+          [words.agent, agent || words.noAgent],
+          [words.owner, owner],
+          [words.session, session],
+          [words.created, moment(task.createdAt)],
+          [words.changed, moment(task.statusAt)],
+          [words.ended, moment(completedAt)],
+          [words.took, completedAt && lasted(task)],
+          [words.executor, executor && (
+            <><code dir="ltr">{executor}</code> <To place={{ view: "tasks", executor }}>{words.showOthers}</To></>
+          )],
+          [words.lease, moment(task.leaseExpiresAt)],
+          [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
+          [words.fence, String(task.fence)],
+          [words.generation, task.generation.toLocaleString()],
+          [words.copied, (completedAt || task.paused) && (copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
+        ]}
+      />
     </Part>
   );
 }
 
-function Moment({ at }: { at: string }) {
-  return <time dateTime={at} title={fullTime(at)}>{new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })}</time>;
-}
-
-function Acts({ task, changed, deleted }: { task: OpsTask; changed: () => void; deleted: () => void }) {
-  if (!mayWrite.value) return <p class="aside">{words.readOnly}</p>;
-  return (
-    <div class="ops-acts">
-      {!task.completedAt && !task.document && <Ask icon="stop" label={words.cancel} ask={words.cancelAsk} yes={words.cancelYes} act={() => api.ops.cancel(task.taskId)} done={changed} />}
-      <Ask icon="trash" label={words.delete} ask={words.deleteAsk} yes={words.deleteYes} act={() => api.ops.delete(task.taskId)} done={deleted} />
-    </div>
-  );
-}
-
-/** A button that asks in its place before it acts, and shows there why it could not. */
-function Ask({ icon, label, ask, yes, act, done }: { icon: IconName; label: string; ask: string; yes: string; act: () => Promise<unknown>; done: () => void }) {
+/** A button that asks before it acts. */
+function Ask(props: { icon: IconName; label: string; ask: string; yes: string; act: () => Promise<void>; done: () => void }) {
+  const { icon, label, ask, yes, act, done } = props;
   const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<Failure | null>(null);
   const box = useRef<HTMLDialogElement>(null);
-  const opener = useRef<HTMLButtonElement>(null);
-  const close = () => {
-    box.current?.close();
-    opener.current?.focus();
-  };
   const run = async () => {
     setBusy(true);
-    setFailure(null);
-    await act().then(done, (error: unknown) => setFailure(failureOf(error)));
+    await act().then(done, (error: unknown) => toastFailure(failureOf(error)));
     setBusy(false);
-    close();
-  };
-  const leave = (event: KeyboardEvent) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    close();
+    box.current?.close();
   };
   return (
     <>
-      <button ref={opener} type="button" class="button" onClick={() => box.current?.show()}><Icon name={icon} size={16} /> {label}</button>
-      <dialog ref={box} class="ops-ask" aria-label={label} onKeyDown={leave}>
+      <Act icon={icon} label={label} act={() => box.current?.showModal()} />
+      <dialog ref={box} class="ops-ask" aria-label={label}>
         <p>{busy ? words.busy : ask}</p>
-        <button type="button" class="button" autofocus disabled={busy} onClick={close}>{words.no}</button>
-        <button type="button" class="button ops-danger" disabled={busy} onClick={() => void run()}>{yes}</button>
+        <Button label={words.no} disabled={busy} act={() => box.current?.close()} />
+        <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
       </dialog>
-      {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
     </>
   );
 }
