@@ -52,8 +52,8 @@ export class OpsApi {
     const tasks: OpsTask[] = [];
     let token = "";
     for (let page = 0; page < pages && (token || !page); page++) {
-      const found = await this.#json<OpsTask[]>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
-      tasks.push(...found.data);
+      const found = await this.#json<OpsTask[] | null>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
+      tasks.push(...(found.data ?? []));
       token = found.next_page_token ?? "";
     }
     return { tasks, more: token !== "" };

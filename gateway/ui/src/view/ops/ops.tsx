@@ -8,9 +8,9 @@ import { strings } from "../../strings";
 import { IconButton } from "../icons";
 import { drawer } from "../keyboard";
 import { Overview } from "./overview";
-import { To, place } from "./places";
+import { To, place } from "./pieces";
 import { Refused } from "./polled";
-import { TaskPage } from "./task";
+import { Task } from "./task";
 import { Tasks } from "./tasks";
 
 const { title, views } = strings.ops;
@@ -30,13 +30,15 @@ export function Ops() {
         {mayOperate.value && (
           <nav aria-label={title}>
             {VIEWS.map((view) => (
-              <To key={view} place={{ view }} class="ops-tab" aria-current={view === shown ? "page" : undefined}>{views[view]}</To>
+              <To key={view} place={{ view }} class="ops-tab" aria-current={view === shown ? "page" : undefined}>
+                {views[view]}
+              </To>
             ))}
           </nav>
         )}
       </header>
       <div class="ops-body">
-        {!mayOperate.value ? <Refused /> : task ? <TaskPage key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
+        {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
       </div>
     </section>
   );

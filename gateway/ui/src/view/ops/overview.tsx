@@ -7,25 +7,24 @@ import { strings } from "../../strings";
 import { time } from "../format";
 import { Icon } from "../icons";
 import { concerns, seconds } from "./concerns";
-import { StateMark, To } from "./places";
+import { Columns, Facts, OfExecutor, Part, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
-import { Columns, Facts, Part } from "./table";
 
 const words = strings.ops;
 const RATES = ["begun", "ended", "failed"] as const;
-type Of<Name extends keyof Figures> = Readonly<Record<Name, Figures[Name]>>;
+const COLOURS = { alive: "completed", silent: "failed", gone: "cancelled" } as const;
 
 /** Show the overview, read again every few seconds. */
 export function Overview() {
   return (
-    <Polled load={() => api.ops.overview()} wait={words.loading.overview}>
+    <Polled load={() => api.ops.overview()}>
       {(figures, at) => (
         <>
-          <Concerns figures={figures} />
-          <ByState figures={figures} />
-          <Executors executors={figures.executors} />
+          <Concerns {...figures} />
+          <ByState {...figures} />
+          <Executors {...figures} />
           <div class="ops-pair">
-            <Queue queue={figures.queue} />
+            <Queue {...figures} />
             <Part title={words.backlog}>
               <Facts
                 kind="ops-left"
@@ -36,7 +35,7 @@ export function Overview() {
               />
             </Part>
           </div>
-          <Recent recent={figures.recent} />
+          <Recent {...figures} />
           {figures.bounded && <p class="aside">{words.bounded}</p>}
           <p class="aside ops-updated">{words.updated(at)}</p>
         </>
@@ -45,7 +44,7 @@ export function Overview() {
   );
 }
 
-function Concerns({ figures }: { figures: Figures }) {
+function Concerns(figures: Figures) {
   const found = concerns(figures);
   if (!found.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
   return (
@@ -54,7 +53,10 @@ function Concerns({ figures }: { figures: Figures }) {
         {found.map(({ code, what, todo, executor }) => (
           <li key={what} data-concern={code}>
             <Icon name="alert" size={16} />
-            <p><strong dir="auto">{what}</strong> {todo} {executor && <Work {...executor} />}</p>
+            <p>
+              <strong dir="auto">{what}</strong> {todo}{" "}
+              {executor && <OfExecutor id={executor.id}>{words.showWork(executor.leases)}</OfExecutor>}
+            </p>
           </li>
         ))}
       </ul>
@@ -62,73 +64,57 @@ function Concerns({ figures }: { figures: Figures }) {
   );
 }
 
-function Work({ id, leases }: Figures["executors"][number]) {
-  return <To place={{ view: "tasks", executor: id }}>{words.showWork(leases)}</To>;
-}
-
-function ByState({ figures }: { figures: Figures }) {
+function ByState(figures: Figures) {
   const name = (agent: string | null) => (agent === null ? words.all : agent || words.noAgent);
+  const cell = (state: (typeof STATES)[number]) => ({ agent, counts }: ReturnType<typeof matrix>[number]) => {
+    const count = counts[state].toLocaleString();
+    const label = `${name(agent)}, ${words.states[state]}: ${count}`;
+    if (!counts[state]) return <span class="ops-none">0</span>;
+    return <To place={{ view: "tasks", agent: agent ?? "", state }} aria-label={label}>{count}</To>;
+  };
   return (
     <Part title={words.byState} hint={words.byStateHint}>
       <Columns
-        name={words.byState}
-        kind="ops-matrix"
-        none={words.noTasks}
-        rows={matrix(figures)}
-        id={({ agent }) => agent}
+        name={words.byState} kind="ops-matrix" none={words.noTasks} rows={matrix(figures)} id={({ agent }) => agent}
         marks={({ agent }) => ({ class: agent === null ? "ops-all" : undefined })}
         columns={[
           [words.agent, ({ agent }) => name(agent)],
-          ...STATES.map((state) => [
-            <StateMark state={state} />,
-            ({ agent, counts: { [state]: count } }: ReturnType<typeof matrix>[number]) => {
-              if (!count) return <span class="ops-none">0</span>;
-              const to = { view: "tasks", agent: agent ?? "", state } as const;
-              return <To place={to} aria-label={`${name(agent)}, ${words.states[state]}: ${count}`}>{count.toLocaleString()}</To>;
-            },
-            `ops-in-${state}`,
-          ] as const),
+          ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`] as const),
         ]}
       />
     </Part>
   );
 }
 
-function Executors({ executors }: Of<"executors">) {
+function Executors({ executors }: Figures) {
+  const status = ({ alive, leases }: Figures["executors"][number]) => (alive ? "alive" : leases ? "silent" : "gone");
   return (
     <Part title={words.executors} hint={words.executorsHint}>
       <Columns
-        name={words.executors}
-        none={<span class="ops-bad">{words.noExecutors}</span>}
-        rows={executors.map((one) => ({ ...one, status: one.alive ? "alive" as const : one.leases ? "silent" as const : "gone" as const }))}
-        id={({ id }) => id}
-        marks={({ id, status }) => ({ "data-executor": id, "data-status": status })}
+        name={words.executors} none={<span class="ops-bad">{words.noExecutors}</span>} rows={executors} id={({ id }) => id}
+        marks={(one) => ({ "data-executor": one.id, "data-status": status(one) })}
         columns={[
           [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
-          [words.status, ({ status }) => <StateMark state={COLOURS[status]}>{words[status]}</StateMark>],
+          [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
           [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
           [words.leases, ({ leases, running }) => [
-            leases.toLocaleString(), leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
+            leases.toLocaleString(),
+            leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
           ]],
           [words.agents, ({ agents }) => agents.join(", ") || "–"],
-          [words.work, (one) => (one.leases ? <Work {...one} /> : one.alive ? words.idle : words.nothing)],
+          [words.work, ({ id, alive, leases }) =>
+            leases ? <OfExecutor id={id}>{words.showWork(leases)}</OfExecutor> : alive ? words.idle : words.nothing],
         ]}
       />
     </Part>
   );
 }
 
-const COLOURS = { alive: "completed", silent: "failed", gone: "cancelled" } as const;
-
-function Queue({ queue }: Of<"queue">) {
+function Queue({ queue }: Figures) {
   return (
     <Part title={words.queue} hint={words.queueHint}>
       <Columns
-        name={words.queue}
-        kind=""
-        none={words.noQueue}
-        rows={queue}
-        id={({ agent }) => agent}
+        name={words.queue} kind="" none={words.noQueue} rows={queue} id={({ agent }) => agent}
         columns={[
           [words.agent, ({ agent }) => agent || words.noAgent],
           [words.waiting, ({ agent, queued }) => <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>],
@@ -140,17 +126,20 @@ function Queue({ queue }: Of<"queue">) {
 }
 
 function left({ count, oldestSeconds }: Backlog) {
-  return <><strong>{count.toLocaleString()}</strong>{oldestSeconds !== null && `, ${words.since(seconds(oldestSeconds))}`}</>;
+  return [<strong>{count.toLocaleString()}</strong>, oldestSeconds !== null && `, ${words.since(seconds(oldestSeconds))}`];
 }
 
-function Recent({ recent }: Of<"recent">) {
+function Recent({ recent }: Figures) {
   const late = Date.parse(recent.since) > Date.parse(recent.perMinute[0]?.at ?? recent.since);
   return (
     <Part title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
       <div class="ops-rates">
         {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
       </div>
-      <Facts kind="ops-times" rows={[[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]]} />
+      <Facts
+        kind="ops-times"
+        rows={[[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]]}
+      />
     </Part>
   );
 }
@@ -159,6 +148,7 @@ function Recent({ recent }: Of<"recent">) {
 function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: number; minutes: readonly Minute[] }) {
   const most = peak(minutes, of);
   const name = words.rate(words.rates[of], count, most ? words.most(most.count, time(most.at)) : "");
+  const axis = [time(minutes[0]?.at ?? ""), words.perMinute(most?.count ?? 0), time(minutes.at(-1)?.at ?? "")];
   return (
     <figure class="ops-bars" data-rate={of}>
       <figcaption><span>{words.rates[of]}</span> <strong>{count.toLocaleString()}</strong></figcaption>
@@ -169,14 +159,12 @@ function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: numbe
           </rect>
         ))}
       </svg>
-      <div class="ops-axis" aria-hidden="true">
-        <span>{time(minutes[0]?.at ?? "")}</span> <span>{words.perMinute(most?.count ?? 0)}</span>{" "}
-        <span>{time(minutes.at(-1)?.at ?? "")}</span>
-      </div>
+      <div class="ops-axis" aria-hidden="true">{axis.map((text, index) => <span key={index}>{text}</span>)}</div>
     </figure>
   );
 }
 
 function times(of: Percentiles | null) {
-  return of ? <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></> : words.unknown;
+  if (!of) return words.unknown;
+  return <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></>;
 }

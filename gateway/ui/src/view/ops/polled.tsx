@@ -12,20 +12,20 @@ import { words } from "../toasts";
 
 const said = strings.ops;
 const EVERY_MS = 5000;
+type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: number }>;
 
 /**
- * Show what `load` returns, read now, whenever `turn` changes, and every `ms` while the tab is visible; before that `wait`,
- * or why it could not be read. What was read stays if it cannot be read again, and is the same object if it did not change.
+ * Show what `load` returns, read now, whenever `turn` changes, and every `ms` while the tab is visible; before that, that it
+ * is read, or why it could not be. What was read stays if it cannot be read again, and is the same object if it did not change.
  */
 export function Polled<T>(props: {
   load: (before: T | undefined) => Promise<T>;
-  wait: string;
   turn?: unknown;
   ms?: number;
   children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
-  const { load, wait, turn, ms = EVERY_MS, children } = props;
-  const [{ data, failure, at }, setState] = useState<{ data?: T | undefined; failure: Failure | null; at: number }>({ failure: null, at: 0 });
+  const { load, turn, ms = EVERY_MS, children } = props;
+  const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
   const [asked, setAsked] = useState(0);
   const again = () => setAsked(asked + 1);
   useEffect(() => {
@@ -65,7 +65,7 @@ export function Polled<T>(props: {
           <Button kind="small" label={said.again} act={again} />
         </p>
       )}
-      {data ? children(data, when, again) : !failure && <p class="ops-waiting" role="status"><span class="spinner" /> {wait}</p>}
+      {data ? children(data, when, again) : !failure && <p class="ops-waiting" role="status"><span class="spinner" /> {said.loading}</p>}
     </>
   );
 }

@@ -3,25 +3,30 @@
 import { useRef, useState } from "preact/hooks";
 import { classify, wordsOf } from "../../model/events";
 import { failureOf } from "../../model/failures";
+import { gist } from "../../model/inspected";
 import { opsState } from "../../model/operations";
+import type { OpsEvent, Tail } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act } from "../controls";
+import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
 import { toastFailure } from "../toasts";
-import { Log } from "./log";
-import { Moment, StateMark, To } from "./places";
+import { Columns, Facts, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
-import { Facts, Part } from "./table";
 
 const words = strings.ops;
+/** So many events are shown at first, and more whenever earlier ones are asked for. */
+const STEP = 500;
+const two = "2-digit";
+const clock = new Intl.DateTimeFormat(undefined, { hour: two, minute: two, second: two, fractionalSecondDigits: 3 });
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-type Task = Awaited<ReturnType<typeof api.ops.task>>;
+type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 
 /** Show the task that the address names. */
-export function TaskPage({ id }: { id: string }) {
+export function Task({ id }: { id: string }) {
   const [deleted, setDeleted] = useState(false);
   if (deleted)
     return (
@@ -30,23 +35,20 @@ export function TaskPage({ id }: { id: string }) {
       </Notice>
     );
   return (
-    <Polled load={() => api.ops.task(id)} wait={words.loading.task}>
+    <Polled load={() => api.ops.task(id)}>
       {(task, _, again) => (
         <>
           <header class="ops-task">
             <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code></h2>
             <StateMark state={opsState(task)} />
           </header>
-          {asked(task) && <blockquote class="ops-asked" dir="auto">{asked(task)}</blockquote>}
-          <p class="ops-doing" data-doing={task.lapsed ? "lapsed" : opsState(task)}>{doing(task)} {task.superseded && words.superseded}</p>
-          {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
-          {mayWrite.value ? (
+          <Doing task={task} />
+          {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
+          {mayWrite.value && (
             <div class="ops-acts">
               {!task.completedAt && !task.document && <Ask icon="stop" {...words.cancel} act={() => api.ops.cancel(id)} done={again} />}
               <Ask icon="trash" {...words.delete} act={() => api.ops.delete(id)} done={() => setDeleted(true)} />
             </div>
-          ) : (
-            <p class="aside">{words.readOnly}</p>
           )}
           <Record task={task} />
           <Log task={task} />
@@ -56,40 +58,34 @@ export function TaskPage({ id }: { id: string }) {
   );
 }
 
-/** Return what the user asked for: the message that began the task. */
-function asked({ first }: Task): string {
+/** Say what the user asked for with the message that began the task, and what became of it. */
+function Doing({ task }: Found) {
+  const { executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", first } = task;
   const begun = first?.kind === "created" && classify(first.event);
-  if (!begun || begun.kind !== "task") return "";
-  return firstLine(wordsOf((begun.message ?? begun.history.at(-1))?.parts), 300);
-}
-
-function doing(task: Task): string {
-  const said = words.doing;
+  const asked = begun && begun.kind === "task" && firstLine(wordsOf((begun.message ?? begun.history.at(-1))?.parts), 300);
   const state = opsState(task);
-  const since = time(task.statusAt);
-  if (task.document) return said.document;
-  if (state === "pending") return said.pending(time(task.queuedAt ?? task.statusAt));
-  if (state === "paused") return said.paused(since);
-  if (state !== "working") return said[state](lasted(task));
-  if (task.executor && task.lapsed) return said.lapsed(task.executor, duration(Date.now() - Date.parse(task.leaseExpiresAt ?? "")));
-  if (task.executor) return said.working(task.executor, since);
-  return task.queuedAt ? said.queued(time(task.queuedAt)) : said.working_alone;
+  const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
+  const doing = document ? "document" : state === "working" ? working : state;
+  const late = duration(Date.now() - Date.parse(leaseExpiresAt));
+  return (
+    <>
+      {asked && <blockquote class="ops-asked" dir="auto">{asked}</blockquote>}
+      <p class="ops-doing" data-doing={lapsed ? "lapsed" : state}>
+        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late })} {task.superseded && words.superseded}
+      </p>
+      {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
+    </>
+  );
 }
 
-function lasted({ createdAt, completedAt = "" }: Task): string {
+function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
   return duration(Date.parse(completedAt) - Date.parse(createdAt));
 }
 
-function Record({ task }: { task: Task }) {
-  const { agent, owner, contextId, executor, completedAt, copied } = task;
-  const open = chat(contextId, { task: task.taskId });
+function Record({ task }: Found) {
+  const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
+  const own = owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
-  const session =
-    owner === config.value?.caller?.user ? (
-      <To href={address(open)}>{words.openSession}</To>
-    ) : (
-      <><code dir="ltr">{contextId}</code> <small>{words.foreignSession(owner)}</small></>
-    );
   return (
     <Part title={words.record}>
       <Facts
@@ -97,14 +93,13 @@ function Record({ task }: { task: Task }) {
         rows={[
           [words.agent, agent || words.noAgent],
           [words.owner, owner],
-          [words.session, session],
+          [words.session, own && <To href={address(chat(contextId, { task: taskId }))}>{words.openSession}</To>],
+          [words.session, !own && [<code dir="ltr">{contextId}</code>, <small> {words.foreignSession(owner)}</small>]],
           [words.created, moment(task.createdAt)],
           [words.changed, moment(task.statusAt)],
           [words.ended, moment(completedAt)],
           [words.took, completedAt && lasted(task)],
-          [words.executor, executor && (
-            <><code dir="ltr">{executor}</code> <To place={{ view: "tasks", executor }}>{words.showOthers}</To></>
-          )],
+          [words.executor, executor && [<code dir="ltr">{executor}</code>, " ", <OfExecutor id={executor}>{words.showOthers}</OfExecutor>]],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],
@@ -136,5 +131,51 @@ function Ask(props: { icon: IconName; label: string; ask: string; yes: string; a
         <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
       </dialog>
     </>
+  );
+}
+
+/** The log up to the task's generation: its end first, earlier events when asked for, and new ones as they come. */
+function Log({ task }: Found) {
+  const [count, setCount] = useState(STEP);
+  const [open, setOpen] = useState<readonly number[]>([]);
+  const toggle = (number: number) => setOpen(open.includes(number) ? open.filter((one) => one !== number) : [...open, number]);
+  const since = (time: string, before?: OpsEvent) => before && `+${duration(Date.parse(time) - Date.parse(before.time))}`;
+  const json = (event: OpsEvent) => JSON.stringify(event, null, 2);
+  return (
+    <Part title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
+      <Polled load={(before?: Tail) => api.ops.tail(task, count, before)} turn={`${task.generation} ${count}`}>
+        {({ events, from }) => (
+          <>
+            {from > 0 && <Button kind="small" label={words.earlier} act={() => setCount(count + STEP)} />}
+            <Columns
+              name={words.log} kind="ops-cards ops-log" none={words.noLog} rows={events} id={({ generation }) => generation}
+              marks={({ generation, kind }) => ({ "data-generation": generation, "data-kind": kind })}
+              columns={[
+                [words.number, ({ generation: one }) => (
+                  <button type="button" class="link" aria-expanded={open.includes(one)} aria-label={words.event(one)} onClick={() => toggle(one)}>
+                    {one}
+                  </button>
+                )],
+                [words.time, ({ time }) => <Moment at={time}>{clock.format(new Date(time))}</Moment>],
+                [words.delta, ({ time }, at) => since(time, events[at - 1]), "ops-delta"],
+                [words.attempt, ({ attempt }) => attempt],
+                [words.fence, ({ fence }) => fence],
+                [words.actor, ({ actor }) => actor],
+                [words.kind, ({ kind }) => kind.replaceAll("_", " ")],
+                [words.said, ({ event }) => (event ? firstLine(gist({ body: event }), 160) : ""), "ops-wide"],
+              ]}
+              below={(event) => open.includes(event.generation) && (
+                <tr class="ops-json">
+                  <td colSpan={8}>
+                    <Button kind="small" label={words.copy} act={() => void copy(json(event))} />
+                    <pre tabIndex={0} dir="ltr">{json(event)}</pre>
+                  </td>
+                </tr>
+              )}
+            />
+          </>
+        )}
+      </Polled>
+    </Part>
   );
 }

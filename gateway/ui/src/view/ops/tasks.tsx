@@ -7,9 +7,8 @@ import { api, config } from "../../state";
 import { strings } from "../../strings";
 import { firstLine, time } from "../format";
 import { Button } from "../icons";
-import { Moment, StateMark, TaskLink, To, place, placeAddress, visit } from "./places";
+import { Columns, Moment, OfExecutor, StateMark, TaskLink, To, place, placeAddress, visit } from "./pieces";
 import { Polled } from "./polled";
-import { Columns } from "./table";
 
 const words = strings.ops;
 const LONG = 3;
@@ -29,17 +28,13 @@ export function Tasks() {
 /** Show the tasks that match, so many pages of them. A long list is read again less often. */
 function Found({ at: { view, ...query } }: { at: Place }) {
   const [pages, setPages] = useState(1);
+  const asked = view === "failures" ? { ...query, state: "failed" } : query;
   const failures = view === "failures";
   const count = (tasks: readonly OpsTask[], more: boolean) =>
     failures ? words.groups(tasks.length, reasons(tasks).length, more) : words.count(tasks.length, more);
   const none = Object.values(query).some(Boolean) ? words.noneMatch : failures ? words.noFailures : words.noTasks;
   return (
-    <Polled
-      load={() => api.ops.tasks(failures ? { ...query, state: "failed" } : query, pages)}
-      wait={failures ? words.loading.failures : words.loading.tasks}
-      turn={pages}
-      {...(pages > LONG && { ms: LONG_MS })}
-    >
+    <Polled load={() => api.ops.tasks(asked, pages)} turn={pages} {...(pages > LONG && { ms: LONG_MS })}>
       {({ tasks, more }) => (
         <>
           <p class="aside" role="status">{tasks.length ? count(tasks, more) : more ? words.noMatch : none}</p>
@@ -90,14 +85,10 @@ function Filters({ at }: { at: Place }) {
   );
 }
 
-const ofExecutor = (executor: string) => <To place={{ view: "tasks", executor }}>{executor}</To>;
-
 function Rows({ tasks }: { tasks: readonly OpsTask[] }) {
   return tasks.length > 0 && (
     <Columns
-      name={words.views.tasks}
-      rows={tasks}
-      id={({ taskId }) => taskId}
+      name={words.views.tasks} rows={tasks} id={({ taskId }) => taskId}
       marks={(task) => ({ "data-task-id": task.taskId, "data-state": opsState(task) })}
       columns={[
         [words.task, ({ taskId }) => <TaskLink id={taskId} />],
@@ -105,7 +96,7 @@ function Rows({ tasks }: { tasks: readonly OpsTask[] }) {
         [words.changed, ({ statusAt }) => <Moment at={statusAt} />],
         [words.agent, ({ agent }) => agent || words.noAgent],
         [words.owner, ({ owner }) => owner],
-        [words.reason, ({ error, executor }) => (error ? firstLine(error, 120) : executor ? ofExecutor(executor) : "–"), "ops-wide"],
+        [words.reason, ({ error, executor: id }) => (error ? firstLine(error, 120) : id ? <OfExecutor id={id}>{id}</OfExecutor> : "–"), "ops-wide"],
       ]}
     />
   );

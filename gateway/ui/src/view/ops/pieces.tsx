@@ -1,6 +1,53 @@
-/** Sections of the operators' view, with their tables and lists of facts. */
+/** What the operators' view is made of: links, states and times, sections, tables and lists of facts. */
 
-import { type ComponentChildren, Fragment } from "preact";
+import { computed } from "@preact/signals";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
+import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
+import { address, read, route } from "../../state";
+import { strings } from "../../strings";
+import { fullTime, time } from "../format";
+import { follow } from "../sidebar";
+
+/** What the address names: what is filtered is in it, so that it can be shared. */
+export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));
+
+/** Go to an address of the page. */
+export function visit(url: string): void {
+  history.pushState(null, "", url);
+  route.value = read(location);
+}
+
+/** Return the address of a part of the operators' view. */
+export function placeAddress(to: Partial<Place>): string {
+  return address({ name: "ops" }) + placeQuery(to);
+}
+
+type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
+
+/** A link to a part of the operators' view, or to another address of the page. */
+export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place?: Partial<Place>; href?: string } & Anchor) {
+  return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
+}
+
+/** A link to the tasks of an executor. */
+export function OfExecutor({ id, children }: { id: string; children: string }) {
+  return <To place={{ view: "tasks", executor: id }}>{children}</To>;
+}
+
+/** A link to a task by its id, of which the beginning is seen. */
+export function TaskLink({ id }: { id: string }) {
+  return <To href={address({ name: "ops", task: id })}><code class="ops-id" dir="ltr">{id}</code></To>;
+}
+
+/** The state of a task, with its colour. */
+export function StateMark({ state, children = strings.ops.states[state] }: { state: OpsState; children?: string }) {
+  return <span class="ops-state" data-state={state}>{children}</span>;
+}
+
+/** A time, shown in short unless it is given in other words. */
+export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
+  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
+}
 
 /** A section with a heading, and what it is about. */
 export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
@@ -40,7 +87,7 @@ export function Columns<T>(props: {
   rows: readonly T[];
   columns: readonly Column<T>[];
   id: (row: T) => string | number | null;
-  marks?: (row: T) => Record<string, string | number | undefined>;
+  marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
   kind?: string;
   none?: ComponentChildren;
   below?: (row: T) => ComponentChildren;
