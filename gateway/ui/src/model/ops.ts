@@ -5,35 +5,31 @@ import type { Http, Request } from "./http";
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
-type Rates = Readonly<{ begun: number; ended: number; failed: number }>;
-export type Minute = Rates & { readonly at: string };
+export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
+export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
+  Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview {
   readonly at: string;
   readonly tasks: readonly (InState & Readonly<{ agent: string; count: number }>)[];
   readonly queue: readonly Readonly<{ agent: string; queued: number; oldestSeconds: number }>[];
-  readonly executors: readonly Readonly<{
-    id: string; alive: boolean; agents: readonly string[]; leases: number; running: number; lastSeenSeconds: number;
-  }>[];
+  readonly executors: readonly Executor[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: Rates & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> & {
-    readonly durationSeconds: Percentiles | null;
-    readonly queuedSeconds: Percentiles | null;
-  };
+  readonly recent: Omit<Minute, "at"> & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> &
+    Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
 }
 
 export type OpsTask = InState &
-  Readonly<{ taskId: string; contextId: string; owner: string; agent: string; executor?: string; error?: string }> &
-  Readonly<{ createdAt: string; updatedAt: string; statusAt: string }> &
-  Readonly<{ completedAt?: string; queuedAt?: string; leaseExpiresAt?: string }> &
-  Readonly<{ generation: number; attempt: number; maxAttempts: number; fence: number }> &
+  Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "updatedAt" | "statusAt", string>> &
+  Readonly<Partial<Record<"executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
+  Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
-export type OpsEvent = Readonly<{ generation: number; time: string; attempt: number; fence: number }> &
-  Readonly<{ actor: string; kind: string; event: unknown; traceId?: string }>;
+export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
+  Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
 
 /** The end of a log: all its events after the generation `from`. */
 export type Tail = Readonly<{ events: readonly OpsEvent[]; from: number }>;

@@ -1,6 +1,6 @@
 /** What an operator should look at, in words. */
 
-import type { Overview } from "../../model/ops";
+import type { Executor, Overview } from "../../model/ops";
 import { strings } from "../../strings";
 import { duration } from "../format";
 
@@ -32,6 +32,6 @@ export function concerns({ queue, executors, uncopied, abandoned }: Overview) {
   ].filter((one) => one !== false);
 }
 
-function told(code: string, [what, todo]: readonly string[], executor?: Overview["executors"][number]) {
+function told(code: string, [what, todo]: readonly string[], executor?: Executor) {
   return { code, what, todo, executor };
 }

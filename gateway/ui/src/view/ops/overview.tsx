@@ -1,7 +1,7 @@
 /** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
 
 import { STATES, matrix, peak } from "../../model/operations";
-import type { Backlog, Minute, Overview as Figures, Percentiles } from "../../model/ops";
+import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
 import { time } from "../format";
@@ -87,7 +87,7 @@ function ByState(figures: Figures) {
 }
 
 function Executors({ executors }: Figures) {
-  const status = ({ alive, leases }: Figures["executors"][number]) => (alive ? "alive" : leases ? "silent" : "gone");
+  const status = ({ alive, leases }: Executor) => (alive ? "alive" : leases ? "silent" : "gone");
   return (
     <Part title={words.executors} hint={words.executorsHint}>
       <Columns
@@ -117,7 +117,9 @@ function Queue({ queue }: Figures) {
         name={words.queue} kind="" none={words.noQueue} rows={queue} id={({ agent }) => agent}
         columns={[
           [words.agent, ({ agent }) => agent || words.noAgent],
-          [words.waiting, ({ agent, queued }) => <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>],
+          [words.waiting, ({ agent, queued }) => (
+            <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>
+          )],
           [words.oldest, ({ oldestSeconds }) => seconds(oldestSeconds)],
         ]}
       />

@@ -65,7 +65,8 @@ export function Polled<T>(props: {
           <Button kind="small" label={said.again} act={again} />
         </p>
       )}
-      {data ? children(data, when, again) : !failure && <p class="ops-waiting" role="status"><span class="spinner" /> {said.loading}</p>}
+      {!data && !failure && <p class="ops-waiting" role="status"><span class="spinner" /> {said.loading}</p>}
+      {data && children(data, when, again)}
     </>
   );
 }

@@ -43,13 +43,10 @@ export function Task({ id }: { id: string }) {
             <StateMark state={opsState(task)} />
           </header>
           <Doing task={task} />
-          {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
-          {mayWrite.value && (
-            <div class="ops-acts">
-              {!task.completedAt && !task.document && <Ask icon="stop" {...words.cancel} act={() => api.ops.cancel(id)} done={again} />}
-              <Ask icon="trash" {...words.delete} act={() => api.ops.delete(id)} done={() => setDeleted(true)} />
-            </div>
-          )}
+          <div class="ops-acts">
+            {!task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
+            <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />
+          </div>
           <Record task={task} />
           <Log task={task} />
         </>
@@ -84,6 +81,7 @@ function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
 
 function Record({ task }: Found) {
   const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
+  const rests = completedAt || task.paused;
   const own = owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
@@ -99,12 +97,12 @@ function Record({ task }: Found) {
           [words.changed, moment(task.statusAt)],
           [words.ended, moment(completedAt)],
           [words.took, completedAt && lasted(task)],
-          [words.executor, executor && [<code dir="ltr">{executor}</code>, " ", <OfExecutor id={executor}>{words.showOthers}</OfExecutor>]],
+          [words.executor, executor && <code dir="ltr">{executor}</code>, executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],
           [words.generation, task.generation.toLocaleString()],
-          [words.copied, (completedAt || task.paused) && (copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
+          [words.copied, rests && (copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
         ]}
       />
     </Part>
@@ -112,16 +110,17 @@ function Record({ task }: Found) {
 }
 
 /** A button that asks before it acts. */
-function Ask(props: { icon: IconName; label: string; ask: string; yes: string; act: () => Promise<void>; done: () => void }) {
-  const { icon, label, ask, yes, act, done } = props;
+function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "delete"; task: string; done: () => void }) {
+  const { label, ask, yes } = words[name];
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLDialogElement>(null);
   const run = async () => {
     setBusy(true);
-    await act().then(done, (error: unknown) => toastFailure(failureOf(error)));
+    await api.ops[name](task).then(done, (error: unknown) => toastFailure(failureOf(error)));
     setBusy(false);
     box.current?.close();
   };
+  if (!mayWrite.value) return name === "delete" && <p class="aside">{words.readOnly}</p>;
   return (
     <>
       <Act icon={icon} label={label} act={() => box.current?.showModal()} />
