@@ -82,7 +82,7 @@ async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, use
     assert "state=paused" in app.page.url
     await app.page.reload()
     await expect(rows).to_have_attribute("data-task-id", asked)
-    await app.page.get_by_label("Failed only").check()
+    await app.page.get_by_role("combobox", name="State").select_option("Failed")
     await expect(rows).to_have_attribute("data-task-id", failed)
     await app.page.get_by_label("Owner").fill("nobody")
     await app.page.keyboard.press("Enter")

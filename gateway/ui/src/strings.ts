@@ -273,7 +273,7 @@ export const strings = {
     perMinute: (count: number) => `most in a minute: ${count.toLocaleString()}`,
     median: "half within", p95: "95 % within", duration: "Duration of a task", queueTime: "Time in the queue", unknown: "none ended yet",
     filters: "Filters", state: "State", anyState: "Any state", owner: "Owner", any: "Any",
-    onlyFailed: "Failed only", clear: "Clear filters", task: "Task", changed: "Changed", reason: "Why, or where",
+    clear: "Clear filters", task: "Task", changed: "Changed", reason: "Why, or where",
     noneMatch: "No task matches these filters.", noMatch: "None of the newest tasks matches. Older ones may.", noFailures: "No task failed.",
     count: (count: number, more: boolean) => `${count.toLocaleString()}${more ? " newest" : ""} ${count === 1 ? "task" : "tasks"}`,
     more: "Look at older ones",

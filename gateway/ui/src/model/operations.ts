@@ -12,7 +12,7 @@ export type Place = Readonly<{ view: (typeof VIEWS)[number] } & Record<"state" |
 
 /** Return the place that the query of an address names. A filter without a view means the list. */
 export function readPlace(query: URLSearchParams): Place {
-  const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name) ?? "");
+  const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name)?.trim() ?? "");
   const named = query.get("state") ?? (query.get("error") === "1" && "failed");
   const state = STATES.find((one) => one === named) ?? "";
   const listed = state || agent || owner || executor ? "tasks" : "overview";

@@ -12,6 +12,7 @@ import { Polled } from "./polled";
 
 const words = strings.ops;
 const RATES = ["begun", "ended", "failed"] as const;
+const LEFT = ["uncopied", "abandoned"] as const;
 const COLOURS = { alive: "completed", silent: "failed", gone: "cancelled" } as const;
 
 /** Show the overview, read again every few seconds. */
@@ -26,13 +27,7 @@ export function Overview() {
           <div class="ops-pair">
             <Queue {...figures} />
             <Part title={words.backlog}>
-              <Facts
-                kind="ops-left"
-                rows={[
-                  [words.uncopied, left(figures.uncopied), <small>{words.uncopiedHint}</small>],
-                  [words.abandoned, left(figures.abandoned), <small>{words.abandonedHint}</small>],
-                ]}
-              />
+              <Facts kind="ops-left" rows={LEFT.map((of) => [words[of], left(figures[of]), <small>{words[`${of}Hint`]}</small>])} />
             </Part>
           </div>
           <Recent {...figures} />
@@ -73,57 +68,52 @@ function ByState(figures: Figures) {
     return <To place={{ view: "tasks", agent: agent ?? "", state }} aria-label={label}>{count}</To>;
   };
   return (
-    <Part title={words.byState} hint={words.byStateHint}>
-      <Columns
-        name={words.byState} kind="ops-matrix" none={words.noTasks} rows={matrix(figures)} id={({ agent }) => agent}
-        marks={({ agent }) => ({ class: agent === null ? "ops-all" : undefined })}
-        columns={[
-          [words.agent, ({ agent }) => name(agent)],
-          ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`] as const),
-        ]}
-      />
-    </Part>
+    <Columns
+      name={words.byState} hint={words.byStateHint} kind="ops-matrix" none={words.noTasks}
+      rows={matrix(figures)} id={({ agent }) => agent}
+      marks={({ agent }) => ({ class: agent === null ? "ops-all" : undefined })}
+      columns={[
+        [words.agent, ({ agent }) => name(agent)],
+        ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`] as const),
+      ]}
+    />
   );
 }
 
 function Executors({ executors }: Figures) {
   const status = ({ alive, leases }: Executor) => (alive ? "alive" : leases ? "silent" : "gone");
   return (
-    <Part title={words.executors} hint={words.executorsHint}>
-      <Columns
-        name={words.executors} none={<span class="ops-bad">{words.noExecutors}</span>} rows={executors} id={({ id }) => id}
-        marks={(one) => ({ "data-executor": one.id, "data-status": status(one) })}
-        columns={[
-          [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
-          [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
-          [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
-          [words.leases, ({ leases, running }) => [
-            leases.toLocaleString(),
-            leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
-          ]],
-          [words.agents, ({ agents }) => agents.join(", ") || "–"],
-          [words.work, ({ id, alive, leases }) =>
-            leases ? <OfExecutor id={id}>{words.showWork(leases)}</OfExecutor> : alive ? words.idle : words.nothing],
-        ]}
-      />
-    </Part>
+    <Columns
+      name={words.executors} hint={words.executorsHint} none={<span class="ops-bad">{words.noExecutors}</span>}
+      rows={executors} id={({ id }) => id} marks={(one) => ({ "data-executor": one.id, "data-status": status(one) })}
+      columns={[
+        [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
+        [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
+        [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
+        [words.leases, ({ leases, running }) => [
+          leases.toLocaleString(),
+          leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
+        ]],
+        [words.agents, ({ agents }) => agents.join(", ") || "–"],
+        [words.work, ({ id, alive, leases }) =>
+          leases ? <OfExecutor id={id}>{words.showWork(leases)}</OfExecutor> : alive ? words.idle : words.nothing],
+      ]}
+    />
   );
 }
 
 function Queue({ queue }: Figures) {
   return (
-    <Part title={words.queue} hint={words.queueHint}>
-      <Columns
-        name={words.queue} kind="" none={words.noQueue} rows={queue} id={({ agent }) => agent}
-        columns={[
-          [words.agent, ({ agent }) => agent || words.noAgent],
-          [words.waiting, ({ agent, queued }) => (
-            <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>
-          )],
-          [words.oldest, ({ oldestSeconds }) => seconds(oldestSeconds)],
-        ]}
-      />
-    </Part>
+    <Columns
+      name={words.queue} hint={words.queueHint} kind="" none={words.noQueue} rows={queue} id={({ agent }) => agent}
+      columns={[
+        [words.agent, ({ agent }) => agent || words.noAgent],
+        [words.waiting, ({ agent, queued }) => (
+          <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>
+        )],
+        [words.oldest, ({ oldestSeconds }) => seconds(oldestSeconds)],
+      ]}
+    />
   );
 }
 

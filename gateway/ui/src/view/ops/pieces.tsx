@@ -34,11 +34,6 @@ export function OfExecutor({ id, children }: { id: string; children: string }) {
   return <To place={{ view: "tasks", executor: id }}>{children}</To>;
 }
 
-/** A link to a task by its id, of which the beginning is seen. */
-export function TaskLink({ id }: { id: string }) {
-  return <To href={address({ name: "ops", task: id })}><code class="ops-id" dir="ltr">{id}</code></To>;
-}
-
 /** The state of a task, with its colour. */
 export function StateMark({ state, children = strings.ops.states[state] }: { state: OpsState; children?: string }) {
   return <span class="ops-state" data-state={state}>{children}</span>;
@@ -79,11 +74,12 @@ type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number
 
 /**
  * A table with a row for each of `rows`, whose first cell names it, and with what is `below` a row; without rows it says
- * `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. A table that is wider than its place
- * scrolls in it, or becomes cards.
+ * `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. With a `hint` it is a section. A table
+ * that is wider than its place scrolls in it, or becomes cards.
  */
-export function Columns<T>(props: {
+export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none, below }: {
   name: string;
+  hint?: string;
   rows: readonly T[];
   columns: readonly Column<T>[];
   id: (row: T) => string | number | null;
@@ -92,9 +88,9 @@ export function Columns<T>(props: {
   none?: ComponentChildren;
   below?: (row: T) => ComponentChildren;
 }) {
-  const { name, rows, columns, id, marks, kind = "ops-cards", none, below } = props;
-  if (!rows.length) return <p class="aside">{none}</p>;
-  return (
+  const table = !rows.length ? (
+    <p class="aside">{none}</p>
+  ) : (
     <div class="ops-scroll" role="region" aria-label={name} tabIndex={0}>
       <table class={kind}>
         <caption class="sr-only">{name}</caption>
@@ -118,4 +114,5 @@ export function Columns<T>(props: {
       </table>
     </div>
   );
+  return hint === undefined ? table : <Part title={name} hint={hint}>{table}</Part>;
 }

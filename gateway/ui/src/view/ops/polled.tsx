@@ -1,7 +1,7 @@
 /** What is read again every few seconds while somebody can see it. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
 import type { Failure } from "../../model/view";
 import { config } from "../../state";
@@ -16,34 +16,30 @@ type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: nu
 
 /**
  * Show what `load` returns, read now, whenever `turn` changes, and every `ms` while the tab is visible; before that, that it
- * is read, or why it could not be. What was read stays if it cannot be read again, and is the same object if it did not change.
+ * is read, or why it could not be. What was read stays if it cannot be read again.
  */
-export function Polled<T>(props: {
+export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
   load: (before: T | undefined) => Promise<T>;
   turn?: unknown;
   ms?: number;
   children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
-  const { load, turn, ms = EVERY_MS, children } = props;
   const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
   const [asked, setAsked] = useState(0);
-  const again = () => setAsked(asked + 1);
+  const known = useRef(data);
+  known.current = data;
   useEffect(() => {
     const ends = new AbortController();
     let busy = false;
-    let kept = data;
     const read = async () => {
       if (document.hidden || busy) return;
       busy = true;
-      const shown = await load(kept).then(
-        (found) => {
-          if (JSON.stringify(found) !== JSON.stringify(kept)) kept = found;
-          return { data: kept, failure: null, at: Date.now() };
-        },
+      const found = await load(known.current).then(
+        (data) => ({ data, failure: null, at: Date.now() }),
         (error: unknown) => ({ failure: failureOf(error) }),
       );
       busy = false;
-      if (!ends.signal.aborted) setState((before) => ({ ...before, ...shown }));
+      if (!ends.signal.aborted) setState((before) => ({ ...before, ...found }));
     };
     const timer = setInterval(read, ms);
     document.addEventListener("visibilitychange", read, { signal: ends.signal });
@@ -55,6 +51,7 @@ export function Polled<T>(props: {
   }, [turn, ms, asked]);
   if (failure?.status === 403) return <Refused />;
   if (!data && failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
+  const again = () => setAsked(asked + 1);
   const [what, todo] = failure ? words(failure) : [];
   const when = new Date(at).toLocaleTimeString();
   return (

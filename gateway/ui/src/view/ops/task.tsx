@@ -28,12 +28,8 @@ type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 /** Show the task that the address names. */
 export function Task({ id }: { id: string }) {
   const [deleted, setDeleted] = useState(false);
-  if (deleted)
-    return (
-      <Notice title={words.deletedTitle} text={words.deleted}>
-        <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>
-      </Notice>
-    );
+  const others = <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>;
+  if (deleted) return <Notice title={words.deletedTitle} text={words.deleted}>{others}</Notice>;
   return (
     <Polled load={() => api.ops.task(id)}>
       {(task, _, again) => (
@@ -44,8 +40,9 @@ export function Task({ id }: { id: string }) {
           </header>
           <Doing task={task} />
           <div class="ops-acts">
-            {!task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
-            <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />
+            {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
+            {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
+            {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />}
           </div>
           <Record task={task} />
           <Log task={task} />
@@ -81,6 +78,7 @@ function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
 
 function Record({ task }: Found) {
   const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
+  const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
   const rests = completedAt || task.paused;
   const own = owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
@@ -97,7 +95,7 @@ function Record({ task }: Found) {
           [words.changed, moment(task.statusAt)],
           [words.ended, moment(completedAt)],
           [words.took, completedAt && lasted(task)],
-          [words.executor, executor && <code dir="ltr">{executor}</code>, executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>],
+          [words.executor, executor && <code dir="ltr">{executor}</code>, others],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],
@@ -120,7 +118,6 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
     setBusy(false);
     box.current?.close();
   };
-  if (!mayWrite.value) return name === "delete" && <p class="aside">{words.readOnly}</p>;
   return (
     <>
       <Act icon={icon} label={label} act={() => box.current?.showModal()} />
@@ -151,7 +148,10 @@ function Log({ task }: Found) {
               marks={({ generation, kind }) => ({ "data-generation": generation, "data-kind": kind })}
               columns={[
                 [words.number, ({ generation: one }) => (
-                  <button type="button" class="link" aria-expanded={open.includes(one)} aria-label={words.event(one)} onClick={() => toggle(one)}>
+                  <button
+                    type="button" class="link" aria-expanded={open.includes(one)} aria-label={words.event(one)}
+                    onClick={() => toggle(one)}
+                  >
                     {one}
                   </button>
                 )],
