@@ -1,10 +1,9 @@
 /** What operators are shown, made of what the server counts and lists. */
 
 import { describe, expect, it } from "vitest";
-import { matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/operations";
 import { Http } from "../src/model/http";
 import { gist } from "../src/model/inspected";
-import { type OpsEvent, type OpsTask, type Overview, OpsApi } from "../src/model/ops";
+import { type OpsEvent, type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
 import { concerns } from "../src/view/ops/concerns";
 
 const executor = { id: "e1", alive: true, agents: ["demo"], leases: 2, running: 2, lastSeenSeconds: 1 };

@@ -2,7 +2,7 @@
 
 import "../../style/ops.css";
 import { useEffect } from "preact/hooks";
-import { VIEWS } from "../../model/operations";
+import { VIEWS } from "../../model/ops";
 import { mayOperate, route } from "../../state";
 import { strings } from "../../strings";
 import { IconButton } from "../icons";

@@ -1,6 +1,6 @@
 /** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
 
-import { STATES, matrix, peak } from "../../model/operations";
+import { STATES, matrix, peak } from "../../model/ops";
 import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
@@ -27,7 +27,7 @@ export function Overview() {
           <div class="ops-pair">
             <Queue {...figures} />
             <Part title={words.backlog}>
-              <Facts kind="ops-left" rows={LEFT.map((of) => [words[of], left(figures[of]), <small>{words[`${of}Hint`]}</small>])} />
+              <Facts kind="ops-left" rows={LEFT.map((of) => [words[of], left(figures[of]), words[`${of}Hint`]])} />
             </Part>
           </div>
           <Recent {...figures} />
@@ -48,10 +48,7 @@ function Concerns(figures: Figures) {
         {found.map(({ code, what, todo, executor }) => (
           <li key={what} data-concern={code}>
             <Icon name="alert" size={16} />
-            <p>
-              <strong dir="auto">{what}</strong> {todo}{" "}
-              {executor && <OfExecutor id={executor.id}>{words.showWork(executor.leases)}</OfExecutor>}
-            </p>
+            <p><strong dir="auto">{what}</strong> {todo} {executor && <OfExecutor {...executor} />}</p>
           </li>
         ))}
       </ul>
@@ -95,8 +92,7 @@ function Executors({ executors }: Figures) {
           leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
         ]],
         [words.agents, ({ agents }) => agents.join(", ") || "–"],
-        [words.work, ({ id, alive, leases }) =>
-          leases ? <OfExecutor id={id}>{words.showWork(leases)}</OfExecutor> : alive ? words.idle : words.nothing],
+        [words.work, (one) => (one.leases ? <OfExecutor {...one} /> : one.alive ? words.idle : words.nothing)],
       ]}
     />
   );

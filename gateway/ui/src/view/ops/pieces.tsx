@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { type ComponentChildren, Fragment, type JSX } from "preact";
-import { type OpsState, type Place, placeQuery, readPlace } from "../../model/operations";
+import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
 import { address, read, route } from "../../state";
 import { strings } from "../../strings";
 import { fullTime, time } from "../format";
@@ -29,9 +29,9 @@ export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place
   return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
 }
 
-/** A link to the tasks of an executor. */
-export function OfExecutor({ id, children }: { id: string; children: string }) {
-  return <To place={{ view: "tasks", executor: id }}>{children}</To>;
+/** A link to the tasks of an executor, so many unless it is given in other words. */
+export function OfExecutor({ id, leases = 0, children }: { id: string; leases?: number; children?: string }) {
+  return <To place={{ view: "tasks", executor: id }}>{children ?? strings.ops.showWork(leases)}</To>;
 }
 
 /** The state of a task, with its colour. */

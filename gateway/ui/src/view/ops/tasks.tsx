@@ -1,8 +1,7 @@
 /** The tasks of all owners, or those that failed by reason, by filters that are in the address. */
 
 import { useState } from "preact/hooks";
-import { FILTERS, type Place, STATES, opsState, placeQuery, reasons } from "../../model/operations";
-import type { OpsTask } from "../../model/ops";
+import { FILTERS, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
 import { address, api, config } from "../../state";
 import { strings } from "../../strings";
 import { firstLine, time } from "../format";
@@ -84,7 +83,9 @@ function Rows({ name, tasks }: { name: string; tasks: readonly OpsTask[] }) {
       name={name} rows={tasks} id={({ taskId }) => taskId}
       marks={(task) => ({ "data-task-id": task.taskId, "data-state": opsState(task) })}
       columns={[
-        [words.task, ({ taskId: task }) => <To href={address({ name: "ops", task })}><code class="ops-id" dir="ltr">{task}</code></To>],
+        [words.task, ({ taskId: task }) => (
+          <To href={address({ name: "ops", task })}><code class="ops-id" dir="ltr">{task}</code></To>
+        )],
         [words.state, (task) => <StateMark state={opsState(task)} />],
         [words.changed, ({ statusAt }) => <Moment at={statusAt} />],
         [words.agent, ({ agent }) => agent || words.noAgent],
