@@ -118,16 +118,14 @@ function left({ count, oldestSeconds }: Backlog) {
 }
 
 function Recent({ recent }: Figures) {
+  const spans = [[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]] as const;
   const late = Date.parse(recent.since) > Date.parse(recent.perMinute[0]?.at ?? recent.since);
   return (
     <Part title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
       <div class="ops-rates">
         {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
       </div>
-      <Facts
-        kind="ops-times"
-        rows={[[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]]}
-      />
+      <Facts kind="ops-times" rows={spans} />
     </Part>
   );
 }
