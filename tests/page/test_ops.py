@@ -82,7 +82,7 @@ async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, use
     assert "state=paused" in app.page.url
     await app.page.reload()
     await expect(rows).to_have_attribute("data-task-id", asked)
-    await app.page.get_by_label("Failed only").check()
+    await app.page.get_by_role("combobox", name="State").select_option("Failed")
     await expect(rows).to_have_attribute("data-task-id", failed)
     await app.page.get_by_label("Owner").fill("nobody")
     await app.page.keyboard.press("Enter")
@@ -93,7 +93,7 @@ async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, use
 
 
 async def test_a_deleted_task_is_gone(app: App, http: httpx.AsyncClient) -> None:
-    """V2: asked for in its place; an address of a task that is gone says so."""
+    """V2: asked about in a dialog first; an address of a task that is gone says so."""
     task = (await send(http, "echo drop this"))["task"]
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task['id']}")
     await app.button("Delete task").click()

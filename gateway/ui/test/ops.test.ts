@@ -1,9 +1,10 @@
 /** What operators are shown, made of what the server counts and lists. */
 
 import { describe, expect, it } from "vitest";
-import { concerns, joined, matrix, opsState, peak, placeQuery, readPlace, reasons, told } from "../src/model/operations";
 import { Http } from "../src/model/http";
-import { type OpsEvent, type OpsTask, type Overview, OpsApi } from "../src/model/ops";
+import { gist } from "../src/model/inspected";
+import { type OpsEvent, type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
+import { concerns } from "../src/view/ops/concerns";
 
 const executor = { id: "e1", alive: true, agents: ["demo"], leases: 2, running: 2, lastSeenSeconds: 1 };
 const overview: Overview = {
@@ -26,18 +27,24 @@ function event(generation: number, body: unknown): OpsEvent {
   return { generation, time: "2026-01-01T00:00:00Z", attempt: 1, fence: 1, actor: "ann", kind: "status", event: body };
 }
 
+function answering(answer: (url: URL) => unknown, headers = {}): OpsApi {
+  const fetched: typeof fetch = (input) => Promise.resolve(Response.json(answer(new URL(String(input))), { headers }));
+  return new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
+}
+
 const place = (query: string) => readPlace(new URLSearchParams(query));
 
 describe("the address", () => {
   it("names the same place when it is read again", () => {
-    for (const query of ["", "?view=tasks", "?view=tasks&state=paused&agent=a%26b&owner=%3Cb%3E&executor=e1", "?view=tasks&error=1", "?view=failures&agent=demo"])
+    for (const query of ["", "?view=tasks", "?view=tasks&state=paused&agent=a%26b&owner=%3Cb%3E&executor=e1", "?view=tasks&state=failed", "?view=failures&agent=demo"])
       expect(placeQuery(place(query))).toBe(query);
   });
 
   it("means the list if it only has a filter, and ignores what is unknown", () => {
     expect(place("executor=e1").view).toBe("tasks");
     expect(place("state=nonsense&view=nowhere")).toEqual(place(""));
-    expect(place("state=working&error=1").error).toBe(false);
+    expect(place("state=working&error=1").state).toBe("working");
+    expect(place("error=1")).toEqual(place("view=tasks&state=failed"));
   });
 });
 
@@ -50,9 +57,11 @@ describe("the overview", () => {
       { agent: "a", state: "failed", count: 1 },
     ];
     const rows = matrix({ ...overview, tasks });
-    expect(rows.map(({ agent }) => agent)).toEqual(["a", "b"]);
+    expect(rows.map(({ agent }) => agent)).toEqual(["a", "b", null]);
     expect(rows[0]!.counts.failed).toBe(5);
     expect(rows[1]!.counts).toMatchObject({ working: 2, paused: 3, failed: 0 });
+    expect(rows[2]!.counts).toMatchObject({ working: 2, paused: 3, failed: 5 });
+    expect(matrix({ ...overview, tasks: tasks.slice(2) })).toHaveLength(1);
   });
 
   it("is fine while all executors answer and nothing waits for long", () => {
@@ -80,11 +89,7 @@ describe("the overview", () => {
 describe("failures", () => {
   it("are one reason if they differ in ids, figures and quotes only, most frequent first", () => {
     const tasks = [task("1", "It rains"), task("2", 'No file "a.csv" in 3 s'), task("3", "No file 'b.csv' in 17 s"), task("4")];
-    expect(reasons(tasks).map(({ text, tasks: of }) => [text, of.map(({ taskId }) => taskId)])).toEqual([
-      ['No file "a.csv" in 3 s', ["2", "3"]],
-      ["It rains", ["1"]],
-      ["", ["4"]],
-    ]);
+    expect(reasons(tasks).map(([, of]) => of.map(({ taskId }) => taskId))).toEqual([["2", "3"], ["1"], ["4"]]);
   });
 });
 
@@ -96,25 +101,47 @@ describe("a task and its log", () => {
 
   it("tells the state and the words of an event", () => {
     const message = { messageId: "m", role: "ROLE_AGENT", parts: [{ text: "Done" }] };
-    expect(told(event(1, { statusUpdate: { taskId: "t", status: { state: "TASK_STATE_FAILED", message } } }))).toEqual({ state: "failed", text: "Done" });
-    expect(told(event(2, { artifactUpdate: { taskId: "t", artifact: { artifactId: "a", name: "Plan", parts: [{ text: "x" }] } } }))).toEqual({ state: null, text: "Plan: x" });
-    expect(told(event(3, { message }))).toEqual({ state: null, text: "Done" });
-    expect(told(event(4, null))).toEqual({ state: null, text: "" });
+    const said = (body: unknown) => gist({ body });
+    expect(said({ statusUpdate: { taskId: "t", status: { state: "TASK_STATE_FAILED", message } } })).toBe("failed Done");
+    expect(said({ artifactUpdate: { taskId: "t", artifact: { artifactId: "a", name: "Plan", parts: [{ text: "x" }] } } })).toBe("Plan x");
+    expect(said({ message })).toBe("Done");
   });
 
-  it("has each event once, in order", () => {
-    const [one, two, three] = [event(1, null), event(2, null), event(3, null)];
-    expect(joined([two, three], [one, two])).toEqual([one, two, three]);
+  it("is read at its end first, then what came before and after that, each event once, in order", async () => {
+    let log = [2, 4, 5, 6, 7, 8, 9];
+    const asked: number[] = [];
+    const api = answering((url) => {
+      const after = Number(url.searchParams.get("after"));
+      asked.push(after);
+      const [one, two, more] = log.filter((each) => each > after);
+      const events = [one, two].filter((each) => each !== undefined).map((each) => event(each, null));
+      return { data: { events, ...(more && { next_after: two }) } };
+    });
+    const shown = ({ events, from }: { events: readonly OpsEvent[]; from: number }) => [events.map(({ generation }) => generation), from];
+    const at = (generation: number) => ({ ...task("1"), generation });
+    const end = await api.tail(at(9), 3);
+    expect(shown(end)).toEqual([[7, 8, 9], 6]);
+    expect(shown(await api.tail(at(9), 5, end))).toEqual([[5, 6, 7, 8, 9], 4]);
+    expect(shown(await api.tail(at(9), 20, end))).toEqual([[2, 4, 5, 6, 7, 8, 9], 0]);
+    log = [...log, 10, 11];
+    asked.length = 0;
+    const next = await api.tail(at(11), 3, end);
+    expect(shown(next)).toEqual([[9, 10, 11], 8]);
+    expect(await api.tail(at(11), 3, next)).toEqual(next);
+    expect(asked).toEqual([9]);
+    log = [30];
+    expect(shown(await api.tail(at(30), 3, next))).toEqual([[30], 0]);
+    log = [];
+    expect(shown(await api.tail(at(31), 3))).toEqual([[], 0]);
   });
 
   it("is read page by page until there is enough, and says whether there is more", async () => {
     const asked: string[] = [];
     const pages = ["second", "third", ""];
-    const fetched: typeof fetch = (input) => {
-      asked.push(new URL(String(input)).search);
-      return Promise.resolve(Response.json({ data: [task(String(asked.length))], next_page_token: pages[asked.length - 1] }));
-    };
-    const api = new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
+    const api = answering((url) => {
+      asked.push(url.search);
+      return { data: [task(String(asked.length))], next_page_token: pages[asked.length - 1] };
+    });
     const first = await api.tasks({ state: "failed", owner: "" }, 2);
     expect(first.tasks.map(({ taskId }) => taskId)).toEqual(["1", "2"]);
     expect(first.more).toBe(true);
@@ -123,10 +150,7 @@ describe("a task and its log", () => {
 
   it("has lost its executor once its lease has run out by the clock of the server", async () => {
     const lease = { leaseExpiresAt: "2026-01-01T00:00:10Z", state: "working" };
-    const api = (now: string) => {
-      const fetched: typeof fetch = () => Promise.resolve(Response.json({ data: { task: task("1", "", lease), events: [] } }, { headers: { Date: now } }));
-      return new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
-    };
+    const api = (now: string) => answering(() => ({ data: { task: task("1", "", lease), events: [] } }), { Date: now });
     expect((await api("Thu, 01 Jan 2026 00:00:05 GMT").task("1")).lapsed).toBe(false);
     expect((await api("Thu, 01 Jan 2026 00:00:15 GMT").task("1")).lapsed).toBe(true);
   });

@@ -42,7 +42,7 @@ export function logged(taskId: string, event: LogEvent): WireRecord {
 }
 
 /** Return the most telling words of a record, on one line. */
-export function gist({ body }: WireRecord): string {
+export function gist({ body }: Pick<WireRecord, "body">): string {
   const outer = object(body) ?? {};
   const message = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
   const named = text(outer, "method") || text(outer, "code");

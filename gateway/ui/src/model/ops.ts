@@ -1,13 +1,13 @@
-/** The routes for operators, under `/api/ops`. */
+/** The routes for operators, under `/api/ops`, with the JSON that they answer, and what operators are shown of it. */
 
-import type { Http } from "./http";
-import { object, objects, text } from "./json";
+import type { Http, Request } from "./http";
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
-export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[]; leases: number; running: number; lastSeenSeconds: number }>;
+export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
+  Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview {
@@ -17,78 +17,146 @@ export interface Overview {
   readonly executors: readonly Executor[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: Readonly<{ minutes: number; since: string; begun: number; ended: number; failed: number }> & {
-    readonly perMinute: readonly Minute[];
-    readonly durationSeconds: Percentiles | null;
-    readonly queuedSeconds: Percentiles | null;
-  };
+  readonly recent: Omit<Minute, "at"> & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> &
+    Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
 }
 
 export type OpsTask = InState &
-  Readonly<{ taskId: string; contextId: string; owner: string; agent: string; error?: string; copied: boolean; superseded?: boolean; document?: boolean }> &
-  Readonly<{ createdAt: string; updatedAt: string; statusAt: string; completedAt?: string; queuedAt?: string; leaseExpiresAt?: string }> &
-  Readonly<{ generation: number; attempt: number; maxAttempts: number; fence: number; executor?: string }>;
+  Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "updatedAt" | "statusAt", string>> &
+  Readonly<Partial<Record<"executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
+  Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
+  Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
-export type OpsEvent = Readonly<{ generation: number; time: string; attempt: number; fence: number; actor: string; kind: string; event: unknown; traceId?: string }>;
-export type OpsQuery = Readonly<{ state?: string; agent?: string; owner?: string; executor?: string; error?: boolean }>;
-/** A page of a log; `next`: the generation after which it goes on, 0 at its end. */
-export type LogPage = Readonly<{ events: readonly OpsEvent[]; next: number }>;
+export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
+  Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
 
-const PAGE = 100;
+/** The end of a log: all its events after the generation `from`. */
+export type Tail = Readonly<{ events: readonly OpsEvent[]; from: number }>;
+type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
+const UNREAD: Tail = { events: [], from: Infinity };
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
   async overview(): Promise<Overview> {
-    return (await this.#data("api/ops/overview")) as Overview;
+    return (await this.#json<Overview>("overview")).data;
   }
 
   /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
-  async tasks(query: OpsQuery = {}, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
-    const { state = "", agent = "", owner = "", executor = "", error = false } = query;
-    const values = Object.entries({ state, agent, owner, executor, error: error ? "1" : "" }).filter(([, value]) => value);
+  async tasks(query: Readonly<Record<string, string>>, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
     const tasks: OpsTask[] = [];
     let token = "";
-    for (let page = 0; page < pages; page++) {
-      const search = new URLSearchParams([...values, ["limit", String(PAGE)], ...(token ? [["page_token", token]] : [])]);
-      const body = object((await this.http.json(`api/ops/tasks?${search}`)).data) ?? {};
-      tasks.push(...(objects(body["data"]) as unknown as OpsTask[]));
-      token = text(body, "next_page_token");
-      if (!token) break;
+    for (let page = 0; page < pages && (token || !page); page++) {
+      const found = await this.#json<OpsTask[] | null>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
+      tasks.push(...(found.data ?? []));
+      token = found.next_page_token ?? "";
     }
     return { tasks, more: token !== "" };
   }
 
   /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | null; readonly lapsed: boolean }> {
-    const { data, headers } = await this.http.json(path(id));
-    const found = object(object(data)?.["data"]) ?? {};
-    const task = found["task"] as OpsTask;
+  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | undefined; readonly lapsed: boolean }> {
+    const { data, headers } = await this.#json<{ task: OpsTask; events: OpsEvent[] }>(path(id));
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...task, first: (objects(found["events"])[0] as OpsEvent | undefined) ?? null, lapsed: Date.parse(task.leaseExpiresAt ?? "") < now };
+    return { ...data.task, first: data.events[0], lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
   }
 
-  /** Return the events of a task after a generation, oldest first. */
-  async events(id: string, after: number, limit: number): Promise<LogPage> {
-    const body = object(await this.#data(`${path(id)}/events?after=${after}&limit=${limit}`)) ?? {};
-    return { events: objects(body["events"]) as unknown as OpsEvent[], next: Number(body["next_after"] ?? 0) };
+  /**
+   * Return the last `count` events of a task up to its generation, or all if there are fewer; the events that `known` has
+   * are not read again. Numbers of events may be missing, since events are removed by age.
+   */
+  async tail({ taskId, generation }: OpsTask, count: number, known = UNREAD): Promise<Tail> {
+    let { events, from } = known;
+    for (let reach = count; ; reach *= 2) {
+      const begin = Math.max(0, generation - reach);
+      const last = events.at(-1)?.generation ?? 0;
+      const goesOn = from <= begin && begin <= last;
+      if (!goesOn) [events, from] = [[], begin];
+      for (let after: number | undefined = goesOn ? last : begin; after !== undefined && after < generation; ) {
+        const { data }: { data: LogPage } = await this.#json<LogPage>(`${path(taskId)}/events?after=${after}&limit=1000`);
+        events = [...events, ...data.events];
+        after = data.next_after;
+      }
+      if (events.length < count && from) continue;
+      const kept = events.slice(-count);
+      return { events: kept, from: kept.length < events.length ? kept[0]!.generation - 1 : from };
+    }
   }
 
-  /** Cancel a task and return it. */
-  async cancel(id: string): Promise<OpsTask> {
-    return object((await this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} })).data)?.["data"] as OpsTask;
+  async cancel(id: string): Promise<void> {
+    await this.#json(`${path(id)}/cancel`, { method: "POST", body: {} });
   }
 
   async delete(id: string): Promise<void> {
-    await this.http.json(path(id), { method: "DELETE" });
+    await this.#json(path(id), { method: "DELETE" });
   }
 
-  async #data(at: string): Promise<unknown> {
-    return object((await this.http.json(at)).data)?.["data"];
+  async #json<T>(at: string, request?: Request): Promise<{ data: T; next_page_token?: string; headers: Headers }> {
+    const { data, headers } = await this.http.json(`api/ops/${at}`, request);
+    return { ...(data as { data: T; next_page_token?: string }), headers };
   }
 }
 
+/** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
+export function queryOf(values: Readonly<Record<string, string>>): string {
+  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
+  return query.size ? `?${query}` : "";
+}
+
 function path(id: string): string {
-  return `api/ops/tasks/${encodeURIComponent(id)}`;
+  return `tasks/${encodeURIComponent(id)}`;
+}
+
+export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
+export const VIEWS = ["overview", "tasks", "failures"] as const;
+export const FILTERS = ["agent", "owner", "executor"] as const;
+export type OpsState = (typeof STATES)[number];
+
+/** What of the operators' view is shown; it is in the address. Empty: not filtered by that. */
+export type Place = Readonly<{ view: (typeof VIEWS)[number] } & Record<"state" | (typeof FILTERS)[number], string>>;
+
+/** Return the place that the query of an address names. A filter without a view means the list. */
+export function readPlace(query: URLSearchParams): Place {
+  const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name)?.trim() ?? "");
+  const named = query.get("state") ?? (query.get("error") === "1" && "failed");
+  const state = STATES.find((one) => one === named) ?? "";
+  const listed = state || agent || owner || executor ? "tasks" : "overview";
+  return { view: VIEWS.find((view) => view === query.get("view")) ?? listed, state, agent, owner, executor };
+}
+
+/** Return the query of the address of a place, with `?`; empty for the overview. */
+export function placeQuery({ view = "overview", ...filters }: Partial<Place>): string {
+  return queryOf({ view: view === "overview" ? "" : view, ...filters });
+}
+
+/** Return the state of a task in the terms of the filters. */
+export function opsState(task: { readonly state: string; readonly paused?: boolean }): OpsState {
+  return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
+}
+
+/** Return the number of tasks by agent and state, agents in order; at the end of all agents (null) if there are several. */
+export function matrix({ tasks }: Overview): { agent: string | null; counts: Readonly<Record<OpsState, number>> }[] {
+  const agents = [...new Set(tasks.map(({ agent }) => agent))].sort((one, other) => one.localeCompare(other));
+  return [...agents, ...(agents.length > 1 ? [null] : [])].map((agent) => {
+    const counts = { pending: 0, working: 0, paused: 0, completed: 0, failed: 0, cancelled: 0 };
+    for (const one of tasks) if (agent === null || one.agent === agent) counts[opsState(one)] += one.count;
+    return { agent, counts };
+  });
+}
+
+/** Return the greatest figure of the minutes and the minute of it; null if all are 0. */
+export function peak(minutes: readonly Minute[], of: "begun" | "ended" | "failed"): { count: number; at: string } | null {
+  const most = minutes.reduce<Minute | null>((best, one) => (one[of] > (best?.[of] ?? 0) ? one : best), null);
+  return most && { count: most[of], at: most.at };
+}
+
+/** Return failed tasks by reason, most frequent first. Reasons that differ in ids, figures or quotes are one. */
+export function reasons(tasks: readonly OpsTask[]): [key: string, tasks: OpsTask[]][] {
+  const found = new Map<string, OpsTask[]>();
+  for (const task of tasks) {
+    const key = (task.error ?? "").trim().replace(/"[^"]*"|'[^']*'|`[^`]*`|[\w-]*\d[\w-]*/g, "#").slice(0, 200);
+    found.set(key, [...(found.get(key) ?? []), task]);
+  }
+  return [...found].sort(([, one], [, other]) => other.length - one.length);
 }

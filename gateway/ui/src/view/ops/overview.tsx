@@ -1,175 +1,131 @@
 /** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
 
-import { type Concern, STATES, concerns, matrix, peak } from "../../model/operations";
+import { STATES, matrix, peak } from "../../model/ops";
 import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
-import { duration, time } from "../format";
+import { time } from "../format";
 import { Icon } from "../icons";
-import { StateMark, To } from "./places";
-import { Shown, usePolled } from "./polled";
-import { Part, Table } from "./table";
+import { concerns, seconds } from "./concerns";
+import { Columns, Facts, OfExecutor, Part, StateMark, To } from "./pieces";
+import { Polled } from "./polled";
 
 const words = strings.ops;
 const RATES = ["begun", "ended", "failed"] as const;
+const LEFT = ["uncopied", "abandoned"] as const;
+const COLOURS = { alive: "completed", silent: "failed", gone: "cancelled" } as const;
 
 /** Show the overview, read again every few seconds. */
 export function Overview() {
-  const found = usePolled("overview", () => api.ops.overview());
   return (
-    <Shown of={found} wait={words.loading.overview}>
-      {(figures) => (
+    <Polled load={() => api.ops.overview()}>
+      {(figures, at) => (
         <>
-          <Concerns figures={figures} />
-          <ByState figures={figures} />
-          <Executors executors={figures.executors} />
+          <Concerns {...figures} />
+          <ByState {...figures} />
+          <Executors {...figures} />
           <div class="ops-pair">
-            <Queue queue={figures.queue} />
-            <Left figures={figures} />
+            <Queue {...figures} />
+            <Part title={words.backlog}>
+              <Facts kind="ops-left" rows={LEFT.map((of) => [words[of], left(figures[of]), words[`${of}Hint`]])} />
+            </Part>
           </div>
-          <Recent recent={figures.recent} />
+          <Recent {...figures} />
           {figures.bounded && <p class="aside">{words.bounded}</p>}
-          <p class="aside ops-updated">{words.updated(new Date(found.at).toLocaleTimeString())}</p>
+          <p class="aside ops-updated">{words.updated(at)}</p>
         </>
       )}
-    </Shown>
+    </Polled>
   );
 }
 
-function Concerns({ figures }: { figures: Figures }) {
+function Concerns(figures: Figures) {
   const found = concerns(figures);
   if (!found.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
   return (
     <Part title={words.concerns}>
       <ul class="ops-concerns">
-        {found.map((one) => {
-          const [what, todo] = said(one);
-          return (
-            <li key={what} data-concern={one.code}>
-              <Icon name="alert" size={16} />
-              <p>
-                <strong dir="auto">{what}</strong> {todo} {"executor" in one && <To place={{ view: "tasks", executor: one.executor.id }}>{words.showWork(one.executor.leases)}</To>}
-              </p>
-            </li>
-          );
-        })}
+        {found.map(({ code, what, todo, executor }) => (
+          <li key={what} data-concern={code}>
+            <Icon name="alert" size={16} />
+            <p><strong dir="auto">{what}</strong> {todo} {executor && <OfExecutor {...executor} />}</p>
+          </li>
+        ))}
       </ul>
     </Part>
   );
 }
 
-function said(one: Concern): readonly string[] {
-  if (one.code === "SILENT") return words.concern.SILENT(one.executor.id, words.tasksOf(one.executor.leases), seconds(one.executor.lastSeenSeconds));
-  const count = one.code === "ABANDONED" ? words.turnsOf(one.count) : words.tasksOf(one.count);
-  if (one.code === "SLOW_QUEUE") return words.concern.SLOW_QUEUE(one.agent || words.noAgent, count, seconds(one.seconds));
-  return words.concern[one.code](count, seconds(one.seconds));
-}
-
-function ByState({ figures }: { figures: Figures }) {
-  const rows = matrix(figures);
-  if (!rows.length) return <Part title={words.byState}><p class="aside">{words.noTasks}</p></Part>;
+function ByState(figures: Figures) {
+  const name = (agent: string | null) => (agent === null ? words.all : agent || words.noAgent);
+  const cell = (state: (typeof STATES)[number]) => ({ agent, counts }: ReturnType<typeof matrix>[number]) => {
+    const count = counts[state].toLocaleString();
+    const label = `${name(agent)}, ${words.states[state]}: ${count}`;
+    if (!counts[state]) return <span class="ops-none">0</span>;
+    return <To place={{ view: "tasks", agent: agent ?? "", state }} aria-label={label}>{count}</To>;
+  };
   return (
-    <Part title={words.byState} hint={words.byStateHint}>
-      <Table name={words.byState} kind="ops-matrix" head={[words.agent, ...STATES.map((state) => <StateMark state={state} />)]}>
-        <tbody>
-          {rows.map(({ agent, counts }) => (
-            <tr key={agent}>
-              <th scope="row" dir="auto">{agent || words.noAgent}</th>
-              {STATES.map((state) => (
-                <td key={state} data-state={state}>
-                  {counts[state] ? (
-                    <To place={{ view: "tasks", agent, state }} label={`${agent || words.noAgent}, ${words.states[state]}: ${counts[state]}`}>{counts[state].toLocaleString()}</To>
-                  ) : (
-                    <span class="ops-none">0</span>
-                  )}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-        {rows.length > 1 && (
-          <tfoot>
-            <tr>
-              <th scope="row">{words.all}</th>
-              {STATES.map((state) => <td key={state}>{rows.reduce((sum, { counts }) => sum + counts[state], 0).toLocaleString()}</td>)}
-            </tr>
-          </tfoot>
-        )}
-      </Table>
-    </Part>
+    <Columns
+      name={words.byState} hint={words.byStateHint} kind="ops-matrix" none={words.noTasks}
+      rows={matrix(figures)} id={({ agent }) => agent}
+      marks={({ agent }) => ({ class: agent === null ? "ops-all" : undefined })}
+      columns={[
+        [words.agent, ({ agent }) => name(agent)],
+        ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`] as const),
+      ]}
+    />
   );
 }
 
-function Executors({ executors }: { executors: readonly Executor[] }) {
-  if (!executors.length) return <Part title={words.executors}><p class="ops-bad">{words.noExecutors}</p></Part>;
+function Executors({ executors }: Figures) {
+  const status = ({ alive, leases }: Executor) => (alive ? "alive" : leases ? "silent" : "gone");
   return (
-    <Part title={words.executors} hint={words.executorsHint}>
-      <Table name={words.executors} head={[words.executor, words.status, words.lastSeen, words.leases, words.agents, words.work]}>
-        <tbody>
-          {executors.map(({ id, alive, agents, leases, running, lastSeenSeconds }) => (
-            <tr key={id} data-executor={id} data-status={alive ? "alive" : leases ? "silent" : "gone"}>
-              <th scope="row"><code dir="ltr">{id}</code></th>
-              <td data-label={words.status}><span class="ops-state" data-state={alive ? "completed" : leases && "failed"}>{alive ? words.alive : leases ? words.silent : words.gone}</span></td>
-              <td data-label={words.lastSeen}>{words.ago(seconds(lastSeenSeconds))}</td>
-              <td data-label={words.leases}>{leases.toLocaleString()}{leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>}</td>
-              <td data-label={words.agents} dir="auto">{agents.join(", ") || "–"}</td>
-              <td data-label={words.work}>{leases ? <To place={{ view: "tasks", executor: id }}>{words.showWork(leases)}</To> : alive ? words.idle : words.nothing}</td>
-            </tr>
-          ))}
-        </tbody>
-      </Table>
-    </Part>
+    <Columns
+      name={words.executors} hint={words.executorsHint} none={<span class="ops-bad">{words.noExecutors}</span>}
+      rows={executors} id={({ id }) => id} marks={(one) => ({ "data-executor": one.id, "data-status": status(one) })}
+      columns={[
+        [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
+        [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
+        [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
+        [words.leases, ({ leases, running }) => [
+          leases.toLocaleString(),
+          leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
+        ]],
+        [words.agents, ({ agents }) => agents.join(", ") || "–"],
+        [words.work, (one) => (one.leases ? <OfExecutor {...one} /> : one.alive ? words.idle : words.nothing)],
+      ]}
+    />
   );
 }
 
-function Queue({ queue }: { queue: Figures["queue"] }) {
-  if (!queue.length) return <Part title={words.queue} hint={words.queueHint}><p>{words.noQueue}</p></Part>;
+function Queue({ queue }: Figures) {
   return (
-    <Part title={words.queue} hint={words.queueHint}>
-      <Table name={words.queue} kind="" head={[words.agent, words.waiting, words.oldest]}>
-        <tbody>
-          {queue.map(({ agent, queued, oldestSeconds }) => (
-            <tr key={agent}>
-              <th scope="row" dir="auto">{agent || words.noAgent}</th>
-              <td><To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To></td>
-              <td>{seconds(oldestSeconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </Table>
-    </Part>
+    <Columns
+      name={words.queue} hint={words.queueHint} kind="" none={words.noQueue} rows={queue} id={({ agent }) => agent}
+      columns={[
+        [words.agent, ({ agent }) => agent || words.noAgent],
+        [words.waiting, ({ agent, queued }) => (
+          <To place={{ view: "tasks", agent, state: "pending" }}>{queued.toLocaleString()}</To>
+        )],
+        [words.oldest, ({ oldestSeconds }) => seconds(oldestSeconds)],
+      ]}
+    />
   );
 }
 
-function Left({ figures }: { figures: Figures }) {
-  const row = (name: string, hint: string, { count, oldestSeconds }: Backlog) => (
-    <div>
-      <dt>{name}</dt>
-      <dd><strong>{count.toLocaleString()}</strong>{count > 0 && oldestSeconds !== null && `, ${words.since(seconds(oldestSeconds))}`}</dd>
-      <dd class="aside">{hint}</dd>
-    </div>
-  );
-  return (
-    <Part title={words.backlog}>
-      <dl class="ops-left">
-        {row(words.uncopied, words.uncopiedHint, figures.uncopied)}
-        {row(words.abandoned, words.abandonedHint, figures.abandoned)}
-      </dl>
-    </Part>
-  );
+function left({ count, oldestSeconds }: Backlog) {
+  return [<strong>{count.toLocaleString()}</strong>, oldestSeconds !== null && `, ${words.since(seconds(oldestSeconds))}`];
 }
 
-function Recent({ recent }: { recent: Figures["recent"] }) {
-  const late = Date.parse(recent.since) - Date.parse(recent.perMinute[0]?.at ?? recent.since) > 0;
+function Recent({ recent }: Figures) {
+  const spans = [[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]] as const;
+  const late = Date.parse(recent.since) > Date.parse(recent.perMinute[0]?.at ?? recent.since);
   return (
-    <Part title={words.recent(recent.minutes)} {...(late && { hint: words.recentSince(time(recent.since)) })}>
+    <Part title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
       <div class="ops-rates">
         {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
       </div>
-      <dl class="ops-times">
-        <Times name={words.duration} of={recent.durationSeconds} />
-        <Times name={words.queueTime} of={recent.queuedSeconds} />
-      </dl>
+      <Facts kind="ops-times" rows={spans} />
     </Part>
   );
 }
@@ -177,32 +133,24 @@ function Recent({ recent }: { recent: Figures["recent"] }) {
 /** One bar for each minute. Its name tells the figures; a bar tells its own to a pointer. */
 function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: number; minutes: readonly Minute[] }) {
   const most = peak(minutes, of);
+  const name = words.rate(words.rates[of], count, most ? words.most(most.count, time(most.at)) : "");
+  const axis = [time(minutes[0]?.at ?? ""), words.perMinute(most?.count ?? 0), time(minutes.at(-1)?.at ?? "")];
   return (
     <figure class="ops-bars" data-rate={of}>
       <figcaption><span>{words.rates[of]}</span> <strong>{count.toLocaleString()}</strong></figcaption>
-      <svg role="img" viewBox={`0 0 ${minutes.length} 20`} preserveAspectRatio="none" aria-label={words.rate(words.rates[of], count, most ? words.most(most.count, time(most.at)) : "")}>
-        {minutes.map((one, index) => one[of] > 0 && (
-          <rect key={one.at} x={index + 0.1} width={0.8} y={20 - (20 * one[of]) / (most?.count ?? 1)} height={(20 * one[of]) / (most?.count ?? 1)}>
+      <svg role="img" viewBox={`0 0 ${minutes.length} 1`} preserveAspectRatio="none" aria-label={name}>
+        {most && minutes.map((one, index) => one[of] > 0 && (
+          <rect key={one.at} x={index + 0.1} width={0.8} y={1 - one[of] / most.count} height={one[of] / most.count}>
             <title>{`${time(one.at)}: ${one[of].toLocaleString()}`}</title>
           </rect>
         ))}
       </svg>
-      <div class="ops-axis" aria-hidden="true">
-        <span>{time(minutes[0]?.at ?? "")}</span> <span>{words.perMinute(most?.count ?? 0)}</span> <span>{time(minutes.at(-1)?.at ?? "")}</span>
-      </div>
+      <div class="ops-axis" aria-hidden="true">{axis.map((text, index) => <span key={index}>{text}</span>)}</div>
     </figure>
   );
 }
 
-function Times({ name, of }: { name: string; of: Percentiles | null }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{of ? <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></> : words.unknown}</dd>
-    </div>
-  );
-}
-
-function seconds(value: number): string {
-  return duration(value * 1000);
+function times(of: Percentiles | null) {
+  if (!of) return words.unknown;
+  return <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></>;
 }

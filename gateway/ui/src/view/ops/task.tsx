@@ -1,161 +1,179 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+import { classify, wordsOf } from "../../model/events";
 import { failureOf } from "../../model/failures";
-import { type OpsState, opsState, told } from "../../model/operations";
-import type { OpsEvent, OpsTask } from "../../model/ops";
-import type { Failure } from "../../model/view";
+import { gist } from "../../model/inspected";
+import { type OpsEvent, type Tail, opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
+import { Act } from "../controls";
+import { copy } from "../copy";
 import { Notice } from "../empty";
-import { duration, firstLine, fullTime, time } from "../format";
-import { Icon, type IconName } from "../icons";
-import { words as wordsOf } from "../toasts";
-import { Log } from "./log";
-import { Inside, StateMark, To } from "./places";
-import { Shown, usePolled } from "./polled";
-import { Part } from "./table";
+import { duration, firstLine, time } from "../format";
+import { Button, Icon, type IconName } from "../icons";
+import { toastFailure } from "../toasts";
+import { Columns, Facts, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
+import { Polled } from "./polled";
 
 const words = strings.ops;
-const AT_REST: ReadonlySet<OpsState> = new Set(["paused", "completed", "failed", "cancelled"]);
+/** So many events are shown at first, and more whenever earlier ones are asked for. */
+const STEP = 500;
+const two = "2-digit";
+const clock = new Intl.DateTimeFormat(undefined, { hour: two, minute: two, second: two, fractionalSecondDigits: 3 });
+const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 
 /** Show the task that the address names. */
-export function TaskPage({ id }: { id: string }) {
+export function Task({ id }: { id: string }) {
   const [deleted, setDeleted] = useState(false);
-  const found = usePolled(id, () => api.ops.task(id));
-  if (deleted)
-    return (
-      <Notice title={words.deletedTitle} text={words.deleted}>
-        <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>
-      </Notice>
-    );
+  const others = <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>;
+  if (deleted) return <Notice title={words.deletedTitle} text={words.deleted}>{others}</Notice>;
   return (
-    <Shown of={found} wait={words.loading.task}>
-      {(task) => (
+    <Polled load={() => api.ops.task(id)}>
+      {(task, _, again) => (
         <>
           <header class="ops-task">
-            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{task.taskId}</code></h2>
+            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code></h2>
             <StateMark state={opsState(task)} />
           </header>
-          {asked(task.first) && <blockquote class="ops-asked" dir="auto">{asked(task.first)}</blockquote>}
-          <p class="ops-doing" data-doing={task.lapsed ? "lapsed" : opsState(task)}>{doing(task)} {task.superseded && words.superseded}</p>
-          {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
-          <Acts task={task} changed={found.again} deleted={() => setDeleted(true)} />
+          <Doing task={task} />
+          <div class="ops-acts">
+            {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
+            {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
+            {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />}
+          </div>
           <Record task={task} />
           <Log task={task} />
         </>
       )}
-    </Shown>
+    </Polled>
   );
 }
 
-/** Return what the user asked for: the message that began the task. */
-function asked(first: OpsEvent | null): string {
-  return first?.kind === "created" ? firstLine(told(first).text, 300) : "";
-}
-
-function doing(task: OpsTask & { lapsed: boolean }): string {
-  const said = words.doing;
+/** Say what the user asked for with the message that began the task, and what became of it. */
+function Doing({ task }: Found) {
+  const { executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", first } = task;
+  const begun = first?.kind === "created" && classify(first.event);
+  const asked = begun && begun.kind === "task" && firstLine(wordsOf((begun.message ?? begun.history.at(-1))?.parts), 300);
   const state = opsState(task);
-  const since = time(task.statusAt);
-  if (task.document) return said.document;
-  if (state === "pending") return said.pending(time(task.queuedAt ?? task.statusAt));
-  if (state === "paused") return said.paused(since);
-  if (state !== "working") return said[state](lasted(task));
-  if (task.executor && task.lapsed) return said.lapsed(task.executor, duration(Date.now() - Date.parse(task.leaseExpiresAt ?? "")));
-  if (task.executor) return said.working(task.executor, since);
-  return task.queuedAt ? said.queued(time(task.queuedAt)) : said.working_alone;
+  const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
+  const doing = document ? "document" : state === "working" ? working : state;
+  const late = duration(Date.now() - Date.parse(leaseExpiresAt));
+  return (
+    <>
+      {asked && <blockquote class="ops-asked" dir="auto">{asked}</blockquote>}
+      <p class="ops-doing" data-doing={lapsed ? "lapsed" : state}>
+        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late })} {task.superseded && words.superseded}
+      </p>
+      {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
+    </>
+  );
 }
 
-function lasted(task: OpsTask): string {
-  return duration(Date.parse(task.completedAt ?? "") - Date.parse(task.createdAt));
+function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
+  return duration(Date.parse(completedAt) - Date.parse(createdAt));
 }
 
-function Record({ task }: { task: OpsTask }) {
-  const own = task.owner === config.value?.caller?.user;
-  const facts: readonly (readonly [string, ComponentChildren])[] = [
-    [words.agent, task.agent || words.noAgent],
-    [words.owner, task.owner],
-    [words.session, own ? <Inside href={address(chat(task.contextId, { task: task.taskId }))}>{words.openSession}</Inside> : <><code dir="ltr">{task.contextId}</code> <small>{words.foreignSession(task.owner)}</small></>],
-    [words.created, <Moment at={task.createdAt} />],
-    [words.changed, <Moment at={task.statusAt} />],
-    [words.ended, task.completedAt && <Moment at={task.completedAt} />],
-    [words.took, task.completedAt && lasted(task)],
-    [words.executor, task.executor && <><code dir="ltr">{task.executor}</code> <To place={{ view: "tasks", executor: task.executor }}>{words.showOthers}</To></>],
-    [words.lease, task.leaseExpiresAt && <Moment at={task.leaseExpiresAt} />],
-    [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
-    [words.fence, task.fence],
-    [words.generation, task.generation.toLocaleString()],
-    [words.copied, AT_REST.has(opsState(task)) && (task.copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
-  ];
+function Record({ task }: Found) {
+  const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
+  const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
+  const rests = completedAt || task.paused;
+  const own = owner === config.value?.caller?.user;
+  const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
     <Part title={words.record}>
-      <dl class="ops-record">
-        {facts.map(([name, value]) => value !== undefined && value !== "" && value !== false && (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd dir="auto">{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts
+        kind="ops-record"
+        rows={[
+          [words.agent, agent || words.noAgent],
+          [words.owner, owner],
+          [words.session, own && <To href={address(chat(contextId, { task: taskId }))}>{words.openSession}</To>],
+          [words.session, !own && [<code dir="ltr">{contextId}</code>, <small> {words.foreignSession(owner)}</small>]],
+          [words.created, moment(task.createdAt)],
+          [words.changed, moment(task.statusAt)],
+          [words.ended, moment(completedAt)],
+          [words.took, completedAt && lasted(task)],
+          [words.executor, executor && <code dir="ltr">{executor}</code>, others],
+          [words.lease, moment(task.leaseExpiresAt)],
+          [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
+          [words.fence, String(task.fence)],
+          [words.generation, task.generation.toLocaleString()],
+          [words.copied, rests && (copied ? words.yes : <strong class="ops-bad">{words.notCopied}</strong>)],
+        ]}
+      />
     </Part>
   );
 }
 
-function Moment({ at }: { at: string }) {
-  return <time dateTime={at} title={fullTime(at)}>{new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })}</time>;
-}
-
-function Acts({ task, changed, deleted }: { task: OpsTask; changed: () => void; deleted: () => void }) {
-  if (!mayWrite.value) return <p class="aside">{words.readOnly}</p>;
-  return (
-    <div class="ops-acts">
-      {!task.completedAt && !task.document && <Ask icon="stop" label={words.cancel} ask={words.cancelAsk} yes={words.cancelYes} act={() => api.ops.cancel(task.taskId)} done={changed} />}
-      <Ask icon="trash" label={words.delete} ask={words.deleteAsk} yes={words.deleteYes} act={() => api.ops.delete(task.taskId)} done={deleted} />
-    </div>
-  );
-}
-
-/** A button that asks in its place before it acts, and shows there why it could not. */
-function Ask({ icon, label, ask, yes, act, done }: { icon: IconName; label: string; ask: string; yes: string; act: () => Promise<unknown>; done: () => void }) {
-  const [state, setState] = useState<"closed" | "asking" | "busy">("closed");
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const opener = useRef<HTMLButtonElement>(null);
-  const refuse = useRef<HTMLButtonElement>(null);
-  const was = useRef(state);
-  useEffect(() => {
-    if (state === "asking" && was.current === "closed") refuse.current?.focus();
-    if (state === "closed" && was.current !== "closed") opener.current?.focus();
-    was.current = state;
-  }, [state]);
+/** A button that asks before it acts. */
+function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "delete"; task: string; done: () => void }) {
+  const { label, ask, yes } = words[name];
+  const [busy, setBusy] = useState(false);
+  const box = useRef<HTMLDialogElement>(null);
   const run = async () => {
-    setState("busy");
-    setFailure(null);
-    await act().then(done, (error: unknown) => setFailure(failureOf(error)));
-    setState("closed");
+    setBusy(true);
+    await api.ops[name](task).then(done, (error: unknown) => toastFailure(failureOf(error)));
+    setBusy(false);
+    box.current?.close();
   };
   return (
     <>
-      {state === "closed" ? (
-        <button ref={opener} type="button" class="button" onClick={() => setState("asking")}><Icon name={icon} size={16} /> {label}</button>
-      ) : (
-        <div
-          class="ops-ask"
-          role="group"
-          aria-label={label}
-          onKeyDown={(event) => {
-            if (event.key !== "Escape") return;
-            event.stopPropagation();
-            setState("closed");
-          }}
-        >
-          <p>{state === "busy" ? words.busy : ask}</p>
-          <button ref={refuse} type="button" class="button" disabled={state === "busy"} onClick={() => setState("closed")}>{words.no}</button>
-          <button type="button" class="button ops-danger" disabled={state === "busy"} onClick={() => void run()}>{yes}</button>
-        </div>
-      )}
-      {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
+      <Act icon={icon} label={label} act={() => box.current?.showModal()} />
+      <dialog ref={box} class="ops-ask" aria-label={label}>
+        <p>{busy ? words.busy : ask}</p>
+        <Button label={words.no} disabled={busy} act={() => box.current?.close()} />
+        <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
+      </dialog>
     </>
+  );
+}
+
+/** The log up to the task's generation: its end first, earlier events when asked for, and new ones as they come. */
+function Log({ task }: Found) {
+  const [count, setCount] = useState(STEP);
+  const [open, setOpen] = useState<readonly number[]>([]);
+  const toggle = (number: number) => setOpen(open.includes(number) ? open.filter((one) => one !== number) : [...open, number]);
+  const since = (time: string, before?: OpsEvent) => before && `+${duration(Date.parse(time) - Date.parse(before.time))}`;
+  const json = (event: OpsEvent) => JSON.stringify(event, null, 2);
+  return (
+    <Part title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
+      <Polled load={(before?: Tail) => api.ops.tail(task, count, before)} turn={`${task.generation} ${count}`}>
+        {({ events, from }) => (
+          <>
+            {from > 0 && <Button kind="small" label={words.earlier} act={() => setCount(count + STEP)} />}
+            <Columns
+              name={words.log} kind="ops-cards ops-log" none={words.noLog} rows={events} id={({ generation }) => generation}
+              marks={({ generation, kind }) => ({ "data-generation": generation, "data-kind": kind })}
+              columns={[
+                [words.number, ({ generation: one }) => (
+                  <button
+                    type="button" class="link" aria-expanded={open.includes(one)} aria-label={words.event(one)}
+                    onClick={() => toggle(one)}
+                  >
+                    {one}
+                  </button>
+                )],
+                [words.time, ({ time }) => <Moment at={time}>{clock.format(new Date(time))}</Moment>],
+                [words.delta, ({ time }, at) => since(time, events[at - 1]), "ops-delta"],
+                [words.attempt, ({ attempt }) => attempt],
+                [words.fence, ({ fence }) => fence],
+                [words.actor, ({ actor }) => actor],
+                [words.kind, ({ kind }) => kind.replaceAll("_", " ")],
+                [words.said, ({ event }) => (event ? firstLine(gist({ body: event }), 160) : ""), "ops-wide"],
+              ]}
+              below={(event) => open.includes(event.generation) && (
+                <tr class="ops-json">
+                  <td colSpan={8}>
+                    <Button kind="small" label={words.copy} act={() => void copy(json(event))} />
+                    <pre tabIndex={0} dir="ltr">{json(event)}</pre>
+                  </td>
+                </tr>
+              )}
+            />
+          </>
+        )}
+      </Polled>
+    </Part>
   );
 }

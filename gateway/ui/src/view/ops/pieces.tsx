@@ -1,0 +1,118 @@
+/** What the operators' view is made of: links, states and times, sections, tables and lists of facts. */
+
+import { computed } from "@preact/signals";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
+import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
+import { address, read, route } from "../../state";
+import { strings } from "../../strings";
+import { fullTime, time } from "../format";
+import { follow } from "../sidebar";
+
+/** What the address names: what is filtered is in it, so that it can be shared. */
+export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));
+
+/** Go to an address of the page. */
+export function visit(url: string): void {
+  history.pushState(null, "", url);
+  route.value = read(location);
+}
+
+/** Return the address of a part of the operators' view. */
+export function placeAddress(to: Partial<Place>): string {
+  return address({ name: "ops" }) + placeQuery(to);
+}
+
+type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
+
+/** A link to a part of the operators' view, or to another address of the page. */
+export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place?: Partial<Place>; href?: string } & Anchor) {
+  return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
+}
+
+/** A link to the tasks of an executor, so many unless it is given in other words. */
+export function OfExecutor({ id, leases = 0, children }: { id: string; leases?: number; children?: string }) {
+  return <To place={{ view: "tasks", executor: id }}>{children ?? strings.ops.showWork(leases)}</To>;
+}
+
+/** The state of a task, with its colour. */
+export function StateMark({ state, children = strings.ops.states[state] }: { state: OpsState; children?: string }) {
+  return <span class="ops-state" data-state={state}>{children}</span>;
+}
+
+/** A time, shown in short unless it is given in other words. */
+export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
+  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
+}
+
+/** A section with a heading, and what it is about. */
+export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section class="ops-part">
+      <h2>{title}</h2>
+      {hint && <p class="aside">{hint}</p>}
+      {children}
+    </section>
+  );
+}
+
+/** Names with their values, and more of these; those without a value are left out. */
+export function Facts({ kind, rows }: { kind: string; rows: readonly (readonly [name: string, ...ComponentChildren[]])[] }) {
+  return (
+    <dl class={kind}>
+      {rows.map(([name, ...values]) => values[0] && (
+        <div key={name}>
+          <dt>{name}</dt>
+          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A column: its head, what a row has in it, and a class of its cells. */
+type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string];
+
+/**
+ * A table with a row for each of `rows`, whose first cell names it, and with what is `below` a row; without rows it says
+ * `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. With a `hint` it is a section. A table
+ * that is wider than its place scrolls in it, or becomes cards.
+ */
+export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none, below }: {
+  name: string;
+  hint?: string;
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  id: (row: T) => string | number | null;
+  marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
+  kind?: string;
+  none?: ComponentChildren;
+  below?: (row: T) => ComponentChildren;
+}) {
+  const table = !rows.length ? (
+    <p class="aside">{none}</p>
+  ) : (
+    <div class="ops-scroll" role="region" aria-label={name} tabIndex={0}>
+      <table class={kind}>
+        <caption class="sr-only">{name}</caption>
+        <thead>
+          <tr>{columns.map(([head], index) => <th key={index} scope="col">{head}</th>)}</tr>
+        </thead>
+        <tbody>
+          {rows.map((row, at) => (
+            <Fragment key={id(row)}>
+              <tr {...marks?.(row)}>
+                {columns.map(([head, cell, of], index) => {
+                  const Cell = index ? "td" : "th";
+                  const names = index ? { "data-label": typeof head === "string" ? head : undefined } : { scope: "row" as const };
+                  return <Cell key={index} {...names} class={of} dir="auto">{cell(row, at)}</Cell>;
+                })}
+              </tr>
+              {below?.(row)}
+            </Fragment>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+  return hint === undefined ? table : <Part title={name} hint={hint}>{table}</Part>;
+}
