@@ -66,12 +66,12 @@ function ByState(figures: Figures) {
   };
   return (
     <Columns
-      name={words.byState} hint={words.byStateHint} kind="ops-matrix" none={words.noTasks}
+      name={words.byState} hint={words.byStateHint} kind="ops-matrix ops-cards" none={words.noTasks}
       rows={matrix(figures)} id={({ agent }) => agent}
       marks={({ agent }) => ({ class: agent === null ? "ops-all" : undefined })}
       columns={[
         [words.agent, ({ agent }) => name(agent)],
-        ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`] as const),
+        ...STATES.map((state) => [<StateMark state={state} />, cell(state), `ops-in-${state}`, words.states[state]] as const),
       ]}
     />
   );

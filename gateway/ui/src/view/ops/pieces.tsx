@@ -69,8 +69,8 @@ export function Facts({ kind, rows }: { kind: string; rows: readonly (readonly [
   );
 }
 
-/** A column: its head, what a row has in it, and a class of its cells. */
-type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string];
+/** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */
+type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string, label?: string];
 
 /**
  * A table with a row for each of `rows`, whose first cell names it, and with what is `below` a row; without rows it says
@@ -101,9 +101,9 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
           {rows.map((row, at) => (
             <Fragment key={id(row)}>
               <tr {...marks?.(row)}>
-                {columns.map(([head, cell, of], index) => {
+                {columns.map(([head, cell, of, label = head], index) => {
                   const Cell = index ? "td" : "th";
-                  const names = index ? { "data-label": typeof head === "string" ? head : undefined } : { scope: "row" as const };
+                  const names = index ? { "data-label": typeof label === "string" ? label : undefined } : { scope: "row" as const };
                   return <Cell key={index} {...names} class={of} dir="auto">{cell(row, at)}</Cell>;
                 })}
               </tr>
