@@ -1,7 +1,6 @@
 /** The part of a conversation that a rewind cuts: hidden at once, removed when the server has answered (R11). */
 
 import type { Event } from "./events";
-import { about } from "./records";
 import type { Message } from "./view";
 
 /** A message of the user that began a turn; `number` counts from 1. */
@@ -44,7 +43,7 @@ export class Removed {
 
   /** Return whether the event belongs to a task or a direct answer that was cut. */
   has(event: Event): boolean {
-    return event.kind === "message" ? this.invocations.has(event.message.invocationId) : this.tasks.has(about(event).taskId);
+    return event.kind === "message" ? this.invocations.has(event.message?.invocationId ?? "") : this.tasks.has(event.taskId);
   }
 }
 

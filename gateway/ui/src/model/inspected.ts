@@ -48,20 +48,15 @@ export function gist({ body }: WireRecord): string {
   const named = text(outer, "method") || text(outer, "code");
   if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
   const event = classify(object(outer["event"]) ?? body);
-  switch (event.kind) {
-    case "task":
-      return `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`;
-    case "status-update":
-      return `${event.state} ${said(event.message?.parts)}`;
-    case "artifact-update":
-      return `${event.append ? "+ " : ""}${event.artifact.name || event.artifact.id} ${said(event.artifact.parts)}`;
-    case "message":
-      return said(event.message.parts);
-    case "unknown": {
-      const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])].filter((one) => typeof one === "string");
-      return words.join(" ") || JSON.stringify(body).slice(0, 200);
-    }
-  }
+  const state = text(outer, "state") || event.state;
+  const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])];
+  return {
+    task: () => `${state} ${event.history.at(-1)?.text ?? ""}`,
+    "status-update": () => `${event.state} ${said(event.message?.parts)}`,
+    "artifact-update": () => event.artifacts.map((one) => `${event.append ? "+ " : ""}${one.name || one.id} ${said(one.parts)}`).join(),
+    message: () => said(event.message?.parts),
+    unknown: () => words.filter((one) => typeof one === "string").join(" ") || JSON.stringify(body).slice(0, 200),
+  }[event.kind]();
 }
 
 function said(parts: unknown): string {

@@ -107,19 +107,11 @@ function alike(error: string): string {
 
 /** Return what an event of a log says: a state if it is about one, and words. */
 export function told(event: OpsEvent): { state: State | null; text: string } {
-  const found = classify(event.event);
-  switch (found.kind) {
-    case "task":
-      return { state: found.state, text: wordsOf((found.message ?? found.history.at(-1))?.parts) };
-    case "status-update":
-      return { state: found.state, text: wordsOf(found.message?.parts) };
-    case "artifact-update":
-      return { state: null, text: [found.artifact.name || found.artifact.id, wordsOf(found.artifact.parts)].filter(Boolean).join(": ") };
-    case "message":
-      return { state: null, text: wordsOf(found.message.parts) };
-    case "unknown":
-      return { state: null, text: "" };
-  }
+  const { kind, state, message, history, artifacts } = classify(event.event);
+  const named = artifacts.map((one) => [one.name || one.id, wordsOf(one.parts)].filter(Boolean).join(": "));
+  if (kind === "artifact-update") return { state: null, text: named.join() };
+  const text = wordsOf((message ?? history.at(-1))?.parts);
+  return { state: kind === "task" || kind === "status-update" ? state : null, text };
 }
 
 /** Return the rows of a list and a newer part of it as one list, each generation once, in order. */

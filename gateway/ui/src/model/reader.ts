@@ -1,7 +1,7 @@
 /** Loads a session and follows it: the stream of its running task, or else the changes of the session. */
 
 import { SessionState } from "./core";
-import { type Event, type FullTask, classify, readMessage } from "./events";
+import { type Event, classify, lasts, read } from "./events";
 import { failureOf } from "./failures";
 import { type Json, number, object, parsed, text } from "./json";
 import { about } from "./records";
@@ -89,19 +89,19 @@ export class FollowedSession extends SessionState {
   }
 
   /** Take a task that was read as a whole. */
-  protected whole(task: FullTask): void {
-    this.records.add("received", "task", task, { taskId: task.id });
-    if (task.cursor) this.#cursors.set(task.id, task.cursor);
+  protected whole(task: Event): void {
+    this.records.add("received", "task", task, { taskId: task.taskId });
+    if (task.cursor) this.#cursors.set(task.taskId, task.cursor);
     this.apply(task);
   }
 
   /** Take what a message made. A task whose stream is being read tells the rest itself. */
   protected answered(event: Event, messageId: string, began: number): void {
     if (event.kind !== "task") return this.apply(event);
-    const { id, state, cursor, history } = event;
+    const { taskId: id, state, cursor, history } = event;
     const known = this.conversation.tasks.find(id);
     const message = history.find((one) => one.id === messageId);
-    if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ kind: "message", message });
+    if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ ...event, kind: "message", message });
     this.#began.set(id, began);
     if (state === "submitted" || AT_REST.has(state)) this.#cursors.set(id, cursor);
     else this.#cursors.delete(id);
@@ -111,7 +111,7 @@ export class FollowedSession extends SessionState {
   protected apply(event: Event, answersRewind = false): void {
     const { conversation, stopping, told } = this;
     conversation.apply(event, answersRewind);
-    const { taskId } = about(event);
+    const { taskId } = event;
     const task = conversation.tasks.find(taskId);
     if (task && !task.agent) conversation.tasks.amend(taskId, { agent: told.agent });
     if (task && AT_REST.has(task.state)) stopping.delete(taskId);
@@ -216,16 +216,16 @@ export class FollowedSession extends SessionState {
   async #added(entry: Json): Promise<void> {
     if (STEERS.includes(text(entry, "kind")) || entry["takenBack"] === true) return this.#load();
     const body = object(entry["message"]);
-    const message = body && readMessage({ taskId: text(entry, "taskId"), ...body });
-    if (message && !message.progress && !message.partial && message.parts.length) this.apply({ kind: "message", message });
+    const event = body && read("message", { taskId: text(entry, "taskId"), ...body });
+    if (event?.message && lasts(event.message)) this.apply(event);
   }
 
   /** Note the time until the first output of a task that this client began. */
   #timed(event: Event): void {
-    const said = event.kind === "status-update" && event.message?.role === "agent" && !event.message.progress;
-    const { taskId } = about(event);
+    const { kind, taskId, message } = event;
+    const said = kind === "status-update" && message?.role === "agent" && !message.progress;
     const began = this.#began.get(taskId);
-    if (began === undefined || (!said && event.kind !== "artifact-update")) return;
+    if (began === undefined || (!said && kind !== "artifact-update")) return;
     this.#began.delete(taskId);
     this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
   }

@@ -26,15 +26,6 @@ export class Records {
 }
 
 /** Return which task and message an event is about. */
-export function about(event: Event): { taskId: string; messageId: string } {
-  switch (event.kind) {
-    case "task":
-      return { taskId: event.id, messageId: event.message?.id ?? "" };
-    case "status-update":
-      return { taskId: event.taskId, messageId: event.message?.id ?? "" };
-    case "message":
-      return { taskId: event.message.taskId, messageId: event.message.id };
-    default:
-      return { taskId: event.kind === "unknown" ? "" : event.taskId, messageId: "" };
-  }
+export function about({ taskId, message }: Event): { taskId: string; messageId: string } {
+  return { taskId, messageId: message?.id ?? "" };
 }

@@ -156,7 +156,7 @@ export class OpenSession extends FollowedSession {
       const done = await this.#persist(() => api.undo(id, key));
       const tasks = await api.taskInfos(id);
       this.epoch++;
-      conversation.undone(done.messages, tasks);
+      conversation.reload(done.messages, false, tasks);
     });
     this.set({ canUndo: failure?.retryable ?? false });
     return failure;

@@ -22,8 +22,11 @@ export class Tasks {
     return this.#tasks.get(id) ?? null;
   }
 
-  /** Record the state of a task and why it failed; add the task if it is not known. Terminal states are final (M4). */
-  enter(id: string, state: State, error = "", at = ""): void {
+  /**
+   * Record the state of a task and why it failed; add the task if it is not known. Terminal states are final (M4). Return
+   * false for a state that is not terminal after one that is.
+   */
+  enter(id: string, state: State, error = "", at = ""): boolean {
     const task = this.#tasks.get(id) ?? {
       ...EMPTY,
       id,
@@ -31,9 +34,9 @@ export class Tasks {
       createdAt: at,
       changes: [{ state, at }],
     };
-    if (TERMINAL.has(task.state) && state !== task.state) return;
+    if (TERMINAL.has(task.state) && state !== task.state) return TERMINAL.has(state);
     const failed = state === "failed" || state === "rejected";
-    if (state === task.state && this.#tasks.has(id) && (!failed || !error || error === task.error)) return;
+    if (state === task.state && this.#tasks.has(id) && (!failed || !error || error === task.error)) return true;
     this.#put({
       ...task,
       state,
@@ -42,6 +45,7 @@ export class Tasks {
       completedAt: task.completedAt || (TERMINAL.has(state) ? at : ""),
       changes: task.state === state ? task.changes : [...task.changes, { state, at }],
     });
+    return true;
   }
 
   /** Change what is not part of a task's state; do nothing if the task is not known. */
@@ -85,11 +89,6 @@ export class Tasks {
     this.#tasks.set(task.id, task);
     this.#list = null;
   }
-}
-
-/** Return the newest task that is not terminal (M3). */
-export function latestIncomplete(tasks: readonly TaskInfo[]): TaskInfo | null {
-  return tasks.findLast((task) => !TERMINAL.has(task.state)) ?? null;
 }
 
 /** Return the newest task that is submitted or working, the only one worth a stream (M5). */
