@@ -22,14 +22,6 @@ export type Piece = Readonly<ReturnType<typeof readPiece>>;
 /** An element of a stream. Members that its kind does not have are empty. */
 export type Event = Readonly<ReturnType<typeof read>>;
 
-/** A tool call (`called`) or its result; `body` has the arguments or the response. */
-export interface Tool {
-  readonly called: boolean;
-  readonly id: string;
-  readonly name: string;
-  readonly body: unknown;
-}
-
 const KINDS = { task: "task", statusUpdate: "status-update", artifactUpdate: "artifact-update", message: "message" } as const;
 type Kind = (typeof KINDS)[keyof typeof KINDS];
 
@@ -117,8 +109,8 @@ export function readPiece(body: Json) {
   return { id: text(body, "artifactId"), name: text(body, "name"), description: text(body, "description"), parts };
 }
 
-/** Return the tool call or result that a part is; null if it is none. */
-export function toolOf(part: Part): Tool | null {
+/** Return the tool call (`called`, with its arguments as `body`) or the result (its response) that a part is; null if none. */
+export function toolOf(part: Part) {
   const kind = TOOL_KEYS.map((key) => part.metadata?.[key]).find((value) => value !== undefined);
   const data = object(part.data);
   if (!data || (kind !== "function_call" && kind !== "function_response")) return null;
@@ -127,19 +119,9 @@ export function toolOf(part: Part): Tool | null {
 }
 
 function readPart(body: Json): Part {
+  const { bytes: raw = body["raw"], uri: url = body["url"], ...file } = object(body["file"]) ?? {};
+  const { text, data, filename = file["name"], mediaType = file["mimeType"] } = body;
   const metadata = object(body["metadata"]);
-  const file = object(body["file"]);
-  const part: { -readonly [Key in keyof Part]: Part[Key] } = {};
-  for (const key of ["text", "raw", "url", "filename", "mediaType"] as const)
-    if (typeof body[key] === "string") part[key] = text(body, key);
-  if (body["data"] !== undefined) part.data = body["data"];
-  if (file) {
-    const { name, mimeType, bytes, uri } = file;
-    if (typeof name === "string") part.filename = name;
-    if (typeof mimeType === "string") part.mediaType = mimeType;
-    if (typeof bytes === "string") part.raw = bytes;
-    if (typeof uri === "string") part.url = uri;
-  }
-  if (metadata) part.metadata = metadata;
-  return part;
+  const told = Object.entries({ text, raw, url, filename, mediaType }).filter(([, value]) => typeof value === "string");
+  return { ...Object.fromEntries(told), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
 }

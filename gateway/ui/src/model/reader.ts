@@ -208,7 +208,7 @@ export class FollowedSession extends SessionState {
   async #changed(body: Json): Promise<void> {
     const { tasks } = this.conversation;
     const info = readTaskInfo(body);
-    if (!info) return;
+    if (!info.id) return;
     if (info.superseded) tasks.remove([info.id]);
     else if (!AT_REST.has(info.state) || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
   }
