@@ -8,7 +8,7 @@
  */
 
 import { Artifacts } from "./artifacts";
-import { type Cut, Removed, type Turn, cameAfter, cutAt, hides, lost, turns } from "./cut";
+import { type Cut, cameAfter, cutAt, hides, lost } from "./cut";
 import { type Event, INTERRUPTED, lasts } from "./events";
 import { Failed } from "./failures";
 import type { Continuation } from "./outgoing";
@@ -34,7 +34,8 @@ export class Conversation {
   readonly #progress = new Map<string, string>();
   readonly #tasksOf = new Map<string, string>();
   #cut: Cut | null = null;
-  readonly #removed = new Removed();
+  /** What was cut for good; late events of it are dropped. */
+  readonly #removed = { tasks: new Set<string>(), invocations: new Set<string>() };
 
   constructor(contextId = "", tasks: Iterable<TaskInfo> = []) {
     this.contextId = contextId;
@@ -64,7 +65,7 @@ export class Conversation {
     if (this.#artifacts?.all === all && this.#artifacts.tasks === tasks) return this.#artifacts.shown;
     const places = new Map(tasks.map((task, index) => [task.id, index]));
     const place = ({ taskId }: Artifact): number => places.get(taskId) ?? tasks.length;
-    const shown = all.filter(({ taskId }) => this.#shows(taskId)).sort((a, b) => place(a) - place(b));
+    const shown = all.filter(({ taskId }) => !this.dropped(taskId)).sort((a, b) => place(a) - place(b));
     this.#artifacts = { all, tasks, shown };
     return shown;
   }
@@ -86,11 +87,6 @@ export class Conversation {
     return { taskId: (!ended && last?.id) || "", referenceTaskIds: ended ? [last.id] : [] };
   }
 
-  /** Return the user's messages that a rewind can name, oldest first. */
-  get turns(): Turn[] {
-    return turns(this.messages);
-  }
-
   get rewinding(): boolean {
     return this.#cut !== null;
   }
@@ -101,7 +97,7 @@ export class Conversation {
 
   /** Return whether events of a task are dropped because it was cut. */
   dropped(taskId: string): boolean {
-    return !this.#shows(taskId);
+    return this.#removed.tasks.has(taskId) || (this.#cut?.tasks.has(taskId) ?? false);
   }
 
   /**
@@ -113,12 +109,11 @@ export class Conversation {
     const shown = this.#all;
     const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
     if (place < 0) throw Failed.of("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
-    const turn = this.turns.find(({ message }) => message.invocationId === invocationId);
     const ids = this.tasks.list.map((task) => task.id);
     this.#cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
     this.notice = "";
     this.#messages = null;
-    return turn?.message.text ?? "";
+    return shown.find(({ role, invocationId: id }) => role === "user" && id === invocationId)?.text ?? "";
   }
 
   /** Show everything again after a rewind that failed. */
@@ -161,7 +156,8 @@ export class Conversation {
    */
   apply(event: Event, answersRewind = false): void {
     const { kind, taskId, message } = event;
-    if (this.#removed.has(event)) return;
+    const { tasks, invocations } = this.#removed;
+    if (kind === "message" ? invocations.has(message?.invocationId ?? "") : tasks.has(taskId)) return;
     this.contextId ||= event.contextId;
     if (kind === "task" && (answersRewind || taskId === this.contextId)) this.#session(event);
     else if (kind === "task") this.#task(event);
@@ -328,10 +324,6 @@ export class Conversation {
       this.#grow(id, null);
       this.#progress.delete(id);
     }
-  }
-
-  #shows(taskId: string): boolean {
-    return !this.#removed.tasks.has(taskId) && !this.#cut?.tasks.has(taskId);
   }
 
   #inEffect<Value>(of: ReadonlyMap<string, Value>): ReadonlyMap<string, Value> {
