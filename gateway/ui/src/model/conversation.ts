@@ -23,6 +23,8 @@ export class Conversation {
   /** Why the last rewind was not done; empty if it was. */
   notice = "";
   unknown = 0;
+  /** The newest line of progress of each task. */
+  readonly progress = new Map<string, string>();
   /** There are older messages that were not loaded. */
   hasOlder = false;
   /** By id, in order; a message without an id has a number instead. */
@@ -31,7 +33,6 @@ export class Conversation {
   #messages: readonly Message[] | null = null;
   #artifacts: { all: readonly Artifact[]; tasks: readonly TaskInfo[]; shown: readonly Artifact[] } | null = null;
   #live: ReadonlyMap<string, Message> = new Map();
-  readonly #progress = new Map<string, string>();
   readonly #tasksOf = new Map<string, string>();
   #cut: Cut | null = null;
   /** What was cut for good; late events of it are dropped. */
@@ -50,12 +51,8 @@ export class Conversation {
 
   /** Return the texts that still grow, by task. */
   get live(): ReadonlyMap<string, Message> {
-    return this.#inEffect(this.#live);
-  }
-
-  /** Return the newest line of progress of each task. */
-  get progress(): ReadonlyMap<string, string> {
-    return this.#inEffect(this.#progress);
+    const cut = this.#cut;
+    return cut ? new Map([...this.#live].filter(([taskId]) => !cut.tasks.has(taskId))) : this.#live;
   }
 
   /** Return the artifacts, those of older tasks first. */
@@ -183,7 +180,7 @@ export class Conversation {
     for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
     const known = new Set(tail.map((message) => message.taskId));
     this.tasks.replace(tasks, (task) => known.has(task.id) || arrived(task.id));
-    this.#forget([...this.#live.keys(), ...this.#progress.keys()].filter((id) => !this.tasks.find(id)));
+    this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));
   }
 
   /** Put an older page before everything. */
@@ -205,7 +202,7 @@ export class Conversation {
     const after = this.#placed(history);
     const gone = lost(before, after, cut);
     this.#cut = null;
-    this.#forget([...this.#live.keys(), ...this.#progress.keys()]);
+    this.#forget([...this.#live.keys(), ...this.progress.keys()]);
     this.#show([...after, ...before.filter((message) => (cut ? cameAfter(cut, message) : message.said))]);
     this.#remove(gone.tasks, gone.invocations);
     for (const piece of event.artifacts) this.artifactsOf.put(taskId, piece, true);
@@ -233,7 +230,7 @@ export class Conversation {
 
     const rests = AT_REST.has(event.state);
     this.#grow(taskId, message?.partial && !rests ? { ...message, taskId } : null);
-    if (rests) this.#progress.delete(taskId);
+    if (rests) this.progress.delete(taskId);
     if (whole) this.artifactsOf.keep(taskId, new Set(artifacts.map(({ id }) => id)));
     for (const piece of artifacts) this.artifactsOf.put(taskId, piece, rests);
     if (event.usage.length) this.tasks.amend(taskId, { usage: Object.fromEntries(event.usage) });
@@ -243,7 +240,7 @@ export class Conversation {
     const { taskId, message } = event;
     if (!this.#enter(event)) return;
     const live = this.#live.get(taskId);
-    if (message?.progress) this.#progress.set(taskId, message.text);
+    if (message?.progress) this.progress.set(taskId, message.text);
     else if (message?.partial) {
       const text = (live?.id === message.id ? live.text : "") + message.text;
       this.#grow(taskId, { ...message, taskId, text, parts: [{ text }] });
@@ -266,7 +263,7 @@ export class Conversation {
 
   /** End the growing text of a task at rest: without a final message it stays, marked as interrupted. */
   #settle(taskId: string): void {
-    this.#progress.delete(taskId);
+    this.progress.delete(taskId);
     this.artifactsOf.settle(taskId);
     const live = this.#live.get(taskId);
     this.#grow(taskId, null);
@@ -322,12 +319,7 @@ export class Conversation {
   #forget(tasks: Iterable<string>): void {
     for (const id of tasks) {
       this.#grow(id, null);
-      this.#progress.delete(id);
+      this.progress.delete(id);
     }
-  }
-
-  #inEffect<Value>(of: ReadonlyMap<string, Value>): ReadonlyMap<string, Value> {
-    const cut = this.#cut;
-    return cut ? new Map([...of].filter(([taskId]) => !cut.tasks.has(taskId))) : of;
   }
 }

@@ -55,6 +55,7 @@ export function read(kind: Kind | "unknown", body: Json) {
     state: stateOf(status["state"]),
     at: text(status, "timestamp"),
     message: message && readMessage(message),
+    messageId: text(message ?? {}, "messageId"),
     history: objects(body["history"]).map(readMessage),
     artifacts: artifacts.map(readPiece),
     append: body["append"] === true,

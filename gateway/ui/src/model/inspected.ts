@@ -3,7 +3,6 @@
 import type { LogEvent } from "./api";
 import { classify, wordsOf } from "./events";
 import { object, text } from "./json";
-import { about } from "./records";
 import type { Part, WireRecord } from "./view";
 
 /** The records that match; each is looked at once. */
@@ -37,7 +36,7 @@ export class Sieve {
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
   const { cursor, generation, time, kind } = event;
-  const { messageId } = about(classify(event.event));
+  const { messageId } = classify(event.event);
   return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
 }
 

@@ -4,7 +4,6 @@ import { SessionState } from "./core";
 import { type Event, classify, lasts, read } from "./events";
 import { failureOf } from "./failures";
 import { type Json, number, object, parsed, text } from "./json";
-import { about } from "./records";
 import type { SseEvent } from "./sse";
 import { AT_REST } from "./states";
 import { follow, sleep } from "./stream";
@@ -184,7 +183,7 @@ export class FollowedSession extends SessionState {
     const body = object(parsed(data))?.["result"];
     const event = classify(body);
     if (cursor) this.#cursors.set(taskId, cursor);
-    records.add("received", event.kind, body, { ...about(event), taskId, cursor });
+    records.add("received", event.kind, body, { taskId, messageId: event.messageId, cursor });
     this.#timed(event);
     this.apply(event);
     const task = conversation.tasks.find(taskId);

@@ -1,7 +1,6 @@
 /** What came and was sent, for the inspector: the newest ones, as they were on the wire, without credentials. */
 
 import { signal } from "@preact/signals-core";
-import type { Event } from "./events";
 
 const KEPT = 10_000;
 const NOTHING = { number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown };
@@ -23,9 +22,4 @@ export class Records {
     this.list.push({ ...NOTHING, ...about, number, at: Date.now(), direction, kind, body });
     this.total.value = number;
   }
-}
-
-/** Return which task and message an event is about. */
-export function about({ taskId, message }: Event): { taskId: string; messageId: string } {
-  return { taskId, messageId: message?.id ?? "" };
 }

@@ -65,8 +65,6 @@ function make(shown: Shown): Row[] {
   const rows: Row[] = [];
   const keys = new Map<string, number>();
   const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
-  let group: ToolCall[] | null = null;
-  let groupTask = "";
 
   const unique = (key: string): string => {
     const count = keys.get(key) ?? 0;
@@ -74,7 +72,6 @@ function make(shown: Shown): Row[] {
     return count ? `${key}#${count}` : key;
   };
   const tell = (message: Message, live: boolean): void => {
-    group = null;
     rows.push({
       kind: "message",
       key: message.id || unique("message"),
@@ -94,12 +91,10 @@ function make(shown: Shown): Row[] {
       const rests = AT_REST.has(tasks.get(taskId)?.state ?? "completed");
       known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state: rests ? "interrupted" : "running" };
       calls.set(key, known);
-      if (!group || groupTask !== taskId) {
-        group = [];
-        groupTask = taskId;
-        rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: group });
-      }
-      group.push(known);
+      const tail = rows.at(-1);
+      const follows = tail?.kind === "tools" && tail.taskId === taskId;
+      if (follows) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
+      else rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: [known] });
     }
     if (tool.called) return;
     known.response = tool.body;
@@ -111,7 +106,6 @@ function make(shown: Shown): Row[] {
     for (const artifact of shown.artifacts)
       if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
     if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
-    group = null;
   };
 
   messages.forEach((message, index) => {

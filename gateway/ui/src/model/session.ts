@@ -6,7 +6,6 @@ import { Failed, failureOf, unanswered } from "./failures";
 import { type Json, object, text } from "./json";
 import { type Outgoing, credential, messageOf, newId } from "./outgoing";
 import { FollowedSession } from "./reader";
-import { about } from "./records";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
 
@@ -209,10 +208,11 @@ export class OpenSession extends FollowedSession {
   async #sendMessage(message: Json, options: SendOptions): Promise<Event> {
     const { api, records, told } = this;
     const params = { message, ...credential(options.secret && "***") };
-    const messageId = text(message, "messageId");
-    const result = await this.#call("SendMessage", params, { messageId }, () => api.send(told.agent, message, options));
+    const sent = { messageId: text(message, "messageId") };
+    const result = await this.#call("SendMessage", params, sent, () => api.send(told.agent, message, options));
     const event = classify(result);
-    records.add("received", "response", result, about(event));
+    const { taskId, messageId } = event;
+    records.add("received", "response", result, { taskId, messageId });
     return event;
   }
 

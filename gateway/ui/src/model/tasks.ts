@@ -62,14 +62,12 @@ export class Tasks {
   }
 
   /** Take the server's list: its order, and no task that is not in it, except `also`. */
-  replace(told: readonly TaskInfo[], also: (task: TaskInfo) => boolean = () => false): void {
-    const before = this.list;
+  replace(told: readonly TaskInfo[], also: (task: TaskInfo) => boolean): void {
     for (const task of told) this.put(task);
-    const ids = new Set(told.map((task) => task.id));
-    const order = [...told, ...before.filter((task) => !ids.has(task.id) && also(task))];
-    const merged = order.map((task) => this.#tasks.get(task.id) ?? task);
+    const known = new Map(this.#tasks);
     this.#tasks.clear();
-    for (const task of merged) this.#tasks.set(task.id, task);
+    for (const task of told) this.#tasks.set(task.id, known.get(task.id) ?? task);
+    for (const task of known.values()) if (also(task)) this.#tasks.set(task.id, task);
     this.#list = null;
   }
 
