@@ -27,7 +27,8 @@ export class Rows {
     this.#shown = shown;
     const changed = before && KEYS.filter((key) => before[key] !== shown[key]);
     if (changed?.length === 0) return this.#rows;
-    if (changed?.join() === "live" && this.#grow(shown.live)) return this.#rows;
+    const grows = changed?.join() === "live" && before?.live.size === shown.live.size;
+    if (grows && this.#grow(shown.live)) return this.#rows;
     const known = new Map(this.#rows.map((row) => [row.key, row]));
     const rows = make(shown).map((row) => {
       const same = known.get(row.key);
@@ -37,18 +38,15 @@ export class Rows {
     return this.#rows;
   }
 
-  /** Replace the rows of growing texts only; return false if other texts grow than before. */
-  #grow(live: ReadonlyMap<string, Message>): boolean {
+  /** Replace the rows of growing texts only; return false if one of them has no row yet. */
+  #grow(live: Shown["live"]): boolean {
     const rows = [...this.#rows];
-    let left = live.size;
-    for (const [index, row] of rows.entries()) {
-      if (row.kind !== "message" || !row.live) continue;
-      const message = live.get(row.message.taskId);
-      if (message?.id !== row.key) return false;
+    for (const message of live.values()) {
+      const index = rows.findLastIndex(({ key }) => key === message.id);
+      const row = rows[index];
+      if (row?.kind !== "message" || !row.live) return false;
       rows[index] = { ...row, message };
-      left--;
     }
-    if (left) return false;
     this.#rows = rows;
     return true;
   }
