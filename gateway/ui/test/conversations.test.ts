@@ -88,7 +88,7 @@ function seen(conversation: Conversation, expected: Json): Json {
     changes: Object.fromEntries(changes.filter(([id]) => wanted.includes(id))),
     incomplete: tasks.findLast(({ state }) => !TERMINAL.has(state))?.id ?? "",
     continuation: conversation.nextMessage(),
-    turns: [...new Set(messages.filter(({ role, invocationId }) => role === "user" && invocationId).map((one) => one.invocationId))],
+    turns: [...new Set(messages.map(({ role, invocationId }) => (role === "user" ? invocationId : "")))].filter(Boolean),
     rewinding: conversation.rewinding,
     notice: conversation.notice,
     unknown: conversation.unknown,

@@ -47,12 +47,12 @@ export function gist({ body }: WireRecord): string {
   const named = text(outer, "method") || text(outer, "code");
   if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
   const event = classify(object(outer["event"]) ?? body);
-  const state = text(outer, "state") || event.state;
+  const [artifact] = event.artifacts;
   const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])];
   return {
-    task: () => `${state} ${event.history.at(-1)?.text ?? ""}`,
+    task: () => `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`,
     "status-update": () => `${event.state} ${said(event.message?.parts)}`,
-    "artifact-update": () => event.artifacts.map((one) => `${event.append ? "+ " : ""}${one.name || one.id} ${said(one.parts)}`).join(),
+    "artifact-update": () => `${event.append ? "+ " : ""}${artifact?.name || artifact?.id} ${said(artifact?.parts)}`,
     message: () => said(event.message?.parts),
     unknown: () => words.filter((one) => typeof one === "string").join(" ") || JSON.stringify(body).slice(0, 200),
   }[event.kind]();

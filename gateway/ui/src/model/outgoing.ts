@@ -4,10 +4,7 @@ import type { Json } from "./json";
 import type { Draft, Failure, Part } from "./view";
 
 /** References of a message to earlier tasks; at most one of the two is set. */
-export interface Continuation {
-  readonly taskId: string;
-  readonly referenceTaskIds: readonly string[];
-}
+export type Continuation = Readonly<{ taskId: string; referenceTaskIds: readonly string[] }>;
 
 export interface Outgoing {
   readonly id: string;

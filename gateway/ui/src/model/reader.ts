@@ -110,10 +110,9 @@ export class FollowedSession extends SessionState {
   protected apply(event: Event, answersRewind = false): void {
     const { conversation, stopping, told } = this;
     conversation.apply(event, answersRewind);
-    const { taskId } = event;
-    const task = conversation.tasks.find(taskId);
-    if (task && !task.agent) conversation.tasks.amend(taskId, { agent: told.agent });
-    if (task && AT_REST.has(task.state)) stopping.delete(taskId);
+    const task = conversation.tasks.find(event.taskId);
+    if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
+    if (task && AT_REST.has(task.state)) stopping.delete(task.id);
     this.changed();
   }
 

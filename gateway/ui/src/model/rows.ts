@@ -59,7 +59,9 @@ function make(shown: Shown): Row[] {
   const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
   const last = new Map(messages.map((message, index) => [message.taskId, index]));
   const first = shown.hasOlder ? undefined : messages.find((message) => message.role === "user");
-  const question = paused && ask(messages[last.get(paused.id) ?? -1], outgoing);
+  const asked = messages[(paused && last.get(paused.id)) ?? -1];
+  const answer = asked?.role === "user" ? asked : undefined;
+  const question = answer ? undefined : asked;
   const rows: Row[] = [];
   const keys = new Map<string, number>();
   const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
@@ -86,8 +88,8 @@ function make(shown: Shown): Row[] {
     const key = `${taskId}/${tool.id || tool.name}`;
     let known = calls.get(key);
     if (!known || (tool.called && known.state === "done")) {
-      const rests = AT_REST.has(tasks.get(taskId)?.state ?? "completed");
-      known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state: rests ? "interrupted" : "running" };
+      const state = AT_REST.has(tasks.get(taskId)?.state ?? "completed") ? "interrupted" : "running";
+      known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state };
       calls.set(key, known);
       const tail = rows.at(-1);
       const follows = tail?.kind === "tools" && tail.taskId === taskId;
@@ -116,17 +118,12 @@ function make(shown: Shown): Row[] {
     if (closes) close(task);
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
-  if (question !== null && paused) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
+  const answered = answer && ["sending", "queued"].includes(outgoing.get(answer.id)?.sending.state ?? "");
+  if (paused && !answered) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
   return rows;
 }
 
 const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);
-
-/** Return the last message of a task if it asks; undefined if there is none, null if its answer is on the way. */
-function ask(message: Message | undefined, outgoing: Shown["outgoing"]): Message | null | undefined {
-  if (message?.role !== "user") return message;
-  return ["sending", "queued"].includes(outgoing.get(message.id)?.sending.state ?? "") ? null : undefined;
-}
 
 /** Compare by content, quickly where parts are the same objects. */
 function equal(a: unknown, b: unknown): boolean {

@@ -4,7 +4,7 @@ import type { SendOptions } from "./api";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
 import { Failed, failureOf, unanswered } from "./failures";
 import { type Json, object, text } from "./json";
-import { type Outgoing, credential, messageOf, newId } from "./outgoing";
+import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
 import { FollowedSession } from "./reader";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
@@ -288,7 +288,7 @@ export class OpenSession extends FollowedSession {
     }
   }
 
-  #goesTo(): { taskId: string; referenceTaskIds: readonly string[] } {
+  #goesTo(): Continuation {
     const { conversation, told } = this;
     return told.replyTo ? { taskId: "", referenceTaskIds: [told.replyTo] } : conversation.nextMessage();
   }

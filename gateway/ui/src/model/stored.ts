@@ -47,7 +47,8 @@ export class Stored {
   last(): LastSession | null {
     const body = object(parsed(this.get(LAST))) ?? {};
     const contextId = text(body, "contextId");
-    return contextId ? { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTaskInfos(body["tasks"] ?? [body]) } : null;
+    if (!contextId) return null;
+    return { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTaskInfos(body["tasks"] ?? [body]) };
   }
 
   /** Keep a session as the one that was open last. */

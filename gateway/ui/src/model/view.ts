@@ -27,10 +27,7 @@ export interface Part {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface StateChange {
-  readonly state: State;
-  readonly at: string;
-}
+export type StateChange = Readonly<{ state: State; at: string }>;
 
 /** One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded. */
 export interface ArtifactVersion {
