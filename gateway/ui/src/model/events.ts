@@ -38,7 +38,8 @@ export function classify(data: unknown): Event {
   }
   const marked = Object.values(KINDS).find((kind) => body["kind"] === kind);
   const named = typeof body["id"] === "string" || typeof body["contextId"] === "string";
-  return read(marked ?? (named && objects(body["history"]).length ? "task" : "unknown"), body);
+  const kind = marked ?? (named && objects(body["history"]).length ? "task" : "unknown");
+  return read(kind, kind === "unknown" ? {} : body);
 }
 
 /** Return the event of a kind for its JSON of either version; missing members are tolerated. */
