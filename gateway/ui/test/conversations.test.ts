@@ -3,10 +3,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { Conversation } from "../src/model/conversation";
-import { INTERRUPTED, classify, readMessage, readTask, toolOf } from "../src/model/events";
+import { INTERRUPTED, classify, read, readMessage, toolOf } from "../src/model/events";
 import { failureOf } from "../src/model/failures";
 import type { Json } from "../src/model/json";
-import { latestIncomplete, readTaskInfos } from "../src/model/tasks";
+import { TERMINAL } from "../src/model/states";
+import { readTaskInfos } from "../src/model/tasks";
 
 interface Step {
   event?: unknown;
@@ -43,14 +44,14 @@ describe("recorded streams", () => {
 
 function take(conversation: Conversation, step: Step): void {
   if ("event" in step) conversation.apply(classify(step.event), step.answersRewind);
-  else if (step.load) conversation.load(step.load.map(readTask));
+  else if (step.load) step.load.forEach((task) => conversation.apply(read("task", task)));
   else if (step.say) conversation.say(readMessage(step.say));
   else if (step.unsay) conversation.unsay(step.unsay);
   else if (step.rewind && step.refused) expect(refusal(() => conversation.rewind(step.rewind ?? ""))).toBe(step.refused);
   else if (step.rewind) expect(conversation.rewind(step.rewind)).toBe(step.gives);
   else if (step.restore) conversation.restore();
   else if (step.rewound) conversation.rewound();
-  else if (step.undo) conversation.undone(step.undo.messages.map(readMessage), readTaskInfos(step.undo.tasks));
+  else if (step.undo) conversation.reload(step.undo.messages.map(readMessage), false, readTaskInfos(step.undo.tasks));
   else if (step.expect) expect(seen(conversation, step.expect)).toEqual(step.expect);
   else throw new Error(`an unknown step: ${JSON.stringify(step)}`);
 }
@@ -85,9 +86,9 @@ function seen(conversation: Conversation, expected: Json): Json {
     tasks: tasks.map((task) => `${task.id} ${task.state}`),
     errors: Object.fromEntries(tasks.filter((task) => task.error).map((task) => [task.id, task.error])),
     changes: Object.fromEntries(changes.filter(([id]) => wanted.includes(id))),
-    incomplete: latestIncomplete(tasks)?.id ?? "",
+    incomplete: tasks.findLast(({ state }) => !TERMINAL.has(state))?.id ?? "",
     continuation: conversation.nextMessage(),
-    turns: conversation.turns.map((turn) => turn.message.invocationId),
+    turns: [...new Set(messages.map(({ role, invocationId }) => (role === "user" ? invocationId : "")))].filter(Boolean),
     rewinding: conversation.rewinding,
     notice: conversation.notice,
     unknown: conversation.unknown,

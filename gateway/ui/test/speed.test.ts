@@ -60,6 +60,7 @@ describe("10,000 messages and 20,000 pieces of a text", () => {
       }
     });
     const after = rows.of(shown(conversation));
+    expect(rows.of(shown(conversation)), "nothing has changed").toBe(after);
     expect(paints).toBe(607);
     expect(after).toHaveLength(10_001);
     expect(after.slice(0, -1).every((row, index) => row === before[index])).toBe(true);

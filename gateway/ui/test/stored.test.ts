@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { Stored } from "../src/model/stored";
-import { latestIncomplete } from "../src/model/tasks";
+import { TERMINAL } from "../src/model/states";
 
 /** A storage as browsers have it; `full`: it takes nothing more. */
 class Memory implements Storage {
@@ -58,7 +58,7 @@ describe("the session that was open last", () => {
 
   it("tells which of its tasks has not ended", () => {
     const tasks = [{ taskId: "t1", state: "working" }, { taskId: "t2", state: "failed" }];
-    expect(latestIncomplete(holding({ contextId: "c", tasks }).last()?.tasks ?? [])?.id).toBe("t1");
+    expect(holding({ contextId: "c", tasks }).last()?.tasks.findLast(({ state }) => !TERMINAL.has(state))?.id).toBe("t1");
   });
 
   it.each(["{not json", "null", "[]", "7", '"text"', "{}", '{"contextId":{}}'])("is none if what is stored is %s", (stored) => {

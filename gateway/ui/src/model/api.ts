@@ -1,6 +1,6 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { type FullTask, type Piece, readMessage, readPiece, readTask } from "./events";
+import { type Event, type Piece, read, readMessage, readPiece } from "./events";
 import { failedHttp, failedRpc, failureOf } from "./failures";
 import { type Answer, Http, type Request } from "./http";
 import { type Json, number, object, objects, parsed, text } from "./json";
@@ -151,8 +151,8 @@ export class Api {
     return readTaskInfos(unwrap((await this.#http.json(`${sessionPath(id)}/task-infos`)).data));
   }
 
-  async task(id: string): Promise<FullTask> {
-    return readTask(await this.#data(taskPath(id)));
+  async task(id: string): Promise<Event> {
+    return read("task", await this.#data(taskPath(id)));
   }
 
   /** Return the artifacts of a task, each with the number of its versions. */
@@ -192,8 +192,8 @@ export class Api {
   }
 
   /** Cancel a task and return it. */
-  async cancel(agent: string, taskId: string): Promise<FullTask> {
-    return readTask(object(await this.#rpc(agent, "CancelTask", { id: taskId }, {})) ?? {});
+  async cancel(agent: string, taskId: string): Promise<Event> {
+    return read("task", object(await this.#rpc(agent, "CancelTask", { id: taskId }, {})) ?? {});
   }
 
   /** Undo the newest rewind, with one effect however often it is repeated under one key. */

@@ -8,13 +8,13 @@
  */
 
 import { Artifacts } from "./artifacts";
-import { type Continuation, continuation } from "./continuation";
-import { type Cut, Removed, type Turn, cameAfter, cutAt, hides, lost, turns } from "./cut";
-import { type ArtifactUpdate, type Event, type FullTask, INTERRUPTED, type StatusUpdate, usageOf } from "./events";
+import { type Cut, cameAfter, cutAt, hides, lost } from "./cut";
+import { type Event, INTERRUPTED, lasts } from "./events";
 import { Failed } from "./failures";
+import type { Continuation } from "./outgoing";
 import { AT_REST, TERMINAL } from "./states";
 import { Tasks } from "./tasks";
-import type { Artifact, Message, State, TaskInfo } from "./view";
+import type { Artifact, Message, TaskInfo } from "./view";
 
 export class Conversation {
   contextId: string;
@@ -23,18 +23,20 @@ export class Conversation {
   /** Why the last rewind was not done; empty if it was. */
   notice = "";
   unknown = 0;
+  /** The newest line of progress of each task. */
+  readonly progress = new Map<string, string>();
   /** There are older messages that were not loaded. */
   hasOlder = false;
-  #shown: Message[] = [];
-  #index = new Map<string, number>();
+  /** By id, in order; a message without an id has a number instead. */
+  #shown = new Map<string | number, Message>();
+  #nameless = 0;
   #messages: readonly Message[] | null = null;
   #artifacts: { all: readonly Artifact[]; tasks: readonly TaskInfo[]; shown: readonly Artifact[] } | null = null;
-  readonly #live = new Map<string, Message>();
-  readonly #progress = new Map<string, string>();
+  #live: ReadonlyMap<string, Message> = new Map();
   readonly #tasksOf = new Map<string, string>();
-  readonly #said = new Set<string>();
   #cut: Cut | null = null;
-  readonly #removed = new Removed();
+  /** What was cut for good; late events of it are dropped. */
+  readonly #removed = { tasks: new Set<string>(), invocations: new Set<string>() };
 
   constructor(contextId = "", tasks: Iterable<TaskInfo> = []) {
     this.contextId = contextId;
@@ -44,17 +46,13 @@ export class Conversation {
   /** Return the messages in order, without texts that still grow. */
   get messages(): readonly Message[] {
     const cut = this.#cut;
-    return (this.#messages ??= cut ? this.#shown.filter((message) => !hides(cut, message)) : [...this.#shown]);
+    return (this.#messages ??= this.#all.filter((message) => !cut || !hides(cut, message)));
   }
 
   /** Return the texts that still grow, by task. */
   get live(): ReadonlyMap<string, Message> {
-    return this.#inEffect(this.#live);
-  }
-
-  /** Return the newest line of progress of each task. */
-  get progress(): ReadonlyMap<string, string> {
-    return this.#inEffect(this.#progress);
+    const cut = this.#cut;
+    return cut ? new Map([...this.#live].filter(([taskId]) => !cut.tasks.has(taskId))) : this.#live;
   }
 
   /** Return the artifacts, those of older tasks first. */
@@ -64,7 +62,7 @@ export class Conversation {
     if (this.#artifacts?.all === all && this.#artifacts.tasks === tasks) return this.#artifacts.shown;
     const places = new Map(tasks.map((task, index) => [task.id, index]));
     const place = ({ taskId }: Artifact): number => places.get(taskId) ?? tasks.length;
-    const shown = all.filter(({ taskId }) => this.#shows(taskId)).sort((a, b) => place(a) - place(b));
+    const shown = all.filter(({ taskId }) => !this.dropped(taskId)).sort((a, b) => place(a) - place(b));
     this.#artifacts = { all, tasks, shown };
     return shown;
   }
@@ -75,14 +73,15 @@ export class Conversation {
     return cut ? this.tasks.list.filter((task) => !cut.tasks.has(task.id)) : this.tasks.list;
   }
 
-  /** Return the references of the user's next message (I6). */
+  /**
+   * Return the references of the user's next message, by the last known state of the session's newest task (I3, I6). A task
+   * that waits or runs is named, so that it gets the message; a terminal one takes none, so the message begins a new task
+   * that refers to it. An unknown state counts as running: if it is not, the server refuses and nothing is changed.
+   */
   nextMessage(): Continuation {
-    return continuation(this.taskList.at(-1) ?? null);
-  }
-
-  /** Return the user's messages that a rewind can name, oldest first. */
-  get turns(): Turn[] {
-    return turns(this.messages);
+    const last = this.taskList.at(-1);
+    const ended = last && TERMINAL.has(last.state);
+    return { taskId: (!ended && last?.id) || "", referenceTaskIds: ended ? [last.id] : [] };
   }
 
   get rewinding(): boolean {
@@ -90,12 +89,12 @@ export class Conversation {
   }
 
   has(messageId: string): boolean {
-    return this.#index.has(messageId);
+    return this.#shown.has(messageId);
   }
 
   /** Return whether events of a task are dropped because it was cut. */
   dropped(taskId: string): boolean {
-    return !this.#shows(taskId);
+    return this.#removed.tasks.has(taskId) || (this.#cut?.tasks.has(taskId) ?? false);
   }
 
   /**
@@ -104,14 +103,14 @@ export class Conversation {
    */
   rewind(invocationId: string): string {
     if (this.#cut) throw Failed.of("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
-    const place = invocationId ? this.#shown.findIndex((message) => message.invocationId === invocationId) : -1;
+    const shown = this.#all;
+    const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
     if (place < 0) throw Failed.of("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
-    const turn = this.turns.find(({ message }) => message.invocationId === invocationId);
     const ids = this.tasks.list.map((task) => task.id);
-    this.#cut = cutAt(place, this.#shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
+    this.#cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
     this.notice = "";
     this.#messages = null;
-    return turn?.message.text ?? "";
+    return shown.find(({ role, invocationId: id }) => role === "user" && id === invocationId)?.text ?? "";
   }
 
   /** Show everything again after a rewind that failed. */
@@ -125,36 +124,25 @@ export class Conversation {
     const cut = this.#cut;
     if (!cut) return;
     this.#cut = null;
-    this.#show(this.#shown.filter((message) => !hides(cut, message)));
+    this.#show(this.#all.filter((message) => !hides(cut, message)));
     this.#remove(cut.tasks, cut.invocations);
-  }
-
-  /** Replace messages and tasks by those of the session after an undo. */
-  undone(messages: readonly Message[], tasks: readonly TaskInfo[]): void {
-    this.#cut = null;
-    this.#live.clear();
-    this.#progress.clear();
-    this.hasOlder = false;
-    this.#show(this.#placed(messages));
-    this.tasks.replace(tasks);
-    this.#bringBack(tasks);
   }
 
   /** Show a message of the user before the server has it; the server's copy with the same id replaces it. */
   say(message: Message): void {
-    this.#upsert(message, message.taskId);
-    this.#said.add(message.id);
+    this.#upsert({ ...message, said: true }, message.taskId);
   }
 
   /** Note that the server has a message of the user. */
   accept(messageId: string): void {
-    this.#said.delete(messageId);
+    const message = this.#shown.get(messageId);
+    if (message?.said) this.#upsert({ ...message, said: false }, message.taskId);
   }
 
   /** Remove a message of the user that the server did not accept. */
   unsay(messageId: string): void {
-    this.#said.delete(messageId);
-    this.#show(this.#shown.filter((message) => message.id !== messageId));
+    this.#shown.delete(messageId);
+    this.#messages = null;
   }
 
   /**
@@ -164,237 +152,174 @@ export class Conversation {
    * are counted, and late events of turns that were cut are dropped.
    */
   apply(event: Event, answersRewind = false): void {
-    if (this.#removed.has(event)) return;
-    switch (event.kind) {
-      case "task":
-        return this.#fullTask(event, answersRewind);
-      case "status-update":
-        return this.#status(event);
-      case "artifact-update":
-        return this.#artifact(event);
-      case "message":
-        this.contextId ||= event.message.contextId;
-        if (!this.#index.has(event.message.id) || this.#said.has(event.message.id))
-          this.#upsert(event.message, event.message.taskId);
-        return;
-      default:
-        this.unknown++;
-    }
-  }
-
-  /** Show the tasks of a session, oldest first. Of a message that occurs twice the first one is kept (T6). */
-  load(tasks: Iterable<FullTask>): void {
-    for (const task of tasks) {
-      this.#removed.tasks.delete(task.id);
-      this.#fullTask(task, false);
-    }
+    const { kind, taskId, message } = event;
+    const { tasks, invocations } = this.#removed;
+    if (kind === "message" ? invocations.has(message?.invocationId ?? "") : tasks.has(taskId)) return;
+    this.contextId ||= event.contextId;
+    if (kind === "task" && (answersRewind || taskId === this.contextId)) this.#session(event);
+    else if (kind === "task") this.#task(event);
+    else if (kind === "status-update") this.#status(event);
+    else if (kind === "unknown") this.unknown++;
+    else if (!message) for (const piece of event.artifacts) this.artifactsOf.add(taskId, piece, event.append, event.last);
+    else if (this.#shown.get(message.id)?.said ?? true) this.#upsert(message, message.taskId);
   }
 
   /**
-   * Take the newest page of the session as the server has it, with its tasks. Older messages stay if the page begins with
-   * a message that is shown, and so does what the user said last and what `arrived` while the page was on its way.
+   * Take the newest page of the session as the server has it, with its tasks; after an undo, all of it. Older messages stay
+   * if the page begins with a message that is shown, and so does what the user said last and what `arrived` while the page
+   * was on its way.
    */
-  reload(page: readonly Message[], more: boolean, tasks: readonly TaskInfo[], arrived: (id: string) => boolean): void {
+  reload(page: readonly Message[], more: boolean, tasks: readonly TaskInfo[], arrived = (_id: string): boolean => false): void {
+    const shown = this.#all;
     const loaded = this.#placed(page);
-    const ids = new Set(loaded.map((message) => message.id));
-    const place = loaded[0] ? this.#index.get(loaded[0].id) : undefined;
-    const stays = (message: Message): boolean => !ids.has(message.id) && (this.#said.has(message.id) || arrived(message.id));
-    const tail = this.#shown.slice(place ?? 0).filter(stays);
+    const place = Math.max(0, shown.findIndex(({ id }) => id && id === loaded[0]?.id));
+    const tail = shown.slice(place).filter(({ id, said }) => said || arrived(id));
     if (!place) this.hasOlder = more;
+    this.#show([...shown.slice(0, place), ...loaded, ...tail]);
+    for (const task of tasks) this.#removed.tasks.delete(task.id);
+    for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
     const known = new Set(tail.map((message) => message.taskId));
-    this.#show([...this.#shown.slice(0, place ?? 0), ...loaded, ...tail]);
-    this.#bringBack(tasks);
     this.tasks.replace(tasks, (task) => known.has(task.id) || arrived(task.id));
+    this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));
   }
 
   /** Put an older page before everything. */
   prepend(page: readonly Message[], more: boolean): void {
     this.hasOlder = more;
-    this.#show([...this.#placed(page).filter((message) => !this.#index.has(message.id)), ...this.#shown]);
+    this.#show([...this.#placed(page), ...this.#all]);
   }
 
-  #fullTask(task: FullTask, answersRewind: boolean): void {
-    this.contextId ||= task.contextId;
-    const whole = answersRewind || task.id === this.contextId;
-    if (whole && task.state === "failed") {
-      this.notice = task.message?.text || "The rewind failed.";
-      this.restore();
-    } else if (whole) {
-      if (task.history.length || task.state === "completed") this.#replaceAll(task);
-    } else if (!this.#late(task.id, task.state)) {
-      this.#enter(task.id, task.state, task.message, task.at);
-      this.#replaceTask(task);
+  /** Take the whole conversation. */
+  #session(event: Event): void {
+    const { taskId, state, history } = event;
+    if (state === "failed") {
+      this.notice = event.message?.text || "The rewind failed.";
+      return this.restore();
     }
-  }
-
-  #replaceAll(task: FullTask): void {
-    const before = this.#shown;
+    if (!history.length && state !== "completed") return;
+    const before = this.#all;
     const cut = this.#cut;
-    const history = this.#placed(task.history);
-    const gone = lost(before, history, cut);
-    const ids = new Set(history.map((message) => message.id));
-    const stays = (message: Message): boolean => (cut ? cameAfter(cut, message) : this.#said.has(message.id));
+    const after = this.#placed(history);
+    const gone = lost(before, after, cut);
     this.#cut = null;
-    this.#live.clear();
-    this.#progress.clear();
-    this.#show([...history, ...before.filter((message) => stays(message) && !ids.has(message.id))]);
+    this.#forget([...this.#live.keys(), ...this.progress.keys()]);
+    this.#show([...after, ...before.filter((message) => (cut ? cameAfter(cut, message) : message.said))]);
     this.#remove(gone.tasks, gone.invocations);
-    for (const piece of task.artifacts) this.artifactsOf.put(task.id, piece, true);
+    for (const piece of event.artifacts) this.artifactsOf.put(taskId, piece, true);
     this.notice = "";
     this.hasOlder = false;
-    this.#enter(task.id, task.state, task.message, task.at);
+    this.#enter(event);
   }
 
   /** Replace the messages of a task in place. One with an empty history has merely started and keeps its messages. */
-  #replaceTask(task: FullTask): void {
-    const { id, message } = task;
+  #task(event: Event): void {
+    const { taskId, message, history, artifacts } = event;
+    if (!this.#enter(event)) return;
+    const whole = history.length > 0;
+    const shown = this.#all;
     const current = message ? [message] : [];
-    const kept = this.#shown.filter((shown) => shown.taskId === id && (!task.history.length || this.#said.has(shown.id)));
-    const history = chat(task.history.length ? [...task.history, ...current, ...kept] : [...kept, ...current]);
-    const ids = new Set(history.map((item) => item.id).filter(Boolean));
-    const replaced = (shown: Message): boolean => shown.taskId === id || (!shown.taskId && ids.has(shown.id));
-    const found = this.#shown.findIndex(replaced);
-    const place = found < 0 ? this.#shown.length : found;
-    const before = this.#shown.slice(0, place);
-    const after = this.#shown.slice(place).filter((shown) => !replaced(shown));
-    const seen = new Set([...before, ...after].map((shown) => shown.id));
-    const mine = history.filter((item) => !item.id || !seen.has(item.id));
-    for (const item of task.history) this.#said.delete(item.id);
-    this.#show([...before, ...mine.map((item) => this.#kept(item, id)), ...after]);
+    const kept = shown.filter((one) => one.taskId === taskId && (!whole || one.said));
+    const all = (whole ? [...history, ...current, ...kept] : [...kept, ...current]).filter(lasts);
+    const ids = new Set(all.map(({ id }) => id).filter(Boolean));
+    const replaced = (one: Message): boolean => one.taskId === taskId || (!one.taskId && ids.has(one.id));
+    const place = shown.findIndex(replaced);
+    const others = shown.filter((one) => !replaced(one));
+    const elsewhere = new Set(others.map(({ id }) => id).filter(Boolean));
+    const mine = all.filter(({ id }) => !elsewhere.has(id)).map((one) => this.#kept(one, taskId));
+    this.#show(others.toSpliced(place < 0 ? others.length : place, 0, ...mine));
 
-    this.#live.delete(id);
-    const rests = AT_REST.has(task.state);
-    if (message?.partial && !rests) this.#live.set(id, { ...message, taskId: id });
-    if (rests) this.#progress.delete(id);
-    if (task.history.length) this.artifactsOf.keep(id, new Set(task.artifacts.map((piece) => piece.id)));
-    for (const piece of task.artifacts) this.artifactsOf.put(id, piece, rests);
-    const usage = usageOf(task.metadata);
-    if (Object.keys(usage).length) this.tasks.amend(id, { usage });
+    const rests = AT_REST.has(event.state);
+    this.#grow(taskId, message?.partial && !rests ? { ...message, taskId } : null);
+    if (rests) this.progress.delete(taskId);
+    if (whole) this.artifactsOf.keep(taskId, new Set(artifacts.map(({ id }) => id)));
+    for (const piece of artifacts) this.artifactsOf.put(taskId, piece, rests);
+    if (event.usage.length) this.tasks.amend(taskId, { usage: Object.fromEntries(event.usage) });
   }
 
-  #status(update: StatusUpdate): void {
-    const { taskId, state, message } = update;
-    this.contextId ||= update.contextId;
-    if (this.#late(taskId, state)) return;
-    this.#enter(taskId, state, message, update.at);
-    if (message?.progress) this.#progress.set(taskId, message.text);
-    else if (message?.partial) this.#grow(taskId, message);
-    else if (message) this.#final(taskId, message);
-    if (AT_REST.has(state)) this.#settle(taskId);
-    const figures = Object.entries(usageOf(update.metadata));
-    if (!figures.length) return;
+  #status(event: Event): void {
+    const { taskId, message } = event;
+    if (!this.#enter(event)) return;
+    const live = this.#live.get(taskId);
+    if (message?.progress) this.progress.set(taskId, message.text);
+    else if (message?.partial) {
+      const text = (live?.id === message.id ? live.text : "") + message.text;
+      this.#grow(taskId, { ...message, taskId, text, parts: [{ text }] });
+    } else if (message) {
+      if (message.role === "agent" && (message.text || live?.id === message.id)) this.#grow(taskId, null);
+      if (message.parts.length) this.#upsert(message, taskId);
+    }
+    if (AT_REST.has(event.state)) this.#settle(taskId);
     const usage = { ...this.tasks.find(taskId)?.usage };
-    for (const [name, value] of figures) usage[name] = (usage[name] ?? 0) + value;
-    this.tasks.amend(taskId, { usage });
+    for (const [name, value] of event.usage) usage[name] = (usage[name] ?? 0) + value;
+    if (event.usage.length) this.tasks.amend(taskId, { usage });
   }
 
-  #grow(taskId: string, piece: Message): void {
-    const live = this.#live.get(taskId);
-    const text = (live?.id === piece.id ? live.text : "") + piece.text;
-    this.#live.set(taskId, { ...piece, taskId, text, parts: [{ text }] });
-  }
-
-  #final(taskId: string, message: Message): void {
-    const live = this.#live.get(taskId);
-    if (live && message.role === "agent" && (message.text || live.id === message.id)) this.#live.delete(taskId);
-    if (message.parts.length) this.#upsert(message, taskId);
+  /** Let the growing text of a task be another one; null: none. */
+  #grow(taskId: string, message: Message | null): void {
+    const live = new Map(this.#live);
+    if (message) this.#live = live.set(taskId, message);
+    else if (live.delete(taskId)) this.#live = live;
   }
 
   /** End the growing text of a task at rest: without a final message it stays, marked as interrupted. */
   #settle(taskId: string): void {
-    this.#progress.delete(taskId);
+    this.progress.delete(taskId);
     this.artifactsOf.settle(taskId);
     const live = this.#live.get(taskId);
-    this.#live.delete(taskId);
+    this.#grow(taskId, null);
     if (!live?.text) return;
     const metadata = { ...live.metadata, kagent_adk_partial: false, adk_partial: false, [INTERRUPTED]: true };
     this.#upsert({ ...live, partial: false, metadata }, taskId);
   }
 
-  #artifact(update: ArtifactUpdate): void {
-    this.contextId ||= update.contextId;
-    this.artifactsOf.add(update.taskId, update.artifact, update.append, update.last);
-  }
-
   #upsert(message: Message, taskId: string): void {
-    const index = message.id ? this.#index.get(message.id) : undefined;
-    const known = index === undefined ? undefined : this.#shown[index];
-    this.#said.delete(message.id);
-    const shown = this.#kept(message, taskId || known?.taskId || "");
-    if (shown === known) return;
+    const shown = this.#kept(message, taskId || this.#shown.get(message.id)?.taskId || "");
+    this.#shown.set(message.id || ++this.#nameless, shown);
     this.#messages = null;
-    if (index !== undefined) this.#shown[index] = shown;
-    else {
-      if (message.id) this.#index.set(message.id, this.#shown.length);
-      this.#shown.push(shown);
-    }
   }
 
-  #late(taskId: string, state: State): boolean {
-    const known = this.tasks.find(taskId);
-    return known !== null && TERMINAL.has(known.state) && !TERMINAL.has(state);
+  /** Record the state of a task; the session task is not one. Return false if the task has ended before. */
+  #enter({ taskId, state, message, at }: Event): boolean {
+    return !taskId || taskId === this.contextId || this.tasks.enter(taskId, state, message?.text ?? "", at);
   }
 
-  /** Record the state of a task; the session task is not one. */
-  #enter(taskId: string, state: State, message: Message | null, at: string): void {
-    if (taskId && taskId !== this.contextId) this.tasks.enter(taskId, state, message?.text ?? "", at);
+  get #all(): Message[] {
+    return [...this.#shown.values()];
   }
 
   /** Return a whole history. Where a message does not name its task, it is taken from what was shown before. */
   #placed(messages: readonly Message[]): Message[] {
-    for (const shown of this.#shown) if (shown.taskId) this.#tasksOf.set(shown.id, shown.taskId);
-    for (const message of messages) this.#said.delete(message.id);
-    return chat(messages).map((message) => this.#kept(message, message.taskId || this.#tasksOf.get(message.id) || ""));
+    for (const { id, taskId } of this.#shown.values()) if (taskId) this.#tasksOf.set(id, taskId);
+    return messages.filter(lasts).map((message) => this.#kept(message, message.taskId || this.#tasksOf.get(message.id) || ""));
   }
 
   /** Return a message as one of a task: the object that is shown already, if nothing in it has changed. */
   #kept(message: Message, taskId: string): Message {
     const placed = message.taskId === taskId ? message : { ...message, taskId };
-    const known = this.#shown[this.#index.get(message.id) ?? -1];
+    const known = this.#shown.get(message.id);
     return known && JSON.stringify(known) === JSON.stringify(placed) ? known : placed;
   }
 
-  #show(messages: Message[]): void {
-    this.#shown = messages;
-    this.#index = new Map();
-    messages.forEach((message, index) => {
-      if (message.id) this.#index.set(message.id, index);
-    });
+  /** Show messages. Of one that occurs twice the first one is kept (T6). */
+  #show(messages: readonly Message[]): void {
+    this.#shown = new Map();
+    for (const message of messages)
+      if (!this.#shown.has(message.id)) this.#shown.set(message.id || ++this.#nameless, message);
     this.#messages = null;
   }
 
   #remove(tasks: ReadonlySet<string>, invocations: ReadonlySet<string>): void {
-    for (const id of tasks) {
-      this.#removed.tasks.add(id);
-      this.#live.delete(id);
-      this.#progress.delete(id);
-    }
+    for (const id of tasks) this.#removed.tasks.add(id);
     for (const id of invocations) this.#removed.invocations.add(id);
+    this.#forget(tasks);
     this.tasks.remove(tasks);
   }
 
-  #bringBack(tasks: readonly TaskInfo[]): void {
-    for (const task of tasks) this.#removed.tasks.delete(task.id);
-    for (const message of this.#shown) this.#removed.invocations.delete(message.invocationId);
+  /** Forget what tasks were about to say. */
+  #forget(tasks: Iterable<string>): void {
+    for (const id of tasks) {
+      this.#grow(id, null);
+      this.progress.delete(id);
+    }
   }
-
-  #shows(taskId: string): boolean {
-    return !this.#removed.tasks.has(taskId) && !this.#cut?.tasks.has(taskId);
-  }
-
-  #inEffect<Value>(of: ReadonlyMap<string, Value>): ReadonlyMap<string, Value> {
-    return new Map([...of].filter(([taskId]) => this.#shows(taskId)));
-  }
-}
-
-/** Return the messages that a chat shows: no lines of progress, no pieces, and the first one of each id. */
-function chat(messages: Iterable<Message>): Message[] {
-  const seen = new Set<string>();
-  const found: Message[] = [];
-  for (const message of messages) {
-    if (message.progress || message.partial || !message.parts.length || (message.id && seen.has(message.id))) continue;
-    seen.add(message.id);
-    found.push(message);
-  }
-  return found;
 }

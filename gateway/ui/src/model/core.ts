@@ -7,10 +7,9 @@ import { type Outgoing, newId } from "./outgoing";
 import { Records } from "./records";
 import { Rows } from "./rows";
 import type { Slots } from "./slots";
-import { PAUSED } from "./states";
+import { ACTIVE, PAUSED } from "./states";
 import type { Stored } from "./stored";
 import type { Pauses } from "./stream";
-import { latestRunning } from "./tasks";
 import type { Failure, TaskInfo } from "./view";
 
 export interface SessionOptions {
@@ -83,7 +82,7 @@ export class SessionState {
   }
 
   protected get running(): TaskInfo | null {
-    return latestRunning(this.conversation.taskList);
+    return this.conversation.taskList.findLast(({ state }) => ACTIVE.has(state)) ?? null;
   }
 
   protected agentOf(taskId: string): string {

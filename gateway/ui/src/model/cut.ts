@@ -1,14 +1,6 @@
 /** The part of a conversation that a rewind cuts: hidden at once, removed when the server has answered (R11). */
 
-import type { Event } from "./events";
-import { about } from "./records";
 import type { Message } from "./view";
-
-/** A message of the user that began a turn; `number` counts from 1. */
-export interface Turn {
-  readonly number: number;
-  readonly message: Message;
-}
 
 /** Return whether a message was cut, or arrived late from a turn that was. */
 export function hides(cut: Cut, message: Message): boolean {
@@ -36,26 +28,6 @@ export function cutAt(place: number, shown: readonly Message[], tasks: readonly 
 
 /** The part that is hidden while a rewind is under way. */
 export type Cut = ReturnType<typeof cutAt>;
-
-/** The tasks and invocations that were cut for good; late events of them are dropped. */
-export class Removed {
-  readonly tasks = new Set<string>();
-  readonly invocations = new Set<string>();
-
-  /** Return whether the event belongs to a task or a direct answer that was cut. */
-  has(event: Event): boolean {
-    return event.kind === "message" ? this.invocations.has(event.message.invocationId) : this.tasks.has(about(event).taskId);
-  }
-}
-
-/** Return the turns that a rewind can name, oldest first: the first message of the user for each invocation. */
-export function turns(messages: Iterable<Message>): Turn[] {
-  const first = new Map<string, Message>();
-  for (const message of messages)
-    if (message.role === "user" && message.invocationId && !first.has(message.invocationId))
-      first.set(message.invocationId, message);
-  return [...first.values()].map((message, index) => ({ number: index + 1, message }));
-}
 
 /**
  * Return the tasks and the invocations that a new history no longer contains. A task is lost with all of its messages, or

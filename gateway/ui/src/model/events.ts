@@ -5,7 +5,7 @@
 
 import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./states";
-import type { Part, State } from "./view";
+import type { Part } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
@@ -17,95 +17,53 @@ const TOOL_KEYS = ["kagent_type", "adk_type"];
 export type Message = Readonly<ReturnType<typeof readMessage>>;
 
 /** An artifact, or a piece of one. */
-export interface Piece {
-  readonly id: string;
-  readonly name: string;
-  readonly description: string;
-  readonly parts: readonly Part[];
-}
+export type Piece = Readonly<ReturnType<typeof readPiece>>;
 
-export interface FullTask {
-  readonly kind: "task";
-  readonly id: string;
-  readonly contextId: string;
-  readonly state: State;
-  readonly message: Message | null;
-  readonly history: readonly Message[];
-  readonly artifacts: readonly Piece[];
-  readonly metadata: Json;
-  readonly at: string;
-  /** Its place in the log; empty for the session task. */
-  readonly cursor: string;
-}
+/** An element of a stream. Members that its kind does not have are empty. */
+export type Event = Readonly<ReturnType<typeof read>>;
 
-export interface StatusUpdate {
-  readonly kind: "status-update";
-  readonly taskId: string;
-  readonly contextId: string;
-  readonly state: State;
-  readonly message: Message | null;
-  readonly metadata: Json;
-  readonly at: string;
-}
-
-export interface ArtifactUpdate {
-  readonly kind: "artifact-update";
-  readonly taskId: string;
-  readonly contextId: string;
-  readonly artifact: Piece;
-  readonly append: boolean;
-  readonly last: boolean;
-}
-
-export type Event =
-  | FullTask
-  | StatusUpdate
-  | ArtifactUpdate
-  | { readonly kind: "message"; readonly message: Message }
-  | { readonly kind: "unknown"; readonly data: unknown };
-
-/** A tool call (`called`) or its result; `body` has the arguments or the response. */
-export interface Tool {
-  readonly called: boolean;
-  readonly id: string;
-  readonly name: string;
-  readonly body: unknown;
-}
-
-const READERS: readonly [wrapper: string, kind: string, read: (body: Json) => Event][] = [
-  ["task", "task", readTask],
-  ["statusUpdate", "status-update", readStatus],
-  ["artifactUpdate", "artifact-update", readArtifactUpdate],
-  ["message", "message", (body) => ({ kind: "message", message: readMessage(body) })],
-];
+const KINDS = { task: "task", statusUpdate: "status-update", artifactUpdate: "artifact-update", message: "message" } as const;
+type Kind = (typeof KINDS)[keyof typeof KINDS];
 
 /**
  * Return the event for JSON: by wrapper key, then by `kind`, then if it resembles a task (a `history` that is not empty
  * and a string `id` or `contextId`), else unknown. A JSON-RPC response is unwrapped first.
  */
 export function classify(data: unknown): Event {
-  const outer = object(data);
-  if (!outer) return { kind: "unknown", data };
+  const outer = object(data) ?? {};
   const body = object(outer["result"]) ?? outer;
-  for (const [wrapper, , read] of READERS) {
+  for (const [wrapper, kind] of Object.entries(KINDS)) {
     const inner = object(body[wrapper]);
-    if (inner) return read(inner);
+    if (inner) return read(kind, inner);
   }
-  for (const [, kind, read] of READERS) if (body["kind"] === kind) return read(body);
+  const marked = Object.values(KINDS).find((kind) => body["kind"] === kind);
   const named = typeof body["id"] === "string" || typeof body["contextId"] === "string";
-  return named && objects(body["history"]).length ? readTask(body) : { kind: "unknown", data };
+  const kind = marked ?? (named && objects(body["history"]).length ? "task" : "unknown");
+  return read(kind, kind === "unknown" ? {} : body);
 }
 
-/** Return the task for its JSON of either version; missing members are tolerated. */
-export function readTask(body: Json): FullTask {
+/** Return the event of a kind for its JSON of either version; missing members are tolerated. */
+export function read(kind: Kind | "unknown", body: Json) {
+  const status = object(body["status"]) ?? {};
+  const message = kind === "message" ? body : object(status["message"]);
   const metadata = object(body["metadata"]) ?? {};
+  const artifacts = kind === "artifact-update" ? [object(body["artifact"]) ?? {}] : objects(body["artifacts"]);
+  const figures = Object.entries(object(metadata[USAGE]) ?? {});
   return {
-    kind: "task",
-    id: text(body, "id"),
-    ...readState(body),
+    kind,
+    taskId: text(body, kind === "task" ? "id" : "taskId"),
+    contextId: text(body, "contextId"),
+    state: stateOf(status["state"]),
+    at: text(status, "timestamp"),
+    message: message && readMessage(message),
+    messageId: text(message ?? {}, "messageId"),
     history: objects(body["history"]).map(readMessage),
-    artifacts: objects(body["artifacts"]).map(readPiece),
-    metadata,
+    artifacts: artifacts.map(readPiece),
+    append: body["append"] === true,
+    last: body["lastChunk"] === true,
+    /** Figures that the agent told. */
+    usage: figures.filter((figure): figure is [string, number] => typeof figure[1] === "number"),
+    /** The place of a task in the log; empty for the session task. */
     cursor: text(metadata, "taskplane.dev/cursor"),
   };
 }
@@ -137,17 +95,24 @@ export function readMessage(body: Json) {
     partial: PARTIAL_KEYS.some((key) => metadata[key] === true),
     /** A line of progress, which is no part of the conversation. */
     progress: metadata["kind"] === "status-message",
+    /** The user said it here, and the server does not have it yet. */
+    said: false as boolean,
   };
 }
 
+/** Return whether a chat keeps the message: it is no line of progress, no piece, and not empty. */
+export function lasts({ progress, partial, parts }: Message): boolean {
+  return !progress && !partial && parts.length > 0;
+}
+
 /** Return the artifact for its JSON of either version. */
-export function readPiece(body: Json): Piece {
-  const parts = objects(body["parts"]).map(readPart);
+export function readPiece(body: Json) {
+  const parts: readonly Part[] = objects(body["parts"]).map(readPart);
   return { id: text(body, "artifactId"), name: text(body, "name"), description: text(body, "description"), parts };
 }
 
-/** Return the tool call or result that a part is; null if it is none. */
-export function toolOf(part: Part): Tool | null {
+/** Return the tool call (`called`, with its arguments as `body`) or the result (its response) that a part is; null if none. */
+export function toolOf(part: Part) {
   const kind = TOOL_KEYS.map((key) => part.metadata?.[key]).find((value) => value !== undefined);
   const data = object(part.data);
   if (!data || (kind !== "function_call" && kind !== "function_response")) return null;
@@ -155,53 +120,10 @@ export function toolOf(part: Part): Tool | null {
   return { called, id: text(data, "id"), name: text(data, "name"), body: data[called ? "args" : "response"] };
 }
 
-/** Return the figures that an agent told; none if it did not. */
-export function usageOf(metadata: Json): Readonly<Record<string, number>> {
-  const figures = Object.entries(object(metadata[USAGE]) ?? {});
-  return Object.fromEntries(figures.filter((figure): figure is [string, number] => typeof figure[1] === "number"));
-}
-
 function readPart(body: Json): Part {
+  const { bytes: raw = body["raw"], uri: url = body["url"], ...file } = object(body["file"]) ?? {};
+  const { text, data, filename = file["name"], mediaType = file["mimeType"] } = body;
   const metadata = object(body["metadata"]);
-  const file = object(body["file"]);
-  const part: { -readonly [Key in keyof Part]: Part[Key] } = {};
-  for (const key of ["text", "raw", "url", "filename", "mediaType"] as const)
-    if (typeof body[key] === "string") part[key] = text(body, key);
-  if (body["data"] !== undefined) part.data = body["data"];
-  if (file) {
-    const { name, mimeType, bytes, uri } = file;
-    if (typeof name === "string") part.filename = name;
-    if (typeof mimeType === "string") part.mediaType = mimeType;
-    if (typeof bytes === "string") part.raw = bytes;
-    if (typeof uri === "string") part.url = uri;
-  }
-  if (metadata) part.metadata = metadata;
-  return part;
-}
-
-function readState(body: Json): { contextId: string; state: State; message: Message | null; at: string } {
-  const status = object(body["status"]) ?? {};
-  const message = object(status["message"]);
-  return {
-    contextId: text(body, "contextId"),
-    state: stateOf(status["state"]),
-    message: message && readMessage(message),
-    at: text(status, "timestamp"),
-  };
-}
-
-function readStatus(body: Json): StatusUpdate {
-  const metadata = object(body["metadata"]) ?? {};
-  return { kind: "status-update", taskId: text(body, "taskId"), ...readState(body), metadata };
-}
-
-function readArtifactUpdate(body: Json): ArtifactUpdate {
-  return {
-    kind: "artifact-update",
-    taskId: text(body, "taskId"),
-    contextId: text(body, "contextId"),
-    artifact: readPiece(object(body["artifact"]) ?? {}),
-    append: body["append"] === true,
-    last: body["lastChunk"] === true,
-  };
+  const told = Object.entries({ text, raw, url, filename, mediaType }).filter(([, value]) => typeof value === "string");
+  return { ...Object.fromEntries(told), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
 }

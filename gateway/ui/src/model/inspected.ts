@@ -3,7 +3,6 @@
 import type { LogEvent } from "./api";
 import { classify, wordsOf } from "./events";
 import { object, text } from "./json";
-import { about } from "./records";
 import type { Part, WireRecord } from "./view";
 
 /** The records that match; each is looked at once. */
@@ -37,7 +36,7 @@ export class Sieve {
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
   const { cursor, generation, time, kind } = event;
-  const { messageId } = about(classify(event.event));
+  const { messageId } = classify(event.event);
   return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
 }
 
@@ -48,20 +47,15 @@ export function gist({ body }: Pick<WireRecord, "body">): string {
   const named = text(outer, "method") || text(outer, "code");
   if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
   const event = classify(object(outer["event"]) ?? body);
-  switch (event.kind) {
-    case "task":
-      return `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`;
-    case "status-update":
-      return `${event.state} ${said(event.message?.parts)}`;
-    case "artifact-update":
-      return `${event.append ? "+ " : ""}${event.artifact.name || event.artifact.id} ${said(event.artifact.parts)}`;
-    case "message":
-      return said(event.message.parts);
-    case "unknown": {
-      const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])].filter((one) => typeof one === "string");
-      return words.join(" ") || JSON.stringify(body).slice(0, 200);
-    }
-  }
+  const [artifact] = event.artifacts;
+  const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])];
+  return {
+    task: () => `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`,
+    "status-update": () => `${event.state} ${said(event.message?.parts)}`,
+    "artifact-update": () => `${event.append ? "+ " : ""}${artifact?.name || artifact?.id} ${said(artifact?.parts)}`,
+    message: () => said(event.message?.parts),
+    unknown: () => words.filter((one) => typeof one === "string").join(" ") || JSON.stringify(body).slice(0, 200),
+  }[event.kind]();
 }
 
 function said(parts: unknown): string {

@@ -1,8 +1,10 @@
 /** Messages of the user on their way to the server: what is sent, and what is shown of it meanwhile. */
 
-import type { Continuation } from "./continuation";
 import type { Json } from "./json";
 import type { Draft, Failure, Part } from "./view";
+
+/** References of a message to earlier tasks; at most one of the two is set. */
+export type Continuation = Readonly<{ taskId: string; referenceTaskIds: readonly string[] }>;
 
 export interface Outgoing {
   readonly id: string;

@@ -1,10 +1,9 @@
 /** Loads a session and follows it: the stream of its running task, or else the changes of the session. */
 
 import { SessionState } from "./core";
-import { type Event, type FullTask, classify, readMessage } from "./events";
+import { type Event, classify, lasts, read } from "./events";
 import { failureOf } from "./failures";
 import { type Json, number, object, parsed, text } from "./json";
-import { about } from "./records";
 import type { SseEvent } from "./sse";
 import { AT_REST } from "./states";
 import { follow, sleep } from "./stream";
@@ -89,19 +88,19 @@ export class FollowedSession extends SessionState {
   }
 
   /** Take a task that was read as a whole. */
-  protected whole(task: FullTask): void {
-    this.records.add("received", "task", task, { taskId: task.id });
-    if (task.cursor) this.#cursors.set(task.id, task.cursor);
+  protected whole(task: Event): void {
+    this.records.add("received", "task", task, { taskId: task.taskId });
+    if (task.cursor) this.#cursors.set(task.taskId, task.cursor);
     this.apply(task);
   }
 
   /** Take what a message made. A task whose stream is being read tells the rest itself. */
   protected answered(event: Event, messageId: string, began: number): void {
     if (event.kind !== "task") return this.apply(event);
-    const { id, state, cursor, history } = event;
+    const { taskId: id, state, cursor, history } = event;
     const known = this.conversation.tasks.find(id);
     const message = history.find((one) => one.id === messageId);
-    if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ kind: "message", message });
+    if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ ...event, kind: "message", message });
     this.#began.set(id, began);
     if (state === "submitted" || AT_REST.has(state)) this.#cursors.set(id, cursor);
     else this.#cursors.delete(id);
@@ -111,10 +110,9 @@ export class FollowedSession extends SessionState {
   protected apply(event: Event, answersRewind = false): void {
     const { conversation, stopping, told } = this;
     conversation.apply(event, answersRewind);
-    const { taskId } = about(event);
-    const task = conversation.tasks.find(taskId);
-    if (task && !task.agent) conversation.tasks.amend(taskId, { agent: told.agent });
-    if (task && AT_REST.has(task.state)) stopping.delete(taskId);
+    const task = conversation.tasks.find(event.taskId);
+    if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
+    if (task && AT_REST.has(task.state)) stopping.delete(task.id);
     this.changed();
   }
 
@@ -184,7 +182,7 @@ export class FollowedSession extends SessionState {
     const body = object(parsed(data))?.["result"];
     const event = classify(body);
     if (cursor) this.#cursors.set(taskId, cursor);
-    records.add("received", event.kind, body, { ...about(event), taskId, cursor });
+    records.add("received", event.kind, body, { taskId, messageId: event.messageId, cursor });
     this.#timed(event);
     this.apply(event);
     const task = conversation.tasks.find(taskId);
@@ -208,7 +206,7 @@ export class FollowedSession extends SessionState {
   async #changed(body: Json): Promise<void> {
     const { tasks } = this.conversation;
     const info = readTaskInfo(body);
-    if (!info) return;
+    if (!info.id) return;
     if (info.superseded) tasks.remove([info.id]);
     else if (!AT_REST.has(info.state) || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
   }
@@ -216,16 +214,16 @@ export class FollowedSession extends SessionState {
   async #added(entry: Json): Promise<void> {
     if (STEERS.includes(text(entry, "kind")) || entry["takenBack"] === true) return this.#load();
     const body = object(entry["message"]);
-    const message = body && readMessage({ taskId: text(entry, "taskId"), ...body });
-    if (message && !message.progress && !message.partial && message.parts.length) this.apply({ kind: "message", message });
+    const event = body && read("message", { taskId: text(entry, "taskId"), ...body });
+    if (event?.message && lasts(event.message)) this.apply(event);
   }
 
   /** Note the time until the first output of a task that this client began. */
   #timed(event: Event): void {
-    const said = event.kind === "status-update" && event.message?.role === "agent" && !event.message.progress;
-    const { taskId } = about(event);
+    const { kind, taskId, message } = event;
+    const said = kind === "status-update" && message?.role === "agent" && !message.progress;
     const began = this.#began.get(taskId);
-    if (began === undefined || (!said && event.kind !== "artifact-update")) return;
+    if (began === undefined || (!said && kind !== "artifact-update")) return;
     this.#began.delete(taskId);
     this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
   }

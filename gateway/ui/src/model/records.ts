@@ -1,7 +1,6 @@
 /** What came and was sent, for the inspector: the newest ones, as they were on the wire, without credentials. */
 
 import { signal } from "@preact/signals-core";
-import type { Event } from "./events";
 
 const KEPT = 10_000;
 const NOTHING = { number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown };
@@ -22,19 +21,5 @@ export class Records {
     if (this.list.length >= 2 * KEPT) this.list = this.list.slice(-KEPT);
     this.list.push({ ...NOTHING, ...about, number, at: Date.now(), direction, kind, body });
     this.total.value = number;
-  }
-}
-
-/** Return which task and message an event is about. */
-export function about(event: Event): { taskId: string; messageId: string } {
-  switch (event.kind) {
-    case "task":
-      return { taskId: event.id, messageId: event.message?.id ?? "" };
-    case "status-update":
-      return { taskId: event.taskId, messageId: event.message?.id ?? "" };
-    case "message":
-      return { taskId: event.message.taskId, messageId: event.message.id };
-    default:
-      return { taskId: event.kind === "unknown" ? "" : event.taskId, messageId: "" };
   }
 }

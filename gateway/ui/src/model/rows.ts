@@ -2,7 +2,7 @@
 
 import { INTERRUPTED, toolOf } from "./events";
 import type { Outgoing } from "./outgoing";
-import { AT_REST, PAUSED } from "./states";
+import { AT_REST } from "./states";
 import type { Artifact, Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
 export interface Shown {
@@ -20,8 +20,6 @@ export interface Shown {
 export class Rows {
   #shown: Shown | null = null;
   #rows: readonly Row[] = [];
-  #known = new Map<string, Row>();
-  #growing = new Map<string, number>();
 
   /** Return the rows; the same array if nothing in them has changed. */
   of(shown: Shown): readonly Row[] {
@@ -29,29 +27,24 @@ export class Rows {
     this.#shown = shown;
     const changed = before && KEYS.filter((key) => before[key] !== shown[key]);
     if (changed?.length === 0) return this.#rows;
-    if (changed?.join() === "live" && this.#grow(shown.live)) return this.#rows;
-    const { rows, growing } = make(shown);
-    const known = this.#known;
-    this.#known = new Map();
-    rows.forEach((row, index) => {
+    const grows = changed?.join() === "live" && before?.live.size === shown.live.size;
+    if (grows && this.#grow(shown.live)) return this.#rows;
+    const known = new Map(this.#rows.map((row) => [row.key, row]));
+    const rows = make(shown).map((row) => {
       const same = known.get(row.key);
-      if (same && unchanged(same, row)) rows[index] = same;
-      this.#known.set(row.key, rows[index] ?? row);
+      return same && equal(same, row) ? same : row;
     });
-    this.#growing = growing;
-    const old = this.#rows;
-    if (rows.length !== old.length || rows.some((row, index) => row !== old[index])) this.#rows = rows;
+    if (rows.length !== this.#rows.length || rows.some((row, index) => row !== this.#rows[index])) this.#rows = rows;
     return this.#rows;
   }
 
-  /** Replace the rows of growing texts only; return false if other texts grow than before. */
-  #grow(live: ReadonlyMap<string, Message>): boolean {
+  /** Replace the rows of growing texts only; return false if one of them has no row yet. */
+  #grow(live: Shown["live"]): boolean {
     const rows = [...this.#rows];
-    if (live.size !== this.#growing.size) return false;
-    for (const [taskId, message] of live) {
-      const index = this.#growing.get(taskId) ?? -1;
+    for (const message of live.values()) {
+      const index = rows.findLastIndex(({ key }) => key === message.id);
       const row = rows[index];
-      if (row?.kind !== "message" || row.key !== message.id) return false;
+      if (row?.kind !== "message" || !row.live) return false;
       rows[index] = { ...row, message };
     }
     this.#rows = rows;
@@ -61,19 +54,17 @@ export class Rows {
 
 const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "outgoing", "hasOlder", "rewinding"] as const;
 
-function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
+function make(shown: Shown): Row[] {
   const { messages, live, outgoing, paused } = shown;
   const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
-  const last = new Map<string, number>();
-  messages.forEach((message, index) => last.set(message.taskId, index));
+  const last = new Map(messages.map((message, index) => [message.taskId, index]));
   const first = shown.hasOlder ? undefined : messages.find((message) => message.role === "user");
-  const question = paused && ask(paused, messages, last, outgoing);
+  const asked = messages[(paused && last.get(paused.id)) ?? -1];
+  const answer = asked?.role === "user" ? asked : undefined;
+  const question = answer ? undefined : asked;
   const rows: Row[] = [];
-  const growing = new Map<string, number>();
   const keys = new Map<string, number>();
   const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
-  let group: ToolCall[] | null = null;
-  let groupTask = "";
 
   const unique = (key: string): string => {
     const count = keys.get(key) ?? 0;
@@ -81,8 +72,6 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
     return count ? `${key}#${count}` : key;
   };
   const tell = (message: Message, live: boolean): void => {
-    group = null;
-    if (live) growing.set(message.taskId, rows.length);
     rows.push({
       kind: "message",
       key: message.id || unique("message"),
@@ -90,7 +79,7 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
       live,
       interrupted: message.metadata[INTERRUPTED] === true,
       sending: outgoing.get(message.id)?.sending ?? null,
-      canRewind: !shown.rewinding && message.invocationId !== "" && message.invocationId !== first?.invocationId && !outgoing.has(message.id),
+      canRewind: !shown.rewinding && !["", first?.invocationId].includes(message.invocationId) && !outgoing.has(message.id),
     });
   };
   const call = (taskId: string, part: Part): void => {
@@ -99,28 +88,24 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
     const key = `${taskId}/${tool.id || tool.name}`;
     let known = calls.get(key);
     if (!known || (tool.called && known.state === "done")) {
-      const rests = AT_REST.has(tasks.get(taskId)?.state ?? "completed");
-      known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state: rests ? "interrupted" : "running" };
+      const state = AT_REST.has(tasks.get(taskId)?.state ?? "completed") ? "interrupted" : "running";
+      known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state };
       calls.set(key, known);
-      if (!group || groupTask !== taskId) {
-        group = [];
-        groupTask = taskId;
-        rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: group });
-      }
-      group.push(known);
+      const tail = rows.at(-1);
+      const follows = tail?.kind === "tools" && tail.taskId === taskId;
+      if (follows) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
+      else rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: [known] });
     }
     if (tool.called) return;
     known.response = tool.body;
     known.state = "done";
   };
   const close = (task: TaskInfo): void => {
-    const text = live.get(task.id);
-    if (text) tell(text, true);
+    const growing = live.get(task.id);
+    if (growing) tell(growing, true);
     for (const artifact of shown.artifacts)
-      if (artifact.taskId === task.id)
-        rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
+      if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
     if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
-    group = null;
   };
 
   messages.forEach((message, index) => {
@@ -133,29 +118,12 @@ function make(shown: Shown): { rows: Row[]; growing: Map<string, number> } {
     if (closes) close(task);
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
-  if (question !== null && paused) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
-  return { rows, growing };
+  const answered = answer && ["sending", "queued"].includes(outgoing.get(answer.id)?.sending.state ?? "");
+  if (paused && !answered) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
+  return rows;
 }
 
 const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);
-
-/** Return the message with which a task asks; undefined if there is none, null if its answer is on the way. */
-function ask(
-  paused: TaskInfo,
-  messages: readonly Message[],
-  last: ReadonlyMap<string, number>,
-  outgoing: Shown["outgoing"],
-): Message | null | undefined {
-  if (!PAUSED.has(paused.state)) return null;
-  const message = messages[last.get(paused.id) ?? -1];
-  if (message?.role !== "user") return message;
-  return outgoing.has(message.id) && outgoing.get(message.id)?.sending.state !== "failed" ? null : undefined;
-}
-
-function unchanged(a: Row, b: Row): boolean {
-  if (a.kind !== "message" || b.kind !== "message") return equal(a, b);
-  return a.message === b.message && a.live === b.live && a.canRewind === b.canRewind && equal(a.sending, b.sending);
-}
 
 /** Compare by content, quickly where parts are the same objects. */
 function equal(a: unknown, b: unknown): boolean {

@@ -4,9 +4,8 @@ import type { SendOptions } from "./api";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
 import { Failed, failureOf, unanswered } from "./failures";
 import { type Json, object, text } from "./json";
-import { type Outgoing, credential, messageOf, newId } from "./outgoing";
+import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
 import { FollowedSession } from "./reader";
-import { about } from "./records";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
 
@@ -156,7 +155,7 @@ export class OpenSession extends FollowedSession {
       const done = await this.#persist(() => api.undo(id, key));
       const tasks = await api.taskInfos(id);
       this.epoch++;
-      conversation.undone(done.messages, tasks);
+      conversation.reload(done.messages, false, tasks);
     });
     this.set({ canUndo: failure?.retryable ?? false });
     return failure;
@@ -209,10 +208,11 @@ export class OpenSession extends FollowedSession {
   async #sendMessage(message: Json, options: SendOptions): Promise<Event> {
     const { api, records, told } = this;
     const params = { message, ...credential(options.secret && "***") };
-    const messageId = text(message, "messageId");
-    const result = await this.#call("SendMessage", params, { messageId }, () => api.send(told.agent, message, options));
+    const sent = { messageId: text(message, "messageId") };
+    const result = await this.#call("SendMessage", params, sent, () => api.send(told.agent, message, options));
     const event = classify(result);
-    records.add("received", "response", result, about(event));
+    const { taskId, messageId } = event;
+    records.add("received", "response", result, { taskId, messageId });
     return event;
   }
 
@@ -288,7 +288,7 @@ export class OpenSession extends FollowedSession {
     }
   }
 
-  #goesTo(): { taskId: string; referenceTaskIds: readonly string[] } {
+  #goesTo(): Continuation {
     const { conversation, told } = this;
     return told.replyTo ? { taskId: "", referenceTaskIds: [told.replyTo] } : conversation.nextMessage();
   }

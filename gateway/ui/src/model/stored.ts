@@ -4,17 +4,13 @@
  */
 
 import { object, parsed, text } from "./json";
-import { readTasks } from "./tasks";
+import { readTaskInfos } from "./tasks";
 import type { TaskInfo } from "./view";
 
 const LAST = "taskplane.session";
 
 /** The session that was open last. */
-export interface LastSession {
-  readonly contextId: string;
-  readonly agentEndpoint: string;
-  readonly tasks: readonly TaskInfo[];
-}
+type LastSession = Readonly<{ contextId: string; agentEndpoint: string; tasks: readonly TaskInfo[] }>;
 
 export class Stored {
   /** What storage did not take, for as long as the page lives. */
@@ -44,11 +40,15 @@ export class Stored {
     }
   }
 
-  /** Return the session that was open last; null if there is none, or it cannot be read. */
+  /**
+   * Return the session that was open last; null if there is none, or it cannot be read. A client that knew a single task per
+   * session stored its `taskId` and `state` in the session.
+   */
   last(): LastSession | null {
     const body = object(parsed(this.get(LAST))) ?? {};
     const contextId = text(body, "contextId");
-    return contextId ? { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTasks(body) } : null;
+    if (!contextId) return null;
+    return { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTaskInfos(body["tasks"] ?? [body]) };
   }
 
   /** Keep a session as the one that was open last. */

@@ -3,7 +3,7 @@
  * each change; parts that did not change keep their identity, so that a view can compare them by reference.
  */
 
-import type { Message } from "./events";
+import type { Message, Piece } from "./events";
 import type { Failure } from "./failures";
 import type { Outgoing } from "./outgoing";
 import type { TaskInfo } from "./tasks";
@@ -27,10 +27,7 @@ export interface Part {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface StateChange {
-  readonly state: State;
-  readonly at: string;
-}
+export type StateChange = Readonly<{ state: State; at: string }>;
 
 /** One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded. */
 export interface ArtifactVersion {
@@ -40,11 +37,8 @@ export interface ArtifactVersion {
   readonly complete: boolean;
 }
 
-export interface Artifact {
+export interface Artifact extends Omit<Piece, "parts"> {
   readonly taskId: string;
-  readonly id: string;
-  readonly name: string;
-  readonly description: string;
   /** Oldest first; the last one is current. */
   readonly versions: readonly ArtifactVersion[];
 }
