@@ -1,14 +1,11 @@
 /** Small things that several views are made of. */
 
-import { Icon, type IconName } from "./icons";
+import { Button, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
 export function Act(props: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
-  return (
-    <button type="button" class="button small" disabled={props.off} aria-pressed={props.pressed} onClick={props.act}>
-      {props.icon && <Icon name={props.icon} size={14} />} {props.label}
-    </button>
-  );
+  const { off, pressed, ...rest } = props;
+  return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
 }
 
 /** A list of names with their values; those without values are left out. */

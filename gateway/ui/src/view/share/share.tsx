@@ -88,7 +88,7 @@ export function Import() {
       <dialog ref={dialog} aria-labelledby="import-title">
         <header>
           <h2 id="import-title">{file && strings.share.importing(file.name, bytes(file.size))}</h2>
-          <IconButton icon="close" label={strings.share.close} onClick={() => dialog.current?.close()} />
+          <IconButton icon="close" label={strings.chat.close} onClick={() => dialog.current?.close()} />
         </header>
         {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
         {failure && (
@@ -103,7 +103,7 @@ export function Import() {
               </label>
             )}
             {(exists || failure.retryable) && (
-              <button class="button primary">{exists ? strings.share.importCopy : strings.agent.again}</button>
+              <button class="button primary">{exists ? strings.share.importCopy : strings.chat.retry}</button>
             )}
           </form>
         )}
