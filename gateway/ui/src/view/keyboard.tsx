@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { IconButton } from "./icons";
+import { Dialog } from "./controls";
 
 /** The sessions are shown over the conversation, where there is no room beside it. */
 export const drawer = signal(false);
@@ -85,20 +85,9 @@ export function closeTop(): boolean {
 
 /** The list of keys, as a dialog. */
 export function Help() {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    if (help.value) dialog.current?.showModal();
-  }, [help.value]);
   if (!help.value) return null;
   return (
-    <dialog
-      ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (help.value = false)}
-      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
-    >
-      <header>
-        <h2 id="help-title">{words.shortcuts}</h2>
-        <IconButton icon="close" label={words.close} onClick={() => dialog.current?.close()} />
-      </header>
+    <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <dl>
         {KEYS.map(([keys, what]) => (
           <div key={keys}>
@@ -107,6 +96,6 @@ export function Help() {
           </div>
         ))}
       </dl>
-    </dialog>
+    </Dialog>
   );
 }
