@@ -50,7 +50,8 @@ function Buttons({ open }: { open: SessionView }) {
   return (
     <>
       {agent && (
-        <HeadButton icon="agent" label={strings.chat.agent} title={strings.chat.agentOf(titleOf(agent))} onClick={() => go({ name: "agent", agent })} />
+        <HeadButton icon="agent" label={strings.chat.agent} title={strings.chat.agentOf(titleOf(agent))}
+          onClick={() => go({ name: "agent", agent })} />
       )}
       {id && PARTS.map((name) => (
         <HeadButton key={name} icon={name} label={strings.panel.parts[name]} onClick={() => togglePanel(name)}

@@ -49,8 +49,8 @@ export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   );
 }
 
-type Native = Omit<ComponentProps<"button">, "icon" | "size" | "label">;
-type Given = Native & { label: string; icon?: IconName };
+type Native = Omit<ComponentProps<"button">, "class" | "label">;
+type Given = Native & { label: string; icon?: IconName; size?: number; class?: string };
 
 /** A button with words, and an icon if one is given; `kind` is more of its class. */
 export function Button({ label, icon, act, kind = "", ...rest }: Given & { act: () => void; kind?: string }) {
@@ -62,7 +62,7 @@ export function Button({ label, icon, act, kind = "", ...rest }: Given & { act: 
 }
 
 /** A square button with an icon; `label` is its accessible name, and its tooltip if there is no other. */
-export function IconButton({ icon, label, size = 18, class: more = "", ...rest }: Given & { icon: IconName; size?: number; class?: string }) {
+export function IconButton({ icon, label, size = 18, class: more = "", ...rest }: Given & { icon: IconName }) {
   return (
     <button type="button" class={`icon-button ${more}`} aria-label={label} title={label} {...rest}>
       <Icon name={icon} size={size} />

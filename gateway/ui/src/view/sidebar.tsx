@@ -54,7 +54,9 @@ export function Sidebar() {
 }
 
 function Logo() {
-  return <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>;
+  return (
+    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
+  );
 }
 
 function choose(event: { currentTarget: HTMLSelectElement }): void {
@@ -76,7 +78,8 @@ export function follow(event: MouseEvent, act: () => void): void {
 }
 
 function PageLink({ to, here, ...rest }: Omit<ComponentProps<"a">, "href" | "role"> & { to: Partial<Route>; here: boolean }) {
-  return <a href={address(to)} aria-current={here ? "page" : undefined} onClick={(event) => follow(event, () => go(to))} {...rest} />;
+  const visit = (event: MouseEvent) => follow(event, () => go(to));
+  return <a href={address(to)} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
 }
 
 function Search() {
@@ -85,8 +88,8 @@ function Search() {
     <div class="search">
       <Icon name="search" size={16} />
       <input
-        id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint} value={query}
-        onInput={(event) => sessions.search(event.currentTarget.value)}
+        id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+        value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
