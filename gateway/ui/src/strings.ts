@@ -85,7 +85,6 @@ export const strings = {
     idle: (time: string) => `${time} idle`,
     earlier: (count: number) => `Show ${count} earlier`,
     firstOutput: "First output after",
-    agent: "Agent",
     id: "Task id",
     showMessages: "Show messages", log: "Log", reply: "Reply to this task",
     cancel: "Cancel task", canceling: "Canceling…",

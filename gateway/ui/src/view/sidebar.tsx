@@ -173,7 +173,7 @@ function Rename({ row }: { row: SessionRow }) {
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.select(), []);
   const done = (save: boolean) => {
-    const name = box.current?.value.trim() ?? "";
+    const name = box.current!.value.trim();
     renaming.value = "";
     if (!save || !name || name === row.title) return;
     void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));

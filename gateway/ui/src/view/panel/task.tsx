@@ -27,7 +27,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
       name.replaceAll("_", " "),
       [value.toLocaleString()],
     ]),
-    [strings.panel.agent, task.agent ? [task.agent] : []],
+    [strings.chat.agent, task.agent ? [task.agent] : []],
     [strings.panel.id, [task.id]],
   ];
   return (
