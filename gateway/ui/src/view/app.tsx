@@ -3,17 +3,16 @@
 import { computed, effect, useSignalEffect } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failed } from "../model/failures";
+import { failureOf } from "../model/failures";
 import type { Failure } from "../model/view";
 import { agent, api, config, key, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
-import { Notice } from "./empty";
+import { Failing, Notice } from "./empty";
 import { Button } from "./icons";
 import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
-import { words } from "./toasts";
 
 /** The key was taken back while it was used. */
 const expired = computed(() => view.value?.status === "refused" && view.value.failure?.status === 401);
@@ -33,7 +32,7 @@ export function App() {
         void session.value?.refresh();
         if (given.caller) void sessions.load();
       },
-      (error: unknown) => current && setFailure(error instanceof Failed ? error.failure : broken(error)),
+      (error: unknown) => current && setFailure(failureOf(error)),
     );
     return () => {
       current = false;
@@ -41,9 +40,7 @@ export function App() {
   }, [key.value, tries]);
   if (failure && failure.status !== 401)
     return (
-      <Notice title={strings.chat.startFailed} text={words(failure).join(" ")} code={failure.code}>
-        <Button kind="primary" label={strings.chat.retry} act={() => again(tries + 1)} />
-      </Notice>
+      <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />
     );
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
@@ -81,15 +78,11 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
   }
 }
 
-function broken(error: unknown): Failure {
-  return { code: "NOT_UNDERSTOOD", message: String(error), suggestion: "", retryable: true, requestId: "", status: 0, metadata: {} };
-}
-
 effect(() => {
   const open = route.value.name === "chat" ? view.value : null;
   document.title = [open?.running ? "●" : "", open?.title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
 });
 effect(() => session.value?.setOnline(online.value));
-const visible = () => session.peek()?.setVisible(!document.hidden);
-document.addEventListener("visibilitychange", visible);
-effect(() => session.value?.setVisible(!document.hidden));
+const look = () => session.value?.setVisible(!document.hidden);
+document.addEventListener("visibilitychange", look);
+effect(look);

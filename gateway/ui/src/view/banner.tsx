@@ -1,7 +1,7 @@
 /** What concerns the whole page: no network, a lost connection, a new version; and a notice of the open session. */
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
@@ -10,14 +10,10 @@ import { outdated } from "./lazy";
 import { words } from "./toasts";
 
 const BACK_MS = 3000;
+const KINDS = Object.keys(strings.banners) as (keyof typeof strings.banners)[];
 /** The browser says that it has a network. */
 export const online = signal(navigator.onLine);
-addEventListener("online", () => {
-  online.value = true;
-});
-addEventListener("offline", () => {
-  online.value = false;
-});
+for (const name of ["online", "offline"]) addEventListener(name, () => (online.value = name === "online"));
 addEventListener("vite:preloadError", () => {
   if (navigator.onLine) outdated.value = true;
 });
@@ -26,20 +22,17 @@ addEventListener("vite:preloadError", () => {
 export function Banners() {
   const connection = view.value?.connection ?? "idle";
   const lost = online.value && connection === "lost";
-  const back = useBack(lost, online.value && connection !== "offline");
+  const back = useBack(lost, online.value && !lost && connection !== "offline");
   const notice = view.value?.notice ?? null;
   const said = notice ? words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ") : "";
+  const holds = { offline: !online.value, lost, back, waiting: connection === "waiting", update: outdated.value };
   return (
     <div class="banners">
-      {!online.value && <Banner kind="offline" words={strings.chat.offline} />}
-      {lost && <Banner kind="lost" words={strings.chat.lost} />}
-      {back && <Banner kind="back" words={strings.chat.back} />}
-      {connection === "waiting" && <Banner kind="waiting" words={strings.chat.waitingSlot} />}
-      {outdated.value && (
-        <Banner kind="update" words={strings.chat.update}>
-          <Button kind="small" label={strings.chat.reload} act={() => location.reload()} />
+      {KINDS.map((kind) => holds[kind] && (
+        <Banner key={kind} kind={kind} words={strings.banners[kind]}>
+          {kind === "update" && <Button kind="small" label={strings.chat.reload} act={() => location.reload()} />}
         </Banner>
-      )}
+      ))}
       {notice && (
         <Banner kind="notice" code={notice.code} words={said}>
           <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
@@ -66,20 +59,12 @@ function Banner(props: { kind: string; words: string; code?: string; children?: 
 
 /** Tell for a moment that the connection is back after it was lost. */
 function useBack(lost: boolean, connected: boolean): boolean {
-  const was = useRef(false);
   const [back, setBack] = useState(false);
+  useEffect(() => (lost ? () => setBack(true) : undefined), [lost]);
   useEffect(() => {
-    if (lost) was.current = true;
-    else if (was.current && connected) {
-      was.current = false;
-      setBack(true);
-      const timer = setTimeout(() => setBack(false), BACK_MS);
-      return () => {
-        clearTimeout(timer);
-        setBack(false);
-      };
-    }
-    return undefined;
-  }, [lost, connected]);
-  return back;
+    if (!back || !connected) return;
+    const timer = setTimeout(() => setBack(false), BACK_MS);
+    return () => clearTimeout(timer);
+  }, [back, connected]);
+  return back && connected;
 }

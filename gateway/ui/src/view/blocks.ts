@@ -21,11 +21,8 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 /** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */
 export function safeLink(href: string): string | undefined {
-  try {
-    return ["http:", "https:", "mailto:"].includes(new URL(href, "https://relative.invalid/").protocol) ? href : undefined;
-  } catch {
-    return undefined;
-  }
+  const base = "https://relative.invalid/";
+  return URL.canParse(href, base) && ["http:", "https:", "mailto:"].includes(new URL(href, base).protocol) ? href : undefined;
 }
 
 /** Return a text with its character references replaced, such as `&amp;`. */

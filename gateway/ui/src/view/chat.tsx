@@ -1,18 +1,16 @@
 /** The conversation: its head, its rows, what goes on, and the box for the next message. */
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, ComponentProps } from "preact";
 import type { SessionView } from "../model/view";
-import { config, go, panel, session, view, type Panel } from "../state";
+import { config, go, panel, session, view } from "../state";
 import { strings } from "../strings";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
-import { Empty, Notice } from "./empty";
-import { Button, Icon, IconButton, type IconName } from "./icons";
-import { drawer, togglePanel } from "./keyboard";
+import { Empty, Failing, Notice } from "./empty";
+import { Button, Icon, IconButton } from "./icons";
+import { drawer, newChat, togglePanel } from "./keyboard";
 import { Export, Rows } from "./parts";
-import { newChat } from "./sidebar";
 import { Progress, UndoStrip } from "./status";
-import { words } from "./toasts";
 
 /** Return how people call an agent. */
 export function titleOf(agent: string): string {
@@ -45,39 +43,28 @@ export function Head({ title, children }: { title: string; children?: ComponentC
   );
 }
 
+const PARTS = ["tasks", "artifacts", "events"] as const;
+
 function Buttons({ open }: { open: SessionView }) {
+  const { id, agent } = open;
   return (
     <>
-      {open.agent && (
-        <HeadButton
-          icon="agent"
-          label={strings.chat.agent}
-          hint={strings.chat.agentOf(titleOf(open.agent))}
-          act={() => go({ name: "agent", agent: open.agent })}
-        />
+      {agent && (
+        <HeadButton icon="agent" label={strings.chat.agent} title={strings.chat.agentOf(titleOf(agent))}
+          onClick={() => go({ name: "agent", agent })} />
       )}
-      {open.id && (
-        <>
-          <Toggle name="tasks" count={open.tasks.length} />
-          <Toggle name="artifacts" count={open.artifacts.length} />
-          <Toggle name="events" count={0} />
-          <Export />
-        </>
-      )}
+      {id && PARTS.map((name) => (
+        <HeadButton key={name} icon={name} label={strings.panel.parts[name]} onClick={() => togglePanel(name)}
+          aria-pressed={panel.value === name} data-count={(name !== "events" && open[name].length) || undefined} />
+      ))}
+      {id && <Export />}
     </>
   );
 }
 
-function Toggle({ name, count }: { name: Panel; count: number }) {
-  const pressed = panel.value === name;
-  return <HeadButton icon={name} label={strings.chat[name]} count={count} pressed={pressed} act={() => togglePanel(name)} />;
-}
-
-function HeadButton(props: { icon: IconName; label: string; act: () => void; hint?: string; count?: number; pressed?: boolean }) {
-  const { icon, label, act, hint = label, pressed } = props;
-  const count = props.count || undefined;
+function HeadButton({ icon, label, ...rest }: ComponentProps<typeof IconButton>) {
   return (
-    <button type="button" class="button quiet" aria-label={label} title={hint} aria-pressed={pressed} data-count={count} onClick={act}>
+    <button type="button" class="button quiet" aria-label={label} title={label} {...rest}>
       <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
     </button>
@@ -88,14 +75,8 @@ function Body({ open }: { open: SessionView }) {
   const agent = titleOf(open.agent);
   if (open.status === "missing")
     return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
-  if (open.status === "refused" && open.failure) {
-    const [what, todo] = words(open.failure);
-    return (
-      <Notice title={what} text={todo} code={open.failure.code}>
-        <Button kind="primary" label={strings.chat.retry} act={() => void session.value?.refresh()} />
-      </Notice>
-    );
-  }
+  if (open.status === "refused" && open.failure)
+    return <Failing failure={open.failure} again={() => void session.value?.refresh()} />;
   return (
     <>
       {open.status === "loading" && <Loading />}

@@ -9,7 +9,7 @@ import { attach } from "./attach";
 import { useCard } from "./card";
 import { type Attached, clearFiles, files, openDraft, refusal, text, write } from "./draft";
 import { bytes, firstLine } from "./format";
-import { Icon, IconButton, type IconName } from "./icons";
+import { Button, Icon, IconButton, type IconName } from "./icons";
 
 /** Files are held above the page. */
 const dragging = signal(false);
@@ -68,9 +68,8 @@ export function Composer({ agent }: { agent: string }) {
         />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         {open?.running && (
-          <button type="button" class="button stop" disabled={open.stopping} onClick={stop}>
-            <Icon name="stop" size={16} /> {open.stopping ? strings.chat.stopping : strings.chat.stop}
-          </button>
+          <Button icon="stop" kind="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
+            disabled={open.stopping} act={stop} />
         )}
         <button class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={empty || sending.value}>
           {sending.value ? <span class="spinner" /> : <Icon name="send" />}

@@ -1,13 +1,30 @@
 /** Small things that several views are made of. */
 
-import { Icon, type IconName } from "./icons";
+import type { ComponentProps } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { strings } from "../strings";
+import { Button, IconButton, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
 export function Act(props: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
+  const { off, pressed, ...rest } = props;
+  return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
+}
+
+/** A dialog, open for as long as it is shown, with its title and a button that closes it; a click beside it does too. */
+export function Dialog({ title, close, children, ...rest }: ComponentProps<"dialog"> & { title: string; close: () => void }) {
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => box.current?.showModal(), []);
+  const beside = (event: MouseEvent) => event.target === box.current && box.current?.close();
   return (
-    <button type="button" class="button small" disabled={props.off} aria-pressed={props.pressed} onClick={props.act}>
-      {props.icon && <Icon name={props.icon} size={14} />} {props.label}
-    </button>
+    <dialog {...rest} ref={box} aria-labelledby={id} onClose={close} onClick={beside}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <IconButton icon="close" label={strings.chat.close} onClick={() => box.current?.close()} />
+      </header>
+      {children}
+    </dialog>
   );
 }
 

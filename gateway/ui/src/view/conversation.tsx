@@ -23,7 +23,8 @@ function Announcer({ open }: { open: SessionView }) {
   const last = open.rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
   const key = last?.key ?? "";
   useEffect(() => {
-    if (known.current && key !== known.current && last?.kind === "message") setWords(strings.chat.saysAgent(last.message.text.slice(0, 500)));
+    if (known.current && key !== known.current && last?.kind === "message")
+      setWords(strings.chat.agentOf(last.message.text.slice(0, 500)));
     known.current = key || "none";
   }, [key]);
   return <div class="sr-only" role="status" aria-live="polite">{words}</div>;

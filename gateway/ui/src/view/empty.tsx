@@ -1,12 +1,14 @@
 /** What the page shows where there is nothing yet, or nothing any more: each time with what to do. */
 
 import type { ComponentChildren } from "preact";
+import type { Failure } from "../model/view";
 import { config, mayWrite } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { useCard } from "./card";
 import { write } from "./draft";
-import { Icon } from "./icons";
+import { Button, Icon } from "./icons";
+import { words } from "./toasts";
 
 const PROMPTS = 3;
 
@@ -45,6 +47,16 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
         </ul>
       )}
     </div>
+  );
+}
+
+/** Say what failed and what to do, under a title if one is given, with a button to try it again. */
+export function Failing({ failure, again, title = "" }: { failure: Failure; again: () => void; title?: string }) {
+  const [what, todo] = words(failure);
+  return (
+    <Notice title={title || what} text={title ? `${what} ${todo}` : todo} code={failure.code}>
+      <Button kind="primary" label={strings.chat.retry} act={again} />
+    </Notice>
   );
 }
 

@@ -1,5 +1,7 @@
 /** Icons of the page: outlines on a grid of 24, in the colour of the text around them. */
 
+import type { ComponentProps } from "preact";
+
 const PATHS = {
   agent: "M12 3v4M7 7h10a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2H7a2 2 0 0 1-2-2V9a2 2 0 0 1 2-2ZM9 12v2M15 12v2M2 13v2M22 13v2",
   alert: "M12 8v5M12 16.5v.01M10.3 3.9 2.4 17.6A2 2 0 0 0 4.1 20.6h15.8a2 2 0 0 0 1.7-3L13.7 3.9a2 2 0 0 0-3.4 0Z",
@@ -47,33 +49,23 @@ export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   );
 }
 
-/** A button with words; `kind` is more of its class. */
-export function Button({ label, act, kind = "", disabled }: { label: string; act: () => void; kind?: string; disabled?: boolean }) {
-  return <button type="button" class={`button ${kind}`} disabled={disabled} onClick={act}>{label}</button>;
+type Native = Omit<ComponentProps<"button">, "class" | "label">;
+type Given = Native & { label: string; icon?: IconName; size?: number; class?: string };
+
+/** A button with words, and an icon if one is given; `kind` is more of its class. */
+export function Button({ label, icon, act, kind = "", ...rest }: Given & { act: () => void; kind?: string }) {
+  return (
+    <button type="button" class={`button ${kind}`} onClick={act} {...rest}>
+      {icon && <Icon name={icon} size={kind === "small" ? 14 : 16} />} {label}
+    </button>
+  );
 }
 
-/** A square button with an icon; `label` is its accessible name and its tooltip. */
-export function IconButton(props: {
-  icon: IconName;
-  label: string;
-  onClick: (event: MouseEvent) => void;
-  hint?: string;
-  disabled?: boolean;
-  pressed?: boolean;
-  size?: number;
-  class?: string;
-}) {
+/** A square button with an icon; `label` is its accessible name, and its tooltip if there is no other. */
+export function IconButton({ icon, label, size = 18, class: more = "", ...rest }: Given & { icon: IconName }) {
   return (
-    <button
-      type="button"
-      class={`icon-button ${props.class ?? ""}`}
-      aria-label={props.label}
-      title={props.hint ?? props.label}
-      aria-pressed={props.pressed}
-      disabled={props.disabled}
-      onClick={props.onClick}
-    >
-      <Icon name={props.icon} size={props.size ?? 18} />
+    <button type="button" class={`icon-button ${more}`} aria-label={label} title={label} {...rest}>
+      <Icon name={icon} size={size} />
     </button>
   );
 }

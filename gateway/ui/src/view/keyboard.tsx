@@ -2,27 +2,56 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { chat, go, mayOperate, panel, session, type Panel } from "../state";
+import { chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { IconButton } from "./icons";
+import { Dialog } from "./controls";
 
 /** The sessions are shown over the conversation, where there is no room beside it. */
 export const drawer = signal(false);
 /** The list of keys is open. */
 export const help = signal(false);
 
-/** Tell whether the sessions lie above the conversation. */
-const narrow = () => matchMedia("(width < 700px)").matches;
-const PANELS: Readonly<Record<string, Panel>> = { t: "tasks", a: "artifacts", e: "events" };
+/** Begin a new conversation. */
+export function newChat(): void {
+  drawer.value = false;
+  if (route.value.name === "chat" && !route.value.session) show("");
+  else go(chat(""));
+  setTimeout(focusBox);
+}
 
 /** Open a part of the panel, or close it if it is open. */
 export function togglePanel(name: Panel): void {
   panel.value = panel.value === name ? null : name;
 }
 
-/** Listen to the keys of the page; `newChat` is what `n` does. */
-export function useKeys(newChat: () => void): void {
+function search(): void {
+  drawer.value = matchMedia("(width < 700px)").matches;
+  setTimeout(() => document.getElementById("search")?.focus());
+}
+
+const { chat: words, keys: more, panel: { parts } } = strings;
+/** The keys, what they are for, and what they do where nothing else sees to it. */
+const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[] = [
+  ["?", more.help, () => (help.value = true)],
+  ["n", words.newChat, newChat],
+  ["/", words.search, search],
+  ["m", more.write, focusBox],
+  ["Enter", words.send],
+  ["Shift Enter", more.line],
+  ["t", parts.tasks, () => togglePanel("tasks")],
+  ["a", parts.artifacts, () => togglePanel("artifacts")],
+  ["e", parts.events, () => togglePanel("events")],
+  ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
+  ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
+  ["End", words.toEnd, () => document.querySelector<HTMLElement>(".to-end")?.click()],
+  ["F2", more.rename],
+  ["Delete", more.remove],
+  ["Esc", more.close],
+];
+
+/** Listen to the keys of the page. */
+export function useKeys(): void {
   const before = useRef("");
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
@@ -30,30 +59,16 @@ export function useKeys(newChat: () => void): void {
       if (event.key === "Escape") return escape(event);
       const target = event.target;
       if (target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]")) return;
-      const act = acts(before.current)[event.key];
+      const both = `${before.current} ${event.key}`;
       before.current = event.key;
+      const act = (KEYS.find(([keys]) => keys === both) ?? KEYS.find(([keys]) => keys === event.key))?.[2];
       if (!act) return;
       event.preventDefault();
       act();
     };
-    const acts = (last: string): Readonly<Record<string, () => void>> => ({
-      "?": () => (help.value = true),
-      "/": () => {
-        drawer.value = narrow();
-        setTimeout(() => document.getElementById("search")?.focus());
-      },
-      n: newChat,
-      m: focusBox,
-      End: () => document.querySelector<HTMLElement>(".to-end")?.click(),
-      ...Object.fromEntries(Object.entries(PANELS).map(([name, part]) => [name, () => togglePanel(part)])),
-      ...(last === "g" && {
-        ...(mayOperate.value && { o: () => go({ name: "ops", task: "" }) }),
-        c: () => go(chat(session.value?.view.value.id ?? "")),
-      }),
-    });
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
-  }, [newChat]);
+  }, []);
 }
 
 function escape(event: KeyboardEvent): void {
@@ -70,31 +85,17 @@ export function closeTop(): boolean {
 
 /** The list of keys, as a dialog. */
 export function Help() {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    if (help.value) dialog.current?.showModal();
-  }, [help.value]);
   if (!help.value) return null;
   return (
-    <dialog
-      ref={dialog}
-      class="help"
-      aria-labelledby="help-title"
-      onClose={() => (help.value = false)}
-      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
-    >
-      <header>
-        <h2 id="help-title">{strings.keys.title}</h2>
-        <IconButton icon="close" label={strings.chat.close} onClick={() => dialog.current?.close()} />
-      </header>
+    <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <dl>
-        {strings.keys.list.map(([keys, what]) => (
+        {KEYS.map(([keys, what]) => (
           <div key={keys}>
             <dt>{keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
             <dd>{what}</dd>
           </div>
         ))}
       </dl>
-    </dialog>
+    </Dialog>
   );
 }

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 
 /** A part could not be loaded: the page is older than the server. */
 export const outdated = signal(false);
@@ -19,17 +19,12 @@ export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
 
 /** Return a component that is loaded when it is first shown, and shows nothing until then. */
 export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
-  let loaded: ComponentType<P> | null = null;
+  const loaded = signal<ComponentType<P> | null>(null);
   return function Part(props: P) {
-    const [, ready] = useState(loaded !== null);
     useEffect(() => {
-      if (!loaded)
-        void lazily(load).then((part) => {
-          loaded = part;
-          ready(part !== null);
-        });
+      if (!loaded.peek()) void lazily(load).then((part) => (loaded.value = part));
     }, []);
-    const Loaded = loaded;
-    return Loaded ? <Loaded {...props} /> : null;
+    const Loaded = loaded.value;
+    return Loaded && <Loaded {...props} />;
   };
 }

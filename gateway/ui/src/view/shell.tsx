@@ -7,28 +7,18 @@ import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Help, closeTop, drawer, useKeys } from "./keyboard";
 import { Panel } from "./parts";
-import { Sidebar, newChat } from "./sidebar";
+import { Sidebar } from "./sidebar";
 import { Toasts } from "./toasts";
 
 /** Lay out the page around what is open. */
 export function Shell({ children }: { children: ComponentChildren }) {
-  useKeys(newChat);
+  useKeys();
   useReturn(drawer.value, ".sidebar a, .sidebar button");
   const details = panel.value !== null && route.value.name === "chat";
   useReturn(details, ".details button");
   return (
     <div class="shell" data-drawer={drawer.value || undefined} data-details={details || undefined}>
-      <a
-        class="skip"
-        href="#main"
-        onClick={(event) => {
-          event.preventDefault();
-          document.getElementById("main")?.focus();
-          focusBox();
-        }}
-      >
-        {strings.chat.skip}
-      </a>
+      <a class="skip" href="#main" onClick={skip}>{strings.chat.skip}</a>
       <Sidebar />
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={closeTop} />
       <main id="main" tabIndex={-1} inert={drawer.value}>{children}</main>
@@ -37,6 +27,12 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <Toasts />
     </div>
   );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+  focusBox();
 }
 
 /** Move the focus into what opens above the page, and back to where it was when that closes. */

@@ -1,35 +1,26 @@
 /** The sessions of the caller: to find, open, rename and delete them, and to begin a new one. */
 
 import { signal } from "@preact/signals";
+import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, show, signIn } from "../state";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { dayOf, fullTime } from "./format";
-import { Icon, IconButton } from "./icons";
-import { drawer, help } from "./keyboard";
+import { Button, Icon, IconButton } from "./icons";
+import { drawer, help, newChat } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
 
-const OPS = { name: "ops" } as const;
 const renaming = signal("");
 /** How often the list is read while a session in it is at work. */
 const AT_WORK_MS = 5_000;
 
-/** Begin a new conversation. */
-export function newChat(): void {
-  drawer.value = false;
-  if (route.value.name === "chat" && !route.value.session) show("");
-  else go(chat(""));
-  setTimeout(focusBox);
-}
-
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar() {
   const agents = config.value?.agents ?? [];
-  const here = route.value.name === "ops";
   const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
     <section class="sidebar" aria-label={strings.chat.sessions}>
@@ -38,34 +29,22 @@ export function Sidebar() {
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {agents.length > 1 && (
-        <select
-          class="field"
-          aria-label={strings.chat.agent}
-          value={agent.value}
-          onChange={(event) => {
-            agent.value = event.currentTarget.value;
-            newChat();
-          }}
-        >
+        <select class="field" aria-label={strings.chat.agent} value={agent.value} onChange={choose}>
           {agents.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}
         </select>
       )}
-      {mayWrite.value && (
-        <button type="button" class="button new-chat" onClick={newChat}>
-          <Icon name="plus" size={16} /> {strings.chat.newChat}
-        </button>
-      )}
+      {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
       <Search />
       <Sessions />
       <footer>
         {mayOperate.value && config.value?.features.ops && (
-          <a class="row-link" href={address(OPS)} aria-current={here ? "page" : undefined} onClick={(event) => follow(event, () => go(OPS))}>
+          <PageLink to={{ name: "ops" }} here={route.value.name === "ops"} class="row-link">
             <Icon name="operations" size={16} /> {strings.chat.operations}
-          </a>
+          </PageLink>
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={strings.chat.theme} hint={look} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={strings.chat.theme} title={look} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
           {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
@@ -78,6 +57,11 @@ function Logo() {
   return (
     <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
   );
+}
+
+function choose(event: { currentTarget: HTMLSelectElement }): void {
+  agent.value = event.currentTarget.value;
+  newChat();
 }
 
 function signOut(): void {
@@ -93,19 +77,19 @@ export function follow(event: MouseEvent, act: () => void): void {
   act();
 }
 
+function PageLink({ to, here, ...rest }: Omit<ComponentProps<"a">, "href" | "role"> & { to: Partial<Route>; here: boolean }) {
+  const visit = (event: MouseEvent) => follow(event, () => go(to));
+  return <a href={address(to)} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
+}
+
 function Search() {
   const query = sessions.query.value;
   return (
     <div class="search">
       <Icon name="search" size={16} />
       <input
-        id="search"
-        type="search"
-        class="field"
-        aria-label={strings.chat.search}
-        placeholder={strings.chat.searchHint}
-        value={query}
-        onInput={(event) => sessions.search(event.currentTarget.value)}
+        id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+        value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
@@ -139,19 +123,17 @@ function Sessions() {
     };
   }, [atWork]);
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
-  let day = "";
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
       {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
       {!rows.length && !failure && !sessions.loading.value && <p class="aside">{nothing}</p>}
       <ul>
-        {rows.map((row) => {
-          const heading = dayOf(row.updatedAt);
-          const begins = heading !== day;
-          day = heading;
+        {rows.map((row, index) => {
+          const day = dayOf(row.updatedAt);
+          const begins = !index || day !== dayOf(rows[index - 1]!.updatedAt);
           return (
             <li key={row.id} class={begins ? "begins" : undefined}>
-              {begins && <h2>{heading}</h2>}
+              {begins && <h2>{day}</h2>}
               <Session row={row} />
             </li>
           );
@@ -166,27 +148,21 @@ function Session({ row }: { row: SessionRow }) {
   const title = row.title || strings.chat.untitled;
   const here = route.value.session === row.id;
   if (renaming.value === row.id) return <Rename row={row} />;
+  const rename = () => (renaming.value = row.id);
+  const discard = () => remove(row);
+  const keys: Readonly<Record<string, () => void>> = { F2: rename, Delete: discard };
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
   return (
     <div class="session" data-session-id={row.id}>
-      <a
-        dir="auto"
-        href={address(chat(row.id))}
-        aria-current={here ? "page" : undefined}
-        title={`${title}\n${fullTime(row.updatedAt)}`}
-        onClick={(event) => follow(event, () => go(chat(row.id)))}
-        onKeyDown={(event) => {
-          if (event.key === "F2" && mayWrite.value) renaming.value = row.id;
-          if (event.key === "Delete" && mayWrite.value) remove(row);
-        }}
-      >
+      <PageLink to={chat(row.id)} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
+        onKeyDown={(event) => mayWrite.value && keys[event.key]?.()}>
         <span class="title">{title}</span>
         <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
-      </a>
+      </PageLink>
       {mayWrite.value && (
         <span class="session-tools">
-          <IconButton icon="pencil" label={strings.chat.rename} size={15} onClick={() => (renaming.value = row.id)} />
-          <IconButton icon="trash" label={strings.chat.remove} size={15} onClick={() => remove(row)} />
+          <IconButton icon="pencil" label={strings.chat.rename} size={15} onClick={rename} />
+          <IconButton icon="trash" label={strings.chat.remove} size={15} onClick={discard} />
         </span>
       )}
     </div>
@@ -197,18 +173,14 @@ function Rename({ row }: { row: SessionRow }) {
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.select(), []);
   const done = (save: boolean) => {
-    const name = box.current?.value.trim() ?? "";
+    const name = box.current!.value.trim();
     renaming.value = "";
     if (!save || !name || name === row.title) return;
     void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
   };
   return (
     <input
-      ref={box}
-      class="field"
-      dir="auto"
-      aria-label={strings.chat.renameLabel}
-      defaultValue={row.title}
+      ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
       onBlur={() => renaming.value === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
@@ -225,20 +197,15 @@ function focusRow(id: string): void {
   setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(id)}"] a`)?.focus());
 }
 
-function remove(row: SessionRow): void {
-  const back = sessions.remove(row.id, toastFailure);
-  const open = route.value.session === row.id;
-  toast(strings.chat.removed(row.title || strings.chat.untitled), {
-    ms: 10_000,
-    action: {
-      label: strings.chat.undo,
-      run: () => {
-        back();
-        if (open) go(chat(row.id));
-        focusRow(row.id);
-      },
-    },
-  });
+function remove({ id, title }: SessionRow): void {
+  const back = sessions.remove(id, toastFailure);
+  const open = route.value.session === id;
+  const run = () => {
+    back();
+    if (open) go(chat(id));
+    focusRow(id);
+  };
+  toast(strings.chat.removed(title || strings.chat.untitled), { ms: 10_000, action: { label: strings.chat.undo, run } });
   if (open) newChat();
   else document.getElementById("search")?.focus();
 }

@@ -1,6 +1,7 @@
 /** What goes on at the end of the conversation: the work of the agent, in one line, and a rewind that can be undone. */
 
 import { useEffect, useState } from "preact/hooks";
+import type { TaskInfo } from "../model/view";
 import { mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { undo } from "./acts";
@@ -13,27 +14,23 @@ const LEAVE_MS = 60_000;
 
 /** Show one line while a task runs: after 0.6 s words, after 10 s the time, after 60 s that one may leave. */
 export function Progress() {
-  const running = view.value?.running ?? null;
-  const [seen, setSeen] = useState({ id: "", at: 0 });
-  const [now, setNow] = useState(0);
-  const id = running?.id ?? "";
+  const running = view.value?.running;
+  return running ? <Running key={running.id} {...running} /> : <div class="progress" />;
+}
+
+function Running({ state, createdAt }: TaskInfo) {
+  const [seen] = useState(Date.now);
+  const [now, setNow] = useState(seen);
   useEffect(() => {
-    if (!id) return;
-    setSeen({ id, at: Date.now() });
-    setNow(Date.now());
-    const soon = setTimeout(() => setNow(Date.now()), WORDS_MS);
-    const ticks = setInterval(() => setNow(Date.now()), 1000);
-    return () => {
-      clearTimeout(soon);
-      clearInterval(ticks);
-    };
-  }, [id]);
-  if (!running || seen.id !== id || now - seen.at < WORDS_MS) return <div class="progress" />;
-  const begun = Date.parse(running.createdAt);
-  const elapsed = Math.max(now - seen.at, Number.isNaN(begun) ? 0 : now - begun);
-  const told = view.value?.progress || (running.state === "submitted" ? strings.chat.waiting : strings.chat.working);
+    const tick = () => setNow(Date.now());
+    const timers = [setTimeout(tick, WORDS_MS), setInterval(tick, 1000)];
+    return () => timers.forEach(clearInterval);
+  }, []);
+  if (now - seen < WORDS_MS) return <div class="progress" />;
+  const elapsed = now - Math.min(seen, Date.parse(createdAt) || seen);
+  const told = view.value?.progress || strings.states[state === "submitted" ? state : "working"];
   return (
-    <div class="progress" data-progress={running.state}>
+    <div class="progress" data-progress={state}>
       <span class="spinner" />
       <span class="words" dir="auto" role="status">{view.value?.stopping ? strings.chat.stopping : told}</span>
       {elapsed >= ELAPSED_MS && <span class="elapsed">{duration(elapsed)}</span>}

@@ -3,23 +3,19 @@
 import { signal } from "@preact/signals";
 import type { Failure } from "../model/view";
 import { strings } from "../strings";
+import { focusBox } from "./acts";
 import { IconButton } from "./icons";
 
-interface Toast {
-  readonly number: number;
-  readonly text: string;
-  readonly code: string;
-  readonly action?: { readonly label: string; readonly run: () => void };
-}
+type Given = { code?: string; action?: { label: string; run: () => void }; ms?: number };
 
-const toasts = signal<readonly Toast[]>([]);
+const toasts = signal<readonly (Given & { number: number; text: string })[]>([]);
 let count = 0;
 
 /** Show a message for `ms`, with an action if one is given; a message with a `code` stays until it is dismissed. */
-export function toast(text: string, given: { code?: string; action?: Toast["action"]; ms?: number } = {}): void {
+export function toast(text: string, given: Given = {}): void {
   const number = ++count;
-  toasts.value = [...toasts.value, { number, text, code: given.code ?? "", ...(given.action ? { action: given.action } : {}) }];
-  if (!given.code) setTimeout(() => dismiss(number), given.ms ?? 4000);
+  toasts.value = [...toasts.value, { ...given, number, text }];
+  if (!given.code) setTimeout(dismiss, given.ms ?? 4000, number);
 }
 
 /** Show a failure that has no place in the page. */
@@ -38,33 +34,27 @@ function sentence(given: string): string {
   return given && given[0]!.toUpperCase() + given.slice(1) + (/[.!?…]$/.test(given) ? "" : ".");
 }
 
-function dismiss(number: number, byHand = false): void {
+function dismiss(number: number): void {
   toasts.value = toasts.value.filter((one) => one.number !== number);
-  if (byHand) document.getElementById("message")?.focus();
 }
 
 /** The toasts, at the lower end of the page. */
 export function Toasts() {
   return (
     <div class="toasts">
-      {toasts.value.map((one) => (
-        <div key={one.number} class="toast" role={one.code ? "alert" : "status"} data-code={one.code || undefined}>
-          <span dir="auto">{one.text}</span>
-          {one.action && (
-            <button
-              type="button"
-              class="link"
-              onClick={() => {
-                one.action?.run();
-                dismiss(one.number);
-              }}
-            >
-              {one.action.label}
-            </button>
-          )}
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(one.number, true)} />
-        </div>
-      ))}
+      {toasts.value.map(({ number, text, code, action }) => {
+        const close = (then: () => void) => () => {
+          then();
+          dismiss(number);
+        };
+        return (
+          <div key={number} class="toast" role={code ? "alert" : "status"} data-code={code}>
+            <span dir="auto">{text}</span>
+            {action && <button type="button" class="link" onClick={close(action.run)}>{action.label}</button>}
+            <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={close(focusBox)} />
+          </div>
+        );
+      })}
     </div>
   );
 }

@@ -15,10 +15,9 @@ import { cardOf, readCard } from "../card";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
-import { Notice } from "../empty";
+import { Failing } from "../empty";
 import { Button, Icon, IconButton } from "../icons";
 import { drawer } from "../keyboard";
-import { words } from "../toasts";
 
 const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
 
@@ -35,9 +34,9 @@ export function AgentPage() {
   const { version, provider } = found?.card ?? {};
   const about = [version && strings.agent.version(version), provider?.organization, provider?.url];
   return (
-    <section class="agent-page" aria-label={strings.agent.page}>
+    <section class="agent-page" aria-label={strings.chat.agent}>
       <header class="agent-head">
-        <IconButton icon="menu" class="narrow-only" label={strings.agent.menu} onClick={() => (drawer.value = true)} />
+        <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
         <span class="emblem"><Icon name="agent" size={26} /></span>
         <div>
           <h1 dir="auto">{found?.card.name ?? name}</h1>
@@ -45,11 +44,7 @@ export function AgentPage() {
         </div>
         {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
       </header>
-      {failure && (
-        <Notice title={words(failure)[0]} text={words(failure)[1]} code={failure.code}>
-          <Act label={strings.agent.again} act={load} />
-        </Notice>
-      )}
+      {failure && <Failing failure={failure} again={load} />}
       {found && <Shown {...found} />}
     </section>
   );

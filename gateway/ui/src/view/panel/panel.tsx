@@ -30,7 +30,7 @@ export function Panel() {
             );
           })}
         </div>
-        <IconButton icon="close" label={strings.panel.close} onClick={() => (panel.value = null)} />
+        <IconButton icon="close" label={strings.chat.close} onClick={() => (panel.value = null)} />
       </header>
       <div class={`panel-part ${shown}`} role="tabpanel" aria-labelledby={`tab-${shown}`}>
         <Shown />

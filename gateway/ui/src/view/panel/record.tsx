@@ -29,7 +29,7 @@ export function RecordDetails(props: { record: WireRecord; log: boolean; open: S
       <div class="acts">
         <Act label={strings.panel.copyJson} act={() => void copy(json)} />
         <Act label={strings.panel.copyCurl} act={() => void copy(command())} />
-        {log && <Act label={strings.panel.copyLink} act={() => void copy(link())} />}
+        {log && <Act label={strings.chat.copyLink} act={() => void copy(link())} />}
       </div>
       <pre tabIndex={0} dir="ltr">{json.length > MOST ? `${json.slice(0, MOST)}\n${strings.panel.cutRecord}` : json}</pre>
     </section>

@@ -27,7 +27,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
       name.replaceAll("_", " "),
       [value.toLocaleString()],
     ]),
-    [strings.panel.agent, task.agent ? [task.agent] : []],
+    [strings.chat.agent, task.agent ? [task.agent] : []],
     [strings.panel.id, [task.id]],
   ];
   return (
@@ -58,7 +58,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
         {message && <Act icon="down" label={strings.panel.showMessages} act={() => leave(() => go(chat(open.id, { message }), true))} />}
         <Act icon="events" label={strings.panel.log} act={() => reveal("events", task.id)} />
         {mayWrite.value && ended && <Act icon="reply" label={strings.panel.reply} act={() => leave(() => reply(task.id))} />}
-        <Act icon="link" label={strings.panel.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
+        <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
         {mayWrite.value && !ended && (
           <Act
             icon="stop"

@@ -6,7 +6,7 @@ import { failureOf } from "../../model/failures";
 import type { Failure } from "../../model/view";
 import { address, api, chat, config, go, mayWrite, sessions, view } from "../../state";
 import { strings } from "../../strings";
-import { walk } from "../controls";
+import { Dialog, walk } from "../controls";
 import { copy } from "../copy";
 import { bytes } from "../format";
 import { Icon, IconButton, type IconName } from "../icons";
@@ -51,7 +51,6 @@ export function Export() {
 /** The button of the sidebar, and the dialog that tells how the import goes. */
 export function Import() {
   const picker = useRef<HTMLInputElement>(null);
-  const dialog = useRef<HTMLDialogElement>(null);
   const [file, setFile] = useState<File | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   if (!mayWrite.value || !config.value?.features.import) return null;
@@ -59,7 +58,7 @@ export function Import() {
     setFailure(null);
     try {
       const session = await api.importSession(given, id);
-      dialog.current?.close();
+      setFile(null);
       toast(strings.share.imported(given.name));
       void sessions.load();
       go(chat(session));
@@ -71,7 +70,6 @@ export function Import() {
     const given = currentTarget.files![0]!;
     currentTarget.value = "";
     setFile(given);
-    dialog.current?.showModal();
     void bring(given);
   };
   const again = (event: SubmitEvent) => {
@@ -85,29 +83,27 @@ export function Import() {
     <>
       <IconButton icon="upload" label={strings.share.import} onClick={() => picker.current?.click()} />
       <input ref={picker} type="file" hidden accept=".ndjson" aria-label={strings.share.file} onChange={pick} />
-      <dialog ref={dialog} aria-labelledby="import-title">
-        <header>
-          <h2 id="import-title">{file && strings.share.importing(file.name, bytes(file.size))}</h2>
-          <IconButton icon="close" label={strings.share.close} onClick={() => dialog.current?.close()} />
-        </header>
-        {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
-        {failure && (
-          <form class="try" onSubmit={again}>
-            <p class="failure" role="alert" data-code={failure.code}>
-              {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
-            </p>
-            {exists && (
-              <label>
-                {strings.share.otherId}
-                <input class="field" name="id" defaultValue={`copy-${Date.now().toString(36)}`} required maxLength={128} />
-              </label>
-            )}
-            {(exists || failure.retryable) && (
-              <button class="button primary">{exists ? strings.share.importCopy : strings.agent.again}</button>
-            )}
-          </form>
-        )}
-      </dialog>
+      {file && (
+        <Dialog title={strings.share.importing(file.name, bytes(file.size))} close={() => setFile(null)}>
+          {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
+          {failure && (
+            <form class="try" onSubmit={again}>
+              <p class="failure" role="alert" data-code={failure.code}>
+                {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
+              </p>
+              {exists && (
+                <label>
+                  {strings.share.otherId}
+                  <input class="field" name="id" defaultValue={`copy-${Date.now().toString(36)}`} required maxLength={128} />
+                </label>
+              )}
+              {(exists || failure.retryable) && (
+                <button class="button primary">{exists ? strings.share.importCopy : strings.chat.retry}</button>
+              )}
+            </form>
+          )}
+        </Dialog>
+      )}
     </>
   );
 }
