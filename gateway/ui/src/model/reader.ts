@@ -5,7 +5,7 @@ import { type Event, type FullTask, classify, readMessage } from "./events";
 import { failureOf } from "./failures";
 import { type Json, number, object, parsed, text } from "./json";
 import { about } from "./records";
-import type { SseEvent } from "./sse";
+import type { SseEvent } from "./http";
 import { AT_REST } from "./states";
 import { follow, sleep } from "./stream";
 import { readTaskInfo } from "./tasks";
