@@ -6,17 +6,15 @@ import { type Segment, idle, lasted, segments } from "../../model/timeline";
 import type { Row, TaskInfo } from "../../model/view";
 import { selected, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, walk } from "../controls";
+import { useNewest, walk } from "../controls";
 import { duration, firstLine } from "../format";
 import { TaskDetails } from "./task";
 
-const PAGE = 100;
 const GAP_MS = 60_000;
 
 /** Show the tasks of the open session, oldest first. */
 export function Tasks() {
   const all = view.value?.tasks ?? [];
-  const [most, setMost] = useState(PAGE);
   const [, tick] = useState(0);
   const list = useRef<HTMLOListElement>(null);
   const titles = useTitles(view.value?.rows ?? []);
@@ -26,7 +24,7 @@ export function Tasks() {
     return () => clearInterval(ticks);
   }, [runs]);
   const chosen = all.findIndex(({ id }) => id === selected.value);
-  const from = Math.max(0, all.length - Math.max(most, chosen < 0 ? 0 : all.length - chosen));
+  const [from, earlier] = useNewest(all.length, chosen);
   const shown = all.slice(from).map((task) => ({ task, parts: segments(task, Date.now()) }));
   const longest = Math.max(1, ...shown.map(({ parts }) => lasted(parts)));
   const states = new Set(shown.flatMap(({ parts }) => parts.map(({ state }) => state)));
@@ -39,7 +37,7 @@ export function Tasks() {
       <ul class="legend" aria-hidden="true">
         {[...states].map((state) => <li key={state} data-state={state}>{strings.states[state]}</li>)}
       </ul>
-      {from > 0 && <Act label={strings.panel.earlier(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
+      {earlier}
       <ol class="entries" ref={list} onKeyDown={(event) => walk(event, ".entry")}>
         {shown.map(({ task, parts }, index) => {
           const gap = index ? idle(shown[index - 1]!.task, task) : 0;
