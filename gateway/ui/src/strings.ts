@@ -125,7 +125,6 @@ export const strings = {
     idle: (time: string) => `${time} idle`,
     earlier: (count: number) => `Show ${count} earlier`,
     firstOutput: "First output after",
-    agent: "Agent",
     id: "Task id",
     showMessages: "Show messages",
     log: "Log",

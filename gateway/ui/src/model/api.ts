@@ -53,10 +53,7 @@ export interface SendOptions {
 }
 
 /** A page of sessions; `name` is the title of those that no message has named. */
-interface Listed {
-  readonly data: readonly (SessionRow & Texts<"name">)[];
-  readonly next_page_token?: string;
-}
+type Listed = Readonly<{ data: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
@@ -135,10 +132,7 @@ export class Api {
 
   /** Send a message with one effect however often it is repeated under one key. Return what it made, as it was on the wire. */
   send(agent: string, message: Json, options: SendOptions): Promise<unknown> {
-    const headers = {
-      "Idempotency-Key": options.key,
-      ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
-    };
+    const headers = { "Idempotency-Key": options.key, ...(options.version && { "If-Match": `"${options.version}"` }) };
     const params = { message, configuration: { returnImmediately: true }, ...credential(options.secret) };
     return this.#rpc(agent, "SendMessage", params, headers, SEND_TIMEOUT);
   }
@@ -186,7 +180,8 @@ export class Api {
 
   async #rpc(agent: string, method: string, args: Json, headers: Request["headers"], timeout?: number): Promise<unknown> {
     const request = { method: "POST", headers: { ...A2A, ...headers }, body: this.#envelope(method, args), timeout };
-    const { result, error } = (await this.#http.json<{ result?: unknown; error?: Json } | null>(agentPath(agent), request)).data ?? {};
+    type Response = { result?: unknown; error?: Json } | null;
+    const { result, error } = (await this.#http.json<Response>(agentPath(agent), request)).data ?? {};
     if (error) throw failedRpc(error);
     return result;
   }

@@ -53,7 +53,7 @@ export class Http {
     return (await this.#open(path, { timeout: 0, ...request })).blob().catch(unreachable);
   }
 
-  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed, `TIMED_OUT` after `idle` ms without a byte. */
+  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed: `TIMED_OUT` after `idle` ms of silence. */
   async *events(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
     const response = await this.#open(path, request, "text/event-stream");
     if (response.status === 204 || !response.body) return;

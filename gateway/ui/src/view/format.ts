@@ -61,11 +61,10 @@ export function bytes(count: number): string {
 
 /** Tell whether a media type is one of an agent's input modes, which may be patterns as `image/*`. */
 export function accepts(modes: readonly string[], type: string): boolean {
-  const given = type.split(";")[0]!.trim().toLowerCase();
-  return modes.some((mode) => {
-    const wanted = mode.split(";")[0]!.trim().toLowerCase();
-    return wanted === given || wanted === "*/*" || wanted === "*" || (wanted.endsWith("/*") && given.startsWith(wanted.slice(0, -1)));
-  });
+  const bare = (one: string) => one.split(";")[0]!.trim().toLowerCase();
+  const given = bare(type);
+  const fits = (mode: string) => (mode.endsWith("*") ? given.startsWith(mode.replace(/(\*\/)?\*$/, "")) : given === mode);
+  return modes.map(bare).some(fits);
 }
 
 /** Return a value as text: texts as they are, anything else as indented JSON. */

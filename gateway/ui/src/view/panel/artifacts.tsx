@@ -8,13 +8,12 @@ import { useNewest, walk } from "../controls";
 import { aboutOf, nameOf } from "../format";
 import { Icon } from "../icons";
 import { ArtifactView } from "./preview";
-import { useTitles } from "./tasks";
+import { titles } from "./tasks";
 
 /** Show the artifacts of the open session, oldest first; the one that was chosen, or the newest, is open. */
 export function Artifacts() {
-  const { tasks = [], artifacts: all = [], rows = [] } = view.value ?? {};
+  const { tasks = [], artifacts: all = [] } = view.value ?? {};
   const [closed, setClosed] = useState("");
-  const titles = useTitles(rows);
   useEffect(() => void session.value?.loadArtifacts(), [session.value, tasks.length]);
   const shown = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value)) ?? all.at(-1)!;
   const [from, earlier] = useNewest(all.length, all.indexOf(shown));
@@ -34,7 +33,7 @@ export function Artifacts() {
               <button type="button" class="entry" aria-expanded={open} onClick={() => toggle(keyOf(one), open)}>
                 <Icon name="chevron" size={16} />
                 <strong dir="auto">{nameOf(one)}</strong>
-                <small dir="auto">{aboutOf(one, titles.get(one.taskId))}</small>
+                <small dir="auto">{aboutOf(one, titles.value.get(one.taskId))}</small>
               </button>
               {open && <ArtifactView artifact={one} />}
             </li>

@@ -10,7 +10,7 @@ import { exactTime } from "../format";
 import { words as wordsOf } from "../toasts";
 import { RecordDetails } from "./record";
 import { useRecords } from "./records";
-import { useTitles } from "./tasks";
+import { titles } from "./tasks";
 
 const ROW = 32;
 const BEYOND = 20;
@@ -39,7 +39,6 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const [words, setWords] = useState(given.about);
   const [paused, setPaused] = useState(false);
   const [chosen, choose] = useState(given.event);
-  const titles = useTitles(open.rows);
   const { all, total, failure } = useRecords(source);
   const sieve = useMemo(() => new Sieve(kind, words.trim()), [kind, words, source]);
   const frozen = useRef(0);
@@ -52,7 +51,7 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const follow = !paused && !chosen;
   // The session changes more often than the list is painted.
   const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose }} />, [rows, rows.length, follow, chosen]);
-  const logs = open.tasks.slice(-MOST_LOGS).reverse().map(({ id }) => [id, strings.panel.logOf(titles.get(id) || id)] as const);
+  const logs = open.tasks.slice(-MOST_LOGS).reverse().map(({ id }) => [id, strings.panel.logOf(titles.value.get(id) || id)] as const);
   const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
   const from = (task: string) => {
     choose(0);

@@ -22,15 +22,13 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const facts: [string, string[]][] = [
     [strings.panel.firstOutput, task.firstOutputMs === null ? [] : [duration(task.firstOutputMs)]],
     ...Object.entries(task.usage).map(([name, value]): [string, string[]] => [name.replaceAll("_", " "), [value.toLocaleString()]]),
-    [strings.panel.agent, task.agent ? [task.agent] : []],
+    [strings.chat.agent, task.agent ? [task.agent] : []],
     [strings.panel.id, [task.id]],
   ];
   return (
     <div class="opened">
       {(what || advice) && (
-        <div class="reason" data-state={task.state}>
-          {what && <strong dir="auto">{what}</strong>} <span>{advice}</span>
-        </div>
+        <div class="reason" data-state={task.state}>{what && <strong dir="auto">{what}</strong>} <span>{advice}</span></div>
       )}
       <table class="states">
         <tbody>

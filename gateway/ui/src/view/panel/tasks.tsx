@@ -1,9 +1,9 @@
 /** The timeline: a bar for each task of the session, with a segment for each state, to one scale. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { computed } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { TERMINAL } from "../../model/states";
-import { type Segment, idle, lasted, segments } from "../../model/timeline";
-import type { Row, TaskInfo } from "../../model/view";
+import { idle, lasted, segments } from "../../model/timeline";
 import { selected, view } from "../../state";
 import { strings } from "../../strings";
 import { useNewest, walk } from "../controls";
@@ -17,7 +17,6 @@ export function Tasks() {
   const all = view.value?.tasks ?? [];
   const [, tick] = useState(0);
   const list = useRef<HTMLOListElement>(null);
-  const titles = useTitles(view.value?.rows ?? []);
   const runs = all.some((task) => !TERMINAL.has(task.state));
   useEffect(() => {
     const ticks = runs ? setInterval(() => tick(Date.now()), 1000) : undefined;
@@ -41,7 +40,7 @@ export function Tasks() {
       <ol class="entries" ref={list} onKeyDown={(event) => walk(event, ".entry")}>
         {shown.map(({ task, parts }, index) => {
           const gap = index ? idle(shown[index - 1]!.task, task) : 0;
-          const title = titles.get(task.id) || strings.panel.task(from + index + 1);
+          const title = titles.value.get(task.id) || strings.panel.task(from + index + 1);
           const first = chosen < 0 ? index === shown.length - 1 : from + index === chosen;
           return [
             gap >= GAP_MS && <li key={`gap-${task.id}`} class="gap">{strings.panel.idle(duration(gap))}</li>,
@@ -54,8 +53,9 @@ export function Tasks() {
 }
 
 /** One task; `first`: the Tab key comes to it. */
-function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: number; title: string; first: boolean; open: boolean }) {
-  const { task, parts, longest, title, first, open } = props;
+function TaskRow({ task, parts, longest, title, first, open }: Parameters<typeof TaskDetails>[0] & {
+  longest: number; title: string; first: boolean; open: boolean;
+}) {
   const spoken = parts.filter(({ ms }) => ms).map(({ state, ms }) => `${strings.states[state]} ${duration(ms)}`);
   const toggle = () => (selected.value = open ? "" : task.id);
   return (
@@ -77,10 +77,9 @@ function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: nu
   );
 }
 
-/** Return what each task is called: the first words that the user said in it. */
-export function useTitles(rows: readonly Row[]): ReadonlyMap<string, string> {
-  return useMemo(() => {
-    const said = rows.flatMap((row) => (row.kind === "message" && row.message.role === "user" ? [row.message] : []));
-    return new Map(said.reverse().map(({ taskId, text }) => [taskId, firstLine(text, 80)]));
-  }, [rows]);
-}
+const rows = computed(() => view.value?.rows ?? []);
+/** What each task is called: the first words that the user said in it. */
+export const titles = computed(() => {
+  const said = rows.value.flatMap((row) => (row.kind === "message" && row.message.role === "user" ? [row.message] : []));
+  return new Map(said.reverse().map(({ taskId, text }) => [taskId, firstLine(text, 80)]));
+});
