@@ -63,12 +63,13 @@ export function failedRpc({ code, message, data }: Json): Failed {
 export function failedHttp(status: number, body: unknown, retryAfter = 0): Failed {
   const { error, ...told } = (object(body) ?? {}) as Partial<Failure> & { error?: unknown; retryAfter?: number };
   const inner = object(error) ?? {};
+  const said = typeof error === "string" ? error : text(inner, "message");
   if (Number(inner["code"]) < 0) return failedRpc(inner);
   return new Failed(
     {
       ...told,
       code: told.code || text(inner, "status") || `HTTP${status}`,
-      message: typeof error === "string" ? error : text(inner, "message") || told.message || `The server answered HTTP ${status}.`,
+      message: said || told.message || `The server answered HTTP ${status}.`,
       retryable: told.retryable === true || [429, 500, 502, 503, 504].includes(status),
       status,
     },

@@ -53,7 +53,7 @@ export class Http {
     return (await this.#open(path, { timeout: 0, ...request })).blob().catch(unreachable);
   }
 
-  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed: `TIMED_OUT` after `idle` ms of silence. */
+  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed, `TIMED_OUT` if `idle` ms are silent. */
   async *events(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
     const response = await this.#open(path, request, "text/event-stream");
     if (response.status === 204 || !response.body) return;
@@ -70,7 +70,8 @@ export class Http {
         const silence = new Promise<never>((_, reject) => {
           timer = setTimeout(() => reject(timedOut("Nothing was received for too long.")), idle);
         });
-        const { done, value } = await Promise.race([reader.read(), silence]).catch(unreachable).finally(() => clearTimeout(timer));
+        const read = Promise.race([reader.read(), silence]).catch(unreachable);
+        const { done, value } = await read.finally(() => clearTimeout(timer));
         if (done) return;
         parser.feed(decoder.decode(value, { stream: true }));
         yield* events.splice(0);

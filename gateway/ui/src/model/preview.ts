@@ -42,7 +42,8 @@ export function preview(part: Content, name: string) {
   const binary = bytes && !/^text\/|[/+](json|xml|yaml|javascript)$/.test(type);
   const given = part.data === undefined ? part.text : JSON.stringify(part.data, null, 2);
   const whole = given ?? (bytes && !binary ? new TextDecoder().decode(bytes.subarray(0, 4 * MOST)) : undefined);
-  const about = { kind: (part.url ? "link" : "none") as Kind, text: part.url ?? "", cut: false, type, bytes, rows: [] as string[][] };
+  const nothing: Kind = part.url ? "link" : "none";
+  const about = { kind: nothing, text: part.url ?? "", cut: false, type, bytes, rows: [] as string[][] };
   if (whole === undefined) return { ...about, ...(image && { kind: "image" as const }) };
   const text = whole.slice(0, MOST);
   const cut = whole.length > MOST;

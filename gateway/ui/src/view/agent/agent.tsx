@@ -76,7 +76,9 @@ function Shown({ name, card, security, warnings }: Agent) {
             <li key={id}>
               <h3 dir="auto">{skill}</h3>
               <p dir="auto">{description}</p>
-              <div class="chips">{examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}</div>
+              <div class="chips">
+                {examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
+              </div>
             </li>
           ))}
         </ul>
@@ -118,7 +120,10 @@ function Try({ url, example }: { url: string; example: string }) {
   const snippet = WAYS[way]({ url, text, withKey });
   return (
     <div class="try">
-      <label>{strings.agent.text}<input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} /></label>
+      <label>
+        {strings.agent.text}
+        <input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
       <div class="acts" role="group" aria-label={strings.agent.ways}>
         {(["curl", "python", "javascript"] as const).map((one) => (
           <Act key={one} label={strings.agent.way[one]} pressed={one === way} act={() => setWay(one)} />

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Sieve, gist } from "../../model/inspected";
-import type { SessionView, WireRecord } from "../../model/view";
+import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
 import { route, selected, view } from "../../state";
 import { strings } from "../../strings";
 import { Act, Choice, walk } from "../controls";
@@ -51,7 +51,8 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const follow = !paused && !chosen;
   // The session changes more often than the list is painted.
   const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose }} />, [rows, rows.length, follow, chosen]);
-  const logs = open.tasks.slice(-MOST_LOGS).reverse().map(({ id }) => [id, strings.panel.logOf(titles.value.get(id) || id)] as const);
+  const called = ({ id }: TaskInfo) => [id, strings.panel.logOf(titles.value.get(id) || id)] as const;
+  const logs = open.tasks.slice(-MOST_LOGS).reverse().map(called);
   const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
   const from = (task: string) => {
     choose(0);
@@ -109,13 +110,14 @@ function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boole
     <div class="records" ref={box} onScroll={look} onKeyDown={(event) => walk(event, "button")}>
       <ul aria-label={strings.panel.parts.events} style={{ blockSize: `${count * ROW}px` }}>
         {rows.slice(first, last).map((record, offset) => {
-          const { number, kind, direction, at } = record;
-          const tab = first + offset === reachable ? 0 : -1;
-          const place = { "aria-setsize": count, "aria-posinset": first + offset + 1, "aria-current": number === chosen };
+          const { number, kind, direction } = record;
+          const at = first + offset;
+          const place = { "aria-setsize": count, "aria-posinset": at + 1, "aria-current": number === chosen };
+          const style = { insetBlockStart: `${at * ROW}px` };
           return (
-            <li key={(first + offset) % (last - first)} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${(first + offset) * ROW}px` }}>
-              <button type="button" tabIndex={tab} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
-                <time>{exactTime(at)}</time>
+            <li key={at % (last - first)} data-number={number} data-kind={kind} {...place} style={style}>
+              <button type="button" tabIndex={at === reachable ? 0 : -1} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
+                <time>{exactTime(record.at)}</time>
                 <span title={strings.panel.ways[direction]}>{direction === "sent" ? "↑" : "↓"}</span>
                 <strong>{kind}</strong>
                 <span class="gist" dir="auto">{gist(record)}</span>

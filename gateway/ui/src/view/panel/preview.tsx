@@ -42,7 +42,10 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
           act={() => void read(artifact, chosen, (blob) => save(blob, fileName(artifact, content)))}
         />
         {size < MOST_COPIED && has("text", "markdown", "html", "table", "link") && (
-          <Act icon="copy" label={strings.panel.copy} act={() => void read(artifact, chosen, async (blob) => copy(await blob.text()))} />
+          <Act
+            icon="copy" label={strings.panel.copy}
+            act={() => void read(artifact, chosen, async (blob) => copy(await blob.text()))}
+          />
         )}
         {has("markdown", "html", "table") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>

@@ -17,8 +17,6 @@ const exported = (format: string) => api.exportSession(view.value?.id ?? "", for
 const keep = async (format: string, ending = format) =>
   save(await exported(format), `${view.value?.title || "session"}.${ending}`);
 
-const copyId = () => `copy-${Date.now().toString(36)}`;
-
 const WAYS: readonly (readonly [keyof typeof strings.share.ways, IconName, () => Promise<void>])[] = [
   ["copyLink", "link", () => copy(address(chat(view.value?.id ?? "")))],
   ["copyMarkdown", "copy", async () => copy(await (await exported("markdown")).text())],
@@ -98,8 +96,15 @@ export function Import() {
             <p class="failure" role="alert" data-code={failure.code}>
               {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
             </p>
-            {exists && <label>{strings.share.otherId}<input class="field" name="id" defaultValue={copyId()} required maxLength={128} /></label>}
-            {(exists || failure.retryable) && <button class="button primary">{exists ? strings.share.importCopy : strings.agent.again}</button>}
+            {exists && (
+              <label>
+                {strings.share.otherId}
+                <input class="field" name="id" defaultValue={`copy-${Date.now().toString(36)}`} required maxLength={128} />
+              </label>
+            )}
+            {(exists || failure.retryable) && (
+              <button class="button primary">{exists ? strings.share.importCopy : strings.agent.again}</button>
+            )}
           </form>
         )}
       </dialog>
