@@ -71,3 +71,25 @@ async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
     await expect(app.log).not_to_contain_text("from the future")
     await app.show("Events")
     await expect(app.details.locator("li[data-kind=unknown]").first).to_be_visible()
+
+
+async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(app: App) -> None:
+    """T7: a log that is silent for longer than its connection is held goes on where it was, with each event once."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/events"):
+            asked.append(request.headers.get("last-event-id", ""))
+
+    app.page.on("request", note)
+    await app.open()
+    await app.send("count 2 2500")
+    await app.running()
+    await app.show("Events")
+    await app.details.get_by_label("Shown events").select_option(label="Log of: count 2 2500")
+    await app.idle()
+    listed = app.details.locator(".records li")
+    await expect(app.details.locator(".gist").filter(has_text="completed")).to_have_count(1)
+    numbers = await listed.evaluate_all("all => all.map((one) => Number(one.dataset.number)).sort((a, b) => a - b)")
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert asked[0] == "" and asked[1:] and all(asked[1:])

@@ -57,7 +57,7 @@ test("the gist of a record has its state and its words", () => {
 
 test("a curl command gives the shell exactly what was meant, and no key", () => {
   const body = { text: `it's "$HOME" \`id\` \\ !\n${"é"}` };
-  const command = curl({ url: "http://h/a?b=c&d='", method: "POST", headers: { "X-A": "1'2", Authorization: "Bearer secret" }, body }, true);
+  const command = curl({ url: "http://h/a?b=c&d='", headers: { "X-A": "1'2", Authorization: "Bearer secret" }, body }, true);
   expect(command).not.toContain("secret");
   const printed = execFileSync("sh", ["-c", command.replace("curl", "printf '%s\\n'")], { env: { TASKPLANE_KEY: "k" }, encoding: "utf8" });
   expect(printed.split("\n")).toEqual(["-sSN", "http://h/a?b=c&d='", "-H", "Authorization: Bearer k", "-H", "X-A: 1'2", "-H", "Content-Type: application/json", "--data-raw", JSON.stringify(body), ""]);

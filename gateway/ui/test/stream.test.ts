@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { Failed } from "../src/model/failures";
 import { Http } from "../src/model/http";
 import { type Resumable, follow } from "../src/model/stream";
-import type { SseEvent } from "../src/model/sse";
+import type { SseEvent } from "../src/model/http";
 import { eachWithGateway, eventually, idle, lines, said, until } from "./opened";
 
 const place = eachWithGateway();

@@ -1,37 +1,24 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { type Event, type Piece, read, readMessage, readPiece } from "./events";
+import { type Event, read, readMessage, readPiece } from "./events";
 import { failedHttp, failedRpc, failureOf } from "./failures";
-import { type Answer, Http, type Request } from "./http";
-import { type Json, number, object, objects, parsed, text } from "./json";
-import { OpsApi } from "./ops";
+import { Http, type Request, type SseEvent } from "./http";
+import { type Json, object, parsed } from "./json";
+import { OpsApi, type OpsEvent } from "./ops";
 import { credential } from "./outgoing";
-import type { SseEvent } from "./sse";
 import { readTaskInfos } from "./tasks";
 import { stateOf } from "./states";
-import type { Message, State, TaskInfo } from "./view";
-
-export interface Config {
-  readonly product: string;
-  readonly version: string;
-  readonly auth: { readonly required: boolean; readonly schemes: readonly string[] };
-  readonly caller: {
-    readonly user: string;
-    readonly tenant: string;
-    readonly mayWrite: boolean;
-    readonly mayOperate: boolean;
-  } | null;
-  readonly limits: { readonly body: number };
-  readonly agents: readonly {
-    readonly name: string;
-    readonly title: string;
-    readonly description: string;
-    readonly isDefault: boolean;
-  }[];
-  readonly features: { readonly ops: boolean; readonly import: boolean };
-}
+import type { Message, State } from "./view";
 
 type Texts<Name extends string> = Readonly<Record<Name, string>>;
+
+export interface Config extends Texts<"product" | "version"> {
+  readonly auth: { readonly required: boolean; readonly schemes: readonly string[] };
+  readonly caller: (Texts<"user" | "tenant"> & { readonly mayWrite: boolean; readonly mayOperate: boolean }) | null;
+  readonly limits: { readonly body: number };
+  readonly agents: readonly (Texts<"name" | "title" | "description"> & { readonly isDefault: boolean })[];
+  readonly features: { readonly ops: boolean; readonly import: boolean };
+}
 
 /** An agent with its public card of A2A 1.0, of which empty members are left out. */
 export interface Agent {
@@ -50,28 +37,11 @@ export interface Agent {
   readonly warnings: readonly Texts<"code" | "message">[];
 }
 
-export interface SessionRow {
-  readonly id: string;
-  readonly title: string;
-  readonly agent: string;
-  readonly version: number;
-  readonly lastState: State;
-  readonly paused: boolean;
-  readonly taskCount: number;
-  readonly updatedAt: string;
-}
+export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> &
+  Readonly<{ version: number; lastState: State; paused?: boolean; taskCount: number }>;
 
-export interface LogEvent {
-  readonly cursor: string;
-  readonly generation: number;
-  readonly time: string;
-  readonly attempt: number;
-  readonly actor: string;
-  readonly kind: string;
-  /** The A2A 1.0 event; null for kinds that show nothing. */
-  readonly event: unknown;
-  readonly traceId: string;
-}
+/** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
+export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;
 
 export interface SendOptions {
   /** The idempotency key. */
@@ -81,6 +51,9 @@ export interface SendOptions {
   /** A credential for the agent, kept and shown nowhere. */
   readonly secret?: string | undefined;
 }
+
+/** A page of sessions; `name` is the title of those that no message has named. */
+type Listed = Readonly<{ data: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
@@ -101,64 +74,43 @@ export class Api {
     this.ops = new OpsApi(this.#http);
   }
 
-  async config(): Promise<Config> {
-    return unwrap((await this.#http.json("api/ui-config")).data) as Config;
-  }
+  readonly config = () => this.#http.data<Config>("api/ui-config");
 
   /** Return whether the server answers. */
-  reachable(): Promise<boolean> {
-    return this.#http.json("healthz", { timeout: 5_000 }).then(
-      () => true,
-      (error: unknown) => failureOf(error).status !== 0,
-    );
+  readonly reachable = () =>
+    this.#http.json("healthz", { timeout: 5_000 }).then(() => true, (error: unknown) => failureOf(error).status !== 0);
+
+  readonly agent = (name: string) => this.#http.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
+
+  async sessions({ q = "", pageToken = "", limit = 50 } = {}): Promise<{ rows: SessionRow[]; next: string }> {
+    const query = params({ q, page_token: pageToken, limit: String(limit) });
+    const { data, next_page_token: next = "" } = (await this.#http.json<Listed>(`api/sessions?${query}`)).data;
+    return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 
-  async agent(name: string): Promise<Agent> {
-    return unwrap((await this.#http.json(`api/agents/${encodeURIComponent(name)}`)).data) as Agent;
+  async session(id: string) {
+    type Found = Texts<"title" | "agent"> & Readonly<{ version: number; canUndo: boolean }>;
+    return (await this.#http.data<{ session: Found }>(`${sessionPath(id)}?limit=1`)).session;
   }
 
-  async sessions(query: { q?: string; pageToken?: string; limit?: number } = {}): Promise<{ rows: SessionRow[]; next: string }> {
-    const { q = "", pageToken = "", limit = 50 } = query;
-    const { data } = await this.#http.json(`api/sessions?${params({ q, page_token: pageToken, limit: String(limit) })}`);
-    const page = object(data) ?? {};
-    return { rows: objects(page["data"]).map(readRow), next: text(page, "next_page_token") };
+  readonly rename = (id: string, name: string) => this.#http.json(sessionPath(id), { method: "PATCH", body: { name } });
+
+  readonly deleteSession = (id: string) => this.#http.json(sessionPath(id), { method: "DELETE" });
+
+  async messages(id: string, before = "", limit = 100) {
+    const query = params({ before, limit: String(limit) });
+    const page = await this.#http.data<{ messages: Json[]; before: string | null }>(`${sessionPath(id)}/messages?${query}`);
+    return { ...page, messages: page.messages.map(readMessage) };
   }
 
-  async session(id: string): Promise<{ title: string; agent: string; version: number; canUndo: boolean }> {
-    const session = object((await this.#data(`${sessionPath(id)}?limit=1`))["session"]) ?? {};
-    return {
-      title: text(session, "title"),
-      agent: text(session, "agent"),
-      version: number(session, "version"),
-      canUndo: session["canUndo"] === true,
-    };
-  }
+  readonly taskInfos = async (id: string) => readTaskInfos(await this.#http.data(`${sessionPath(id)}/task-infos`));
 
-  async rename(id: string, name: string): Promise<void> {
-    await this.#http.json(sessionPath(id), { method: "PATCH", body: { name } });
-  }
-
-  async deleteSession(id: string): Promise<void> {
-    await this.#http.json(sessionPath(id), { method: "DELETE" });
-  }
-
-  async messages(id: string, before = "", limit = 100): Promise<{ messages: Message[]; before: string | null }> {
-    const page = await this.#data(`${sessionPath(id)}/messages?${params({ before, limit: String(limit) })}`);
-    return { messages: objects(page["messages"]).map(readMessage), before: text(page, "before") || null };
-  }
-
-  async taskInfos(id: string): Promise<TaskInfo[]> {
-    return readTaskInfos(unwrap((await this.#http.json(`${sessionPath(id)}/task-infos`)).data));
-  }
-
-  async task(id: string): Promise<Event> {
-    return read("task", await this.#data(taskPath(id)));
-  }
+  readonly task = async (id: string) => read("task", await this.#http.data<Json>(taskPath(id)));
 
   /** Return the artifacts of a task, each with the number of its versions. */
-  async artifacts(taskId: string): Promise<{ piece: Piece; versions: number }[]> {
-    const { data } = await this.#http.json(`${taskPath(taskId)}/artifacts`);
-    return objects(unwrap(data)).map((one) => ({ piece: readPiece(one), versions: number(one, "versions") || 1 }));
+  async artifacts(taskId: string) {
+    const found = await this.#http.data<(Json & { versions?: number })[]>(`${taskPath(taskId)}/artifacts`);
+    return found.map((one) => ({ piece: readPiece(one), versions: one.versions || 1 }));
   }
 
   /** Return an artifact as a file; `version`: from 1; 0: the newest. */
@@ -174,19 +126,13 @@ export class Api {
 
   /** Create the session of an exported file, under another id if one is given, and return its id. */
   async importSession(file: Blob, id = ""): Promise<string> {
-    const headers = { "Content-Type": "application/x-ndjson" };
-    const request = { method: "POST", body: file, headers, timeout: 600_000 };
-    const data = await this.#data(`api/sessions/import${id ? `?${params({ id })}` : ""}`, request);
-    const session = data["session"];
-    return typeof session === "string" ? session : text(object(session) ?? {}, "id");
+    const request = { method: "POST", body: file, headers: { "Content-Type": "application/x-ndjson" }, timeout: 600_000 };
+    return (await this.#http.data<{ session: Texts<"id"> }>(`api/sessions/import?${params({ id })}`, request)).session.id;
   }
 
   /** Send a message with one effect however often it is repeated under one key. Return what it made, as it was on the wire. */
   send(agent: string, message: Json, options: SendOptions): Promise<unknown> {
-    const headers = {
-      "Idempotency-Key": options.key,
-      ...(options.version ? { "If-Match": `"${options.version}"` } : {}),
-    };
+    const headers = { "Idempotency-Key": options.key, ...(options.version && { "If-Match": `"${options.version}"` }) };
     const params = { message, configuration: { returnImmediately: true }, ...credential(options.secret) };
     return this.#rpc(agent, "SendMessage", params, headers, SEND_TIMEOUT);
   }
@@ -197,10 +143,9 @@ export class Api {
   }
 
   /** Undo the newest rewind, with one effect however often it is repeated under one key. */
-  async undo(id: string, key: string): Promise<{ version: number; messages: Message[] }> {
+  async undo(id: string, key: string): Promise<Message[]> {
     const request = { method: "POST", body: {}, headers: { "Idempotency-Key": key } };
-    const data = await this.#data(`${sessionPath(id)}/undo_rewind`, request);
-    return { version: number(data, "version"), messages: objects(data["messages"]).map(readMessage) };
+    return (await this.#http.data<{ messages: Json[] }>(`${sessionPath(id)}/undo_rewind`, request)).messages.map(readMessage);
   }
 
   /** Yield the events of a task after a place, or the task first. */
@@ -219,55 +164,31 @@ export class Api {
     return this.#named(`${sessionPath(id)}/watch`, request);
   }
 
-  /** Yield the log of a task after a place, then what is added, until the task has ended. */
-  async *events(taskId: string, after = "", signal?: AbortSignal): AsyncGenerator<LogEvent> {
-    const headers: Record<string, string> = after ? { "Last-Event-ID": after } : {};
-    for await (const { id, data } of this.#named(`${taskPath(taskId)}/events`, { headers, signal })) {
-      const body = object(parsed(data)) ?? {};
-      yield {
-        cursor: id ?? "",
-        generation: number(body, "generation"),
-        time: text(body, "time"),
-        attempt: number(body, "attempt"),
-        actor: text(body, "actor"),
-        kind: text(body, "kind"),
-        event: body["event"] ?? null,
-        traceId: text(body, "traceId"),
-      };
-    }
+  /** Yield the log of a task after a place, then what is added, until the task has ended or says nothing for `idle` ms. */
+  async *events(taskId: string, cursor: string, signal: AbortSignal, idle: number): AsyncGenerator<SseEvent> {
+    const headers: Record<string, string> = cursor ? { "Last-Event-ID": cursor } : {};
+    yield* this.#named(`${taskPath(taskId)}/events`, { headers, signal }, idle);
   }
 
-  async *#named(path: string, request: Request): AsyncGenerator<SseEvent> {
-    for await (const event of this.#http.events(path, request)) {
-      if (event.event === "error") {
-        const body = object(parsed(event.data)) ?? {};
-        throw failedHttp(body["retryable"] === true ? 503 : 400, body);
-      }
+  async *#named(path: string, request: Request, idle?: number): AsyncGenerator<SseEvent> {
+    for await (const event of this.#http.events(path, request, idle)) {
+      const failure = event.event === "error" && (object(parsed(event.data)) ?? {});
+      if (failure) throw failedHttp(failure["retryable"] === true ? 503 : 400, failure);
       yield event;
     }
   }
 
   async #rpc(agent: string, method: string, args: Json, headers: Request["headers"], timeout?: number): Promise<unknown> {
-    const body = this.#envelope(method, args);
-    const request = { method: "POST", headers: { ...A2A, ...headers }, body, ...(timeout ? { timeout } : {}) };
-    const { data } = await this.#http.json(agentPath(agent), request);
-    const response = object(data) ?? {};
-    const error = object(response["error"]);
+    const request = { method: "POST", headers: { ...A2A, ...headers }, body: this.#envelope(method, args), timeout };
+    type Response = { result?: unknown; error?: Json } | null;
+    const { result, error } = (await this.#http.json<Response>(agentPath(agent), request)).data ?? {};
     if (error) throw failedRpc(error);
-    return response["result"];
+    return result;
   }
 
   #envelope(method: string, params: Json): Json {
     return { jsonrpc: "2.0", id: ++this.#calls, method, params };
   }
-
-  async #data(path: string, request: Request = {}): Promise<Json> {
-    return object(unwrap((await this.#http.json(path, request)).data)) ?? {};
-  }
-}
-
-function unwrap(data: Answer["data"]): unknown {
-  return object(data)?.["data"];
 }
 
 /** Return the path of an agent's JSON-RPC below the root; without a name, of the default agent. */
@@ -287,17 +208,4 @@ export function taskPath(id: string): string {
 
 function params(values: Readonly<Record<string, string>>): URLSearchParams {
   return new URLSearchParams(Object.entries(values).filter(([, value]) => value));
-}
-
-function readRow(row: Json): SessionRow {
-  return {
-    id: text(row, "id"),
-    title: text(row, "title") || text(row, "name"),
-    agent: text(row, "agent"),
-    version: number(row, "version"),
-    lastState: stateOf(row["lastState"]),
-    paused: row["paused"] === true,
-    taskCount: number(row, "taskCount"),
-    updatedAt: text(row, "updatedAt") || text(row, "updated_at"),
-  };
 }

@@ -1,6 +1,6 @@
 /** Failures between the page and a server, in one form whatever the transport said. */
 
-import { type Json, number, object, objects, text } from "./json";
+import { type Json, object, objects, text } from "./json";
 
 const NOTHING = { code: "", message: "", suggestion: "", retryable: false, requestId: "", status: 0, metadata: {} as Record<string, string> };
 /**
@@ -40,16 +40,15 @@ export function unanswered(error: unknown): boolean {
 }
 
 /** Return the failure for a JSON-RPC error object (A2A 1.0, section 5.4). */
-export function failedRpc(error: Json): Failed {
-  const details = objects(error["data"]);
-  const info = detail(details, "ErrorInfo");
-  const delay = Number.parseFloat(text(detail(details, "RetryInfo"), "retryDelay")) || 0;
-  const metadata = strings(object(info["metadata"]) ?? {});
-  const code = number(error, "code");
+export function failedRpc({ code, message, data }: Json): Failed {
+  const detail = (type: string): Json => objects(data).find((one) => text(one, "@type").endsWith(`google.rpc.${type}`)) ?? {};
+  const info = detail("ErrorInfo");
+  const delay = Number.parseFloat(text(detail("RetryInfo"), "retryDelay")) || 0;
+  const metadata = (info["metadata"] ?? {}) as Readonly<Record<string, string>>;
   return new Failed(
     {
-      code: metadata["reason"] ?? (text(info, "reason") || `RPC${code}`),
-      message: text(error, "message") || "The server gave no reason.",
+      code: metadata["reason"] ?? (text(info, "reason") || `RPC${String(code)}`),
+      message: String(message || "The server gave no reason."),
       suggestion: metadata["suggestion"] ?? "",
       retryable: delay > 0 || code === -32603 || code === -32029,
       requestId: metadata["requestId"] ?? "",
@@ -60,31 +59,20 @@ export function failedRpc(error: Json): Failed {
   );
 }
 
-/** Return the failure for an HTTP status and its body. */
+/** Return the failure for an HTTP status and its body: of the server, of A2A, or of whatever is between. */
 export function failedHttp(status: number, body: unknown, retryAfter = 0): Failed {
-  const fields = object(body) ?? {};
-  const error = fields["error"];
-  if (object(error) && number(object(error) ?? {}, "code") < 0) return failedRpc(object(error) ?? {});
+  const { error, ...told } = (object(body) ?? {}) as Partial<Failure> & { error?: unknown; retryAfter?: number };
   const inner = object(error) ?? {};
-  const told = typeof error === "string" ? error : text(inner, "message") || text(fields, "message");
+  const said = typeof error === "string" ? error : text(inner, "message");
+  if (Number(inner["code"]) < 0) return failedRpc(inner);
   return new Failed(
     {
-      code: text(fields, "code") || text(inner, "status") || `HTTP${status}`,
-      message: told || `The server answered HTTP ${status}.`,
-      suggestion: text(fields, "suggestion"),
-      retryable: fields["retryable"] === true || [429, 500, 502, 503, 504].includes(status),
-      requestId: text(fields, "requestId"),
+      ...told,
+      code: told.code || text(inner, "status") || `HTTP${status}`,
+      message: said || told.message || `The server answered HTTP ${status}.`,
+      retryable: told.retryable === true || [429, 500, 502, 503, 504].includes(status),
       status,
-      metadata: strings(object(fields["metadata"]) ?? {}),
     },
-    retryAfter || number(fields, "retryAfter"),
+    retryAfter || told.retryAfter,
   );
-}
-
-function detail(details: readonly Json[], type: string): Json {
-  return details.find((one) => text(one, "@type").endsWith(`google.rpc.${type}`)) ?? {};
-}
-
-function strings(body: Json): Record<string, string> {
-  return Object.fromEntries(Object.entries(body).map(([key, value]) => [key, String(value)]));
 }

@@ -1,7 +1,13 @@
 /** HTTP to one gateway, with the key of the caller and failures in one form. */
 
+import { type EventSourceMessage, createParser } from "eventsource-parser";
 import { Failed, failedHttp } from "./failures";
-import { IDLE_LIMIT, type SseEvent, readEvents } from "./sse";
+
+/** An event of a stream; `event` is its name. */
+export type SseEvent = EventSourceMessage;
+
+/** Milliseconds without a byte after which a connection counts as dead: the server says something every 3 s. */
+const IDLE_LIMIT = 45_000;
 
 export interface Request {
   readonly method?: string;
@@ -10,14 +16,9 @@ export interface Request {
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds until the response must begin; 0: no limit. */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
   /** Called when the response of a stream begins. */
   readonly opened?: (() => void) | undefined;
-}
-
-export interface Answer {
-  readonly data: unknown;
-  readonly headers: Headers;
 }
 
 export class Http {
@@ -32,36 +33,51 @@ export class Http {
   }
 
   /** Return the JSON of an answer; null if it is empty. Raise Failed. */
-  async json(path: string, request: Request = {}): Promise<Answer> {
+  async json<Body = unknown>(path: string, request: Request = {}): Promise<{ data: Body; headers: Headers }> {
     const response = await this.#open(path, request);
+    const text = await response.text().catch(unreachable);
     try {
-      const text = await response.text();
-      return { data: text ? (JSON.parse(text) as unknown) : null, headers: response.headers };
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw unreachable(error);
+      return { data: (text ? JSON.parse(text) : null) as Body, headers: response.headers };
+    } catch {
       throw new Failed({ code: "NOT_UNDERSTOOD", message: "The server's answer is not JSON.", status: response.status });
     }
   }
 
-  /** Return the content of an answer as a file. Raise Failed. */
-  async blob(path: string, request: Request = {}): Promise<Blob> {
-    const response = await this.#open(path, { timeout: 0, ...request });
-    return response.blob().catch((error: unknown) => {
-      throw unreachable(error);
-    });
+  /** Return what an answer of `/api` has as its data. Raise Failed. */
+  async data<Data>(path: string, request: Request = {}): Promise<Data> {
+    return (await this.json<{ data: Data }>(path, request)).data.data;
   }
 
-  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed. */
+  /** Return the content of an answer as a file. Raise Failed. */
+  async blob(path: string, request: Request = {}): Promise<Blob> {
+    return (await this.#open(path, { timeout: 0, ...request })).blob().catch(unreachable);
+  }
+
+  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed, `TIMED_OUT` if `idle` ms are silent. */
   async *events(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
     const response = await this.#open(path, request, "text/event-stream");
     if (response.status === 204 || !response.body) return;
     if (!response.headers.get("Content-Type")?.startsWith("text/event-stream"))
       throw failedHttp(response.status, await response.json().catch(() => null));
     request.opened?.();
+    const reader = response.body.getReader();
+    const decoder = new TextDecoder();
+    const events: SseEvent[] = [];
+    const parser = createParser({ onEvent: (event) => events.push(event) });
     try {
-      yield* readEvents(response.body, idle);
-    } catch (error) {
-      throw error instanceof Failed ? error : unreachable(error);
+      for (;;) {
+        let timer: ReturnType<typeof setTimeout> | undefined;
+        const silence = new Promise<never>((_, reject) => {
+          timer = setTimeout(() => reject(timedOut("Nothing was received for too long.")), idle);
+        });
+        const read = Promise.race([reader.read(), silence]).catch(unreachable);
+        const { done, value } = await read.finally(() => clearTimeout(timer));
+        if (done) return;
+        parser.feed(decoder.decode(value, { stream: true }));
+        yield* events.splice(0);
+      }
+    } finally {
+      void reader.cancel().catch(() => undefined);
     }
   }
 
@@ -69,7 +85,7 @@ export class Http {
     const { method = "GET", headers = {}, body, signal, timeout = 30_000 } = request;
     const key = this.#key();
     const deadline = new AbortController();
-    const late = timeout ? setTimeout(() => deadline.abort(timedOut()), timeout) : undefined;
+    const late = timeout ? setTimeout(() => deadline.abort(timedOut("The server did not answer in time.")), timeout) : undefined;
     try {
       const response = await this.#fetch(new URL(path, this.root), {
         method,
@@ -87,19 +103,21 @@ export class Http {
       const wait = Number(response.headers.get("Retry-After")) || 0;
       throw failedHttp(response.status, await response.json().catch(() => null), wait);
     } catch (error) {
-      throw error instanceof Failed ? error : unreachable(error);
+      return unreachable(error);
     } finally {
       clearTimeout(late);
     }
   }
 }
 
-function timedOut(): Failed {
-  return new Failed({ code: "TIMED_OUT", message: "The server did not answer in time.", retryable: true });
+function timedOut(message: string): Failed {
+  return new Failed({ code: "TIMED_OUT", message, retryable: true });
 }
 
-function unreachable(error: unknown): Failed {
+/** Raise an error of the transport as Failed. */
+function unreachable(error: unknown): never {
+  if (error instanceof Failed) throw error;
   const code = globalThis.navigator?.onLine === false ? "OFFLINE" : "UNREACHABLE";
   const detail = error instanceof Error ? error.message : String(error);
-  return new Failed({ code, message: `The server cannot be reached (${detail}).`, retryable: true });
+  throw new Failed({ code, message: `The server cannot be reached (${detail}).`, retryable: true });
 }

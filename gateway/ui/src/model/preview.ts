@@ -7,14 +7,9 @@ export const MOST = 60_000;
 const ROWS = 50;
 const COLUMNS = 12;
 
-/** What is shown of a part. `text` is its beginning, where it is one; `cut`: there is more. */
-export interface Preview {
-  readonly kind: "text" | "markdown" | "html" | "table" | "image" | "link" | "none";
-  readonly text: string;
-  readonly cut: boolean;
-  readonly type: string;
-  readonly bytes?: Uint8Array<ArrayBuffer>;
-}
+/** What is shown of a part. `text` is its beginning, where it is one; `rows` those of a table; `cut`: there is more. */
+export type Preview = ReturnType<typeof preview>;
+type Kind = "text" | "markdown" | "html" | "table" | "image" | "link" | "none";
 
 /** A part, or the bytes of one that was loaded as a file. */
 export type Content = Part & { readonly bytes?: Uint8Array<ArrayBuffer> };
@@ -23,6 +18,8 @@ const ENDINGS: Readonly<Record<string, string>> = {
   md: "text/markdown", json: "application/json", csv: "text/csv", html: "text/html", htm: "text/html",
   svg: "image/svg+xml", png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp",
 };
+/** Texts that are shown as something else than text. */
+const KINDS: Readonly<Record<string, Kind>> = { "text/html": "html", "text/csv": "table", "text/markdown": "markdown" };
 const MARKDOWN = /^(#{1,6} |[-*] \S|\d+\. |```|\|.*\|)/m;
 
 /** Return the name under which an artifact is stored, with an ending. */
@@ -38,23 +35,26 @@ export function fileName({ id, name }: Pick<Artifact, "id" | "name">, parts: rea
 }
 
 /** Return how a part is shown that is of an artifact with this name. */
-export function preview(part: Content, name: string): Preview {
+export function preview(part: Content, name: string) {
   const type = typeOf(part, name);
   const bytes = part.bytes ?? (part.raw === undefined ? undefined : decoded(part.raw));
-  const nothing = { kind: part.url ? "link" : "none", text: part.url ?? "", cut: false, type } as const;
-  if (part.data !== undefined) return shortened(JSON.stringify(part.data, null, 2), "text", type);
-  if (bytes && type.startsWith("image/")) return { ...nothing, kind: "image", bytes };
-  if (bytes && !/^text\/|[/+](json|xml|yaml|javascript)$/.test(type)) return nothing;
-  const text = part.text ?? (bytes && new TextDecoder().decode(bytes.subarray(0, 4 * MOST)));
-  if (text === undefined) return nothing;
-  if (type === "text/html") return shortened(text, "html", type);
-  if (type === "text/csv") return shortened(text, "table", type);
-  if (type === "text/markdown" || (!type && MARKDOWN.test(text.slice(0, MOST)))) return shortened(text, "markdown", type);
-  return shortened(type === "application/json" && text.length < MOST ? indented(text) : text, "text", type);
+  const image = bytes && type.startsWith("image/");
+  const binary = bytes && !/^text\/|[/+](json|xml|yaml|javascript)$/.test(type);
+  const given = part.data === undefined ? part.text : JSON.stringify(part.data, null, 2);
+  const whole = given ?? (bytes && !binary ? new TextDecoder().decode(bytes.subarray(0, 4 * MOST)) : undefined);
+  const nothing: Kind = part.url ? "link" : "none";
+  const about = { kind: nothing, text: part.url ?? "", cut: false, type, bytes, rows: [] as string[][] };
+  if (whole === undefined) return { ...about, ...(image && { kind: "image" as const }) };
+  const text = whole.slice(0, MOST);
+  const cut = whole.length > MOST;
+  if (part.data !== undefined) return { ...about, kind: "text" as const, text, cut };
+  const kind = KINDS[type] ?? (!type && MARKDOWN.test(text) ? "markdown" : "text");
+  if (kind === "table") return { ...about, kind, text, ...table(text, cut) };
+  return { ...about, kind, text: type === "application/json" && !cut ? indented(text) : text, cut };
 }
 
 /** Read comma-separated values; quoted ones may have commas, lines and doubled quotes. */
-export function table(text: string): { rows: string[][]; cut: boolean } {
+export function table(text: string, more = false): { rows: string[][]; cut: boolean } {
   const rows: string[][] = [[]];
   for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
     rows.at(-1)!.push(quoted?.replaceAll('""', '"') ?? plain ?? "");
@@ -62,7 +62,7 @@ export function table(text: string): { rows: string[][]; cut: boolean } {
     if (end !== ",") rows.push([]);
   }
   const full = rows.filter((row) => row.some(Boolean));
-  const cut = full.length > ROWS || full.some((row) => row.length > COLUMNS);
+  const cut = more || full.length > ROWS || full.some((row) => row.length > COLUMNS);
   return { rows: full.slice(0, ROWS).map((row) => row.slice(0, COLUMNS)), cut };
 }
 
@@ -70,10 +70,6 @@ export function table(text: string): { rows: string[][]; cut: boolean } {
 function typeOf(part: Part, name: string): string {
   const ending = /\.(\w+)$/.exec(part.filename || name)?.[1]?.toLowerCase() ?? "";
   return part.mediaType?.split(";")[0]!.trim().toLowerCase() || ENDINGS[ending] || "";
-}
-
-function shortened(text: string, kind: Preview["kind"], type: string): Preview {
-  return { kind, text: text.slice(0, MOST), cut: text.length > MOST, type };
 }
 
 function indented(text: string): string {

@@ -4,7 +4,7 @@ import { SessionState } from "./core";
 import { type Event, classify, lasts, read } from "./events";
 import { failureOf } from "./failures";
 import { type Json, number, object, parsed, text } from "./json";
-import type { SseEvent } from "./sse";
+import type { SseEvent } from "./http";
 import { AT_REST } from "./states";
 import { follow, sleep } from "./stream";
 import { readTaskInfo } from "./tasks";

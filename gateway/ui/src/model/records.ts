@@ -17,9 +17,13 @@ export class Records {
   list: WireRecord[] = [];
 
   add(direction: WireRecord["direction"], kind: string, body: unknown, about: Partial<WireRecord> = {}): void {
-    const number = this.total.peek() + 1;
     if (this.list.length >= 2 * KEPT) this.list = this.list.slice(-KEPT);
-    this.list.push({ ...NOTHING, ...about, number, at: Date.now(), direction, kind, body });
-    this.total.value = number;
+    this.keep({ ...NOTHING, ...about, number: this.total.peek() + 1, at: Date.now(), direction, kind, body });
+  }
+
+  /** Add a record as it is, such as one of a log, all of which are kept. */
+  keep(record: WireRecord): void {
+    this.list.push(record);
+    this.total.value++;
   }
 }

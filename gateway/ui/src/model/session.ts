@@ -152,10 +152,10 @@ export class OpenSession extends FollowedSession {
     const { api, id, conversation } = this;
     const failure = await this.#steering(async () => {
       const key = newId();
-      const done = await this.#persist(() => api.undo(id, key));
+      const messages = await this.#persist(() => api.undo(id, key));
       const tasks = await api.taskInfos(id);
       this.epoch++;
-      conversation.reload(done.messages, false, tasks);
+      conversation.reload(messages, false, tasks);
     });
     this.set({ canUndo: failure?.retryable ?? false });
     return failure;

@@ -1,8 +1,8 @@
 /** Requests as commands and programs to paste elsewhere. Keys come from the environment, never from this page. */
 
+/** A request: a POST with JSON if it has a body, else a GET. */
 export interface Call {
   readonly url: string;
-  readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
 }
@@ -16,16 +16,14 @@ export interface Ask {
 }
 
 /** Return a request as a curl command; with `withKey` the shell's $TASKPLANE_KEY authorizes it. */
-export function curl({ url, method = "GET", headers = {}, body }: Call, withKey: boolean): string {
-  const own = Object.entries(headers).filter(([name]) => !/^(authorization|x-api-key|content-length|host)$/i.test(name));
-  const typed = own.some(([name]) => name.toLowerCase() === "content-type");
+export function curl({ url, headers = {}, body }: Call, withKey: boolean): string {
+  const typed = body === undefined ? headers : { ...headers, "Content-Type": "application/json" };
+  const own = Object.entries(typed).filter(([name]) => !/^(authorization|x-api-key)$/i.test(name));
   return [
     `curl -sSN ${quoted(url)}`,
-    ...(method === (body === undefined ? "GET" : "POST") ? [] : [`-X ${method}`]),
     ...(withKey ? ['-H "Authorization: Bearer $TASKPLANE_KEY"'] : []),
     ...own.map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
-    ...(body === undefined || typed ? [] : ["-H 'Content-Type: application/json'"]),
-    ...(body === undefined ? [] : [`--data-raw ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`]),
+    ...(body === undefined ? [] : [`--data-raw ${quoted(JSON.stringify(body))}`]),
   ].join(" \\\n  ");
 }
 
@@ -33,7 +31,7 @@ export function curl({ url, method = "GET", headers = {}, body }: Call, withKey:
 export function streaming({ url, text }: Ask, messageId: string): Call {
   const message = { messageId, role: "ROLE_USER", parts: [{ text }] };
   const body = { jsonrpc: "2.0", id: 1, method: "SendStreamingMessage", params: { message } };
-  return { url, method: "POST", headers: { "A2A-Version": "1.0" }, body };
+  return { url, headers: { "A2A-Version": "1.0" }, body };
 }
 
 /** Return the same as a Python program, which needs httpx. */

@@ -1,7 +1,7 @@
 /** A stream that survives broken connections: it is opened again after its last event, after growing pauses. */
 
 import { Failed, failureOf } from "./failures";
-import type { SseEvent } from "./sse";
+import type { SseEvent } from "./http";
 import type { Failure } from "./view";
 
 export interface Resumable {

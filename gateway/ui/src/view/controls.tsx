@@ -1,7 +1,7 @@
 /** Small things that several views are made of. */
 
-import type { ComponentProps } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import type { ComponentChildren, ComponentProps } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { strings } from "../strings";
 import { Button, IconButton, type IconName } from "./icons";
 
@@ -26,6 +26,25 @@ export function Dialog({ title, close, children, ...rest }: ComponentProps<"dial
       {children}
     </dialog>
   );
+}
+
+/** A choice of one value out of some, each with a word. */
+export function Choice<Value extends string | number>(props: {
+  label: string; value: Value; options: readonly (readonly [Value, string])[]; act: (value: string) => void;
+}) {
+  const { label, value, options, act } = props;
+  return (
+    <select class="field" aria-label={label} value={value} onChange={(event) => act(event.currentTarget.value)}>
+      {options.map(([one, word]) => <option key={one} value={one}>{word}</option>)}
+    </select>
+  );
+}
+
+/** Return where the newest of a long list begin, with the one at a place, and the button for earlier ones. */
+export function useNewest(count: number, place: number, page = 100): [from: number, button: ComponentChildren] {
+  const [most, setMost] = useState(page);
+  const from = Math.max(0, Math.min(count - most, place < 0 ? count : place));
+  return [from, from > 0 && <Act label={strings.panel.earlier(Math.min(page, from))} act={() => setMost(count - from + page)} />];
 }
 
 /** A list of names with their values; those without values are left out. */

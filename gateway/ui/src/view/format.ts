@@ -4,9 +4,11 @@ import type { Artifact } from "../model/view";
 import { strings } from "../strings";
 
 const DAY = 86_400_000;
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const TWO = { hour: "2-digit", minute: "2-digit" } as const;
+const clock = new Intl.DateTimeFormat(undefined, TWO);
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
+const exact = new Intl.DateTimeFormat(undefined, { hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 
 /** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
@@ -16,10 +18,14 @@ export function time(at: string, now = Date.now()): string {
   return midnight(now) <= when.getTime() ? clock.format(when) : `${date.format(when)}, ${clock.format(when)}`;
 }
 
-/** Return a time with all its parts. */
-export function fullTime(at: string): string {
+/** Return a time with all its parts; empty if there is none. */
+export const fullTime = (at: string) => formatted(at, full);
+/** Return the time of a day to the millisecond; empty if there is none. */
+export const exactTime = (at: string | number) => formatted(at, exact);
+
+function formatted(at: string | number, format: Intl.DateTimeFormat): string {
   const when = new Date(at);
-  return Number.isNaN(when.getTime()) ? "" : full.format(when);
+  return Number.isNaN(when.getTime()) ? "" : format.format(when);
 }
 
 /** Return the heading under which a session of that time is listed. */
@@ -55,11 +61,10 @@ export function bytes(count: number): string {
 
 /** Tell whether a media type is one of an agent's input modes, which may be patterns as `image/*`. */
 export function accepts(modes: readonly string[], type: string): boolean {
-  const given = type.split(";")[0]!.trim().toLowerCase();
-  return modes.some((mode) => {
-    const wanted = mode.split(";")[0]!.trim().toLowerCase();
-    return wanted === given || wanted === "*/*" || wanted === "*" || (wanted.endsWith("/*") && given.startsWith(wanted.slice(0, -1)));
-  });
+  const bare = (one: string) => one.split(";")[0]!.trim().toLowerCase();
+  const given = bare(type);
+  const fits = (mode: string) => (mode.endsWith("*") ? given.startsWith(mode.replace(/(\*\/)?\*$/, "")) : given === mode);
+  return modes.map(bare).some(fits);
 }
 
 /** Return a value as text: texts as they are, anything else as indented JSON. */

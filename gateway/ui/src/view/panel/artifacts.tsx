@@ -4,31 +4,27 @@ import { useEffect, useState } from "preact/hooks";
 import type { Artifact } from "../../model/view";
 import { selected, session, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, walk } from "../controls";
+import { useNewest, walk } from "../controls";
 import { aboutOf, nameOf } from "../format";
 import { Icon } from "../icons";
 import { ArtifactView } from "./preview";
-import { useTitles } from "./tasks";
-
-const PAGE = 100;
+import { titles } from "./tasks";
 
 /** Show the artifacts of the open session, oldest first; the one that was chosen, or the newest, is open. */
 export function Artifacts() {
-  const { tasks = [], artifacts: all = [], rows = [] } = view.value ?? {};
-  const [most, setMost] = useState(PAGE);
+  const { tasks = [], artifacts: all = [] } = view.value ?? {};
   const [closed, setClosed] = useState("");
-  const titles = useTitles(rows);
   useEffect(() => void session.value?.loadArtifacts(), [session.value, tasks.length]);
-  if (!all.length) return <p class="nothing">{strings.panel.noArtifacts}</p>;
   const shown = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value)) ?? all.at(-1)!;
-  const from = Math.max(0, Math.min(all.length - most, all.indexOf(shown)));
+  const [from, earlier] = useNewest(all.length, all.indexOf(shown));
+  if (!all.length) return <p class="nothing">{strings.panel.noArtifacts}</p>;
   const toggle = (key: string, open: boolean) => {
     selected.value = key;
     setClosed(open ? key : "");
   };
   return (
     <>
-      {from > 0 && <Act label={strings.panel.earlier(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
+      {earlier}
       <ul class="entries" onKeyDown={(event) => walk(event, ".entry")}>
         {all.slice(from).map((one) => {
           const open = one === shown && closed !== keyOf(one);
@@ -37,7 +33,7 @@ export function Artifacts() {
               <button type="button" class="entry" aria-expanded={open} onClick={() => toggle(keyOf(one), open)}>
                 <Icon name="chevron" size={16} />
                 <strong dir="auto">{nameOf(one)}</strong>
-                <small dir="auto">{aboutOf(one, titles.get(one.taskId))}</small>
+                <small dir="auto">{aboutOf(one, titles.value.get(one.taskId))}</small>
               </button>
               {open && <ArtifactView artifact={one} />}
             </li>

@@ -2,20 +2,19 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Sieve, gist } from "../../model/inspected";
-import type { SessionView, WireRecord } from "../../model/view";
+import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
 import { route, selected, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, walk } from "../controls";
+import { Act, Choice, walk } from "../controls";
+import { exactTime } from "../format";
 import { words as wordsOf } from "../toasts";
 import { RecordDetails } from "./record";
 import { useRecords } from "./records";
-import { useTitles } from "./tasks";
+import { titles } from "./tasks";
 
 const ROW = 32;
 const BEYOND = 20;
 const MOST_LOGS = 100;
-const two = "2-digit";
-const clock = new Intl.DateTimeFormat("en", { hourCycle: "h23", hour: two, minute: two, second: two, fractionalSecondDigits: 3 });
 
 /** Show the records of the open session. What is selected, a task or a message, is looked up in the log of its task. */
 export function Events() {
@@ -40,7 +39,6 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const [words, setWords] = useState(given.about);
   const [paused, setPaused] = useState(false);
   const [chosen, choose] = useState(given.event);
-  const titles = useTitles(open.rows);
   const { all, total, failure } = useRecords(source);
   const sieve = useMemo(() => new Sieve(kind, words.trim()), [kind, words, source]);
   const frozen = useRef(0);
@@ -53,6 +51,9 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   const follow = !paused && !chosen;
   // The session changes more often than the list is painted.
   const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose }} />, [rows, rows.length, follow, chosen]);
+  const called = ({ id }: TaskInfo) => [id, strings.panel.logOf(titles.value.get(id) || id)] as const;
+  const logs = open.tasks.slice(-MOST_LOGS).reverse().map(called);
+  const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
   const from = (task: string) => {
     choose(0);
     setSource(task);
@@ -60,23 +61,11 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
   return (
     <>
       <div class="filters">
-        <select class="field" aria-label={strings.panel.from} value={source} onChange={(event) => from(event.currentTarget.value)}>
-          <option value="">{strings.panel.live}</option>
-          {open.tasks.slice(-MOST_LOGS).reverse().map(({ id }) => (
-            <option key={id} value={id}>{strings.panel.logOf(titles.get(id) || id)}</option>
-          ))}
-        </select>
-        <select class="field" aria-label={strings.panel.kind} value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
-          <option value="">{strings.panel.allKinds}</option>
-          {[...counts].map(([name, number]) => <option key={name} value={name}>{`${name} (${number})`}</option>)}
-        </select>
+        <Choice label={strings.panel.from} value={source} options={[["", strings.panel.live], ...logs]} act={from} />
+        <Choice label={strings.panel.kind} value={kind} options={[["", strings.panel.allKinds], ...kinds]} act={setKind} />
         <input
-          type="search"
-          class="field"
-          aria-label={strings.panel.filter}
-          placeholder={strings.panel.filter}
-          value={words}
-          onInput={(event) => setWords(event.currentTarget.value)}
+          type="search" class="field" aria-label={strings.panel.filter} placeholder={strings.panel.filter}
+          value={words} onInput={(event) => setWords(event.currentTarget.value)}
         />
       </div>
       <div class="counts" data-total={total} data-artifact-updates={counts.get("artifact-update") ?? 0}>
@@ -121,13 +110,14 @@ function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boole
     <div class="records" ref={box} onScroll={look} onKeyDown={(event) => walk(event, "button")}>
       <ul aria-label={strings.panel.parts.events} style={{ blockSize: `${count * ROW}px` }}>
         {rows.slice(first, last).map((record, offset) => {
-          const { number, kind, direction, at } = record;
-          const tab = first + offset === reachable ? 0 : -1;
-          const place = { "aria-setsize": count, "aria-posinset": first + offset + 1, "aria-current": number === chosen };
+          const { number, kind, direction } = record;
+          const at = first + offset;
+          const place = { "aria-setsize": count, "aria-posinset": at + 1, "aria-current": number === chosen };
+          const style = { insetBlockStart: `${at * ROW}px` };
           return (
-            <li key={(first + offset) % (last - first)} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${(first + offset) * ROW}px` }}>
-              <button type="button" tabIndex={tab} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
-                <time>{clock.format(at)}</time>
+            <li key={at % (last - first)} data-number={number} data-kind={kind} {...place} style={style}>
+              <button type="button" tabIndex={at === reachable ? 0 : -1} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
+                <time>{exactTime(record.at)}</time>
                 <span title={strings.panel.ways[direction]}>{direction === "sent" ? "↑" : "↓"}</span>
                 <strong>{kind}</strong>
                 <span class="gist" dir="auto">{gist(record)}</span>

@@ -1,12 +1,13 @@
 /** One artifact: its versions, what it contains, and how to keep it. */
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
-import { type Content, type Preview, fileName, preview, table } from "../../model/preview";
-import type { Artifact } from "../../model/view";
+import { type Content, type Preview, fileName, preview } from "../../model/preview";
+import type { Artifact, Part } from "../../model/view";
 import { api } from "../../state";
 import { strings } from "../../strings";
-import { Act } from "../controls";
+import { Act, Choice } from "../controls";
 import { copy } from "../copy";
 import { bytes, nameOf } from "../format";
 import { Link, Markdown, Table } from "../markdown";
@@ -22,71 +23,55 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
   const [chosen, choose] = useState(0);
   const [source, setSource] = useState(false);
   const number = chosen || newest;
-  const version = artifact.versions[number - 1];
-  const parts = useParts(artifact, number);
-  const shown = useMemo(() => parts.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [parts]);
-  const fetch = (act: (blob: Blob) => unknown) =>
-    void api.artifact(artifact.taskId, artifact.id, chosen).then(act, (error: unknown) => toastFailure(failureOf(error)));
-  const size = version?.size ?? 0;
+  const { size = 0, parts = [] } = artifact.versions[number - 1] ?? {};
+  const content = useContent(artifact, number, parts);
+  const shown = useMemo(() => content.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [content]);
+  const has = (...kinds: string[]) => shown.some(({ kind }) => kinds.includes(kind));
   return (
     <div class="opened">
       {artifact.description && <p class="aside" dir="auto">{artifact.description}</p>}
       <div class="acts">
         {newest > 1 && (
-          <select
-            class="field"
-            aria-label={strings.panel.version}
-            value={number}
-            onChange={(event) => choose(Number(event.currentTarget.value))}
-          >
-            {artifact.versions.map((_, at) => <option value={at + 1}>{strings.panel.versionOf(at + 1, newest)}</option>)}
-          </select>
+          <Choice
+            label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
+            options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])}
+          />
         )}
-        <Act icon="download" label={strings.panel.download} act={() => fetch((blob) => save(blob, fileName(artifact, parts)))} />
-        {size < MOST_COPIED && shown.some(({ kind }) => kind !== "image" && kind !== "none") && (
-          <Act icon="copy" label={strings.panel.copy} act={() => fetch(async (blob) => copy(await blob.text()))} />
+        <Act
+          icon="download" label={strings.panel.download}
+          act={() => void read(artifact, chosen, (blob) => save(blob, fileName(artifact, content)))}
+        />
+        {size < MOST_COPIED && has("text", "markdown", "html", "table", "link") && (
+          <Act
+            icon="copy" label={strings.panel.copy}
+            act={() => void read(artifact, chosen, async (blob) => copy(await blob.text()))}
+          />
         )}
-        {shown.some(({ kind }) => ["markdown", "html", "table"].includes(kind)) && (
-          <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />
-        )}
+        {has("markdown", "html", "table") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>
       {shown.map((one, at) => <Shown key={at} {...one} {...(source && one.text && { kind: "text" })} size={size} />)}
     </div>
   );
 }
 
-function Shown(given: Preview & { size: number }) {
-  const rows = useMemo(() => (given.kind === "table" ? table(given.text) : null), [given.text, given.kind]);
-  const cut = (given.cut || rows?.cut) && <p class="aside">{strings.panel.cut(bytes(given.size))}</p>;
-  return (
-    <>
-      {rows ? <div class="prose"><Table rows={rows.rows} label={strings.panel.table} /></div> : <Body {...given} />}
-      {cut}
-    </>
-  );
+type Given = Preview & { size: number };
+
+const VIEWS: Readonly<Record<Preview["kind"], (given: Given) => ComponentChildren>> = {
+  none: ({ type, size }) => <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>,
+  link: ({ text }) => <p><Link href={text}>{text}</Link></p>,
+  image: (given) => <Framed content={given.bytes} type={given.type} />,
+  html: ({ text }) => <Framed content={text} type="text/html;charset=utf-8" />,
+  markdown: ({ text }) => <Markdown text={text} live />,
+  table: ({ rows }) => <div class="prose"><Table rows={rows} label={strings.panel.table} /></div>,
+  text: ({ text }) => <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>,
+};
+
+function Shown(given: Given) {
+  return <>{VIEWS[given.kind](given)}{given.cut && <p class="aside">{strings.panel.cut(bytes(given.size))}</p>}</>;
 }
 
-function Body({ kind, text, type, size, bytes: content }: Preview & { size: number }) {
-  const url = useUrl(kind === "html" ? text : content, kind === "html" ? "text/html;charset=utf-8" : type);
-  switch (kind) {
-    case "none":
-      return <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>;
-    case "link":
-      return <p><Link href={text}>{text}</Link></p>;
-    case "image":
-      return url ? <img class="sheet" src={url} alt={strings.panel.image} /> : null;
-    case "html":
-      // Without scripts, and in an origin of its own.
-      return url ? <iframe class="sheet" sandbox="" src={url} title={strings.panel.html} /> : null;
-    case "markdown":
-      return <Markdown text={text} live />;
-    default:
-      return <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>;
-  }
-}
-
-/** Return an address of a content in this page, for as long as it is shown. */
-function useUrl(content: BlobPart | undefined, type: string): string {
+/** An image, or a page without scripts and in an origin of its own, which has an address for as long as it is shown. */
+function Framed({ content, type }: { content: BlobPart | undefined; type: string }) {
   const [url, setUrl] = useState("");
   useEffect(() => {
     if (content === undefined) return;
@@ -94,25 +79,28 @@ function useUrl(content: BlobPart | undefined, type: string): string {
     setUrl(made);
     return () => URL.revokeObjectURL(made);
   }, [content, type]);
-  return url;
+  if (!url) return null;
+  if (typeof content === "string") return <iframe class="sheet" sandbox="" src={url} title={strings.panel.html} />;
+  return <img class="sheet" src={url} alt={strings.panel.image} />;
 }
 
 /** Return the parts of a version. Older ones, which are not with the session, are loaded. */
-function useParts(artifact: Artifact, number: number): readonly Content[] {
-  const known = artifact.versions[number - 1]?.parts ?? [];
+function useContent(artifact: Artifact, number: number, known: readonly Part[]): readonly Content[] {
   const [loaded, setLoaded] = useState<{ number: number; parts: readonly Content[] }>({ number: 0, parts: [] });
   const missing = !known.length && number < artifact.versions.length && loaded.number !== number;
   useEffect(() => {
     if (!missing) return;
     const { filename = "", mediaType = "" } = artifact.versions.at(-1)?.parts[0] ?? {};
-    const read = async (blob: Blob) => {
+    void read(artifact, number, async (blob) => {
       const type = mediaType || (blob.type.startsWith("text/plain") ? "" : blob.type);
-      const given = { filename, mediaType: type };
-      const content = new Uint8Array(await blob.arrayBuffer());
-      const bytes = type || filename ? { bytes: content } : { text: new TextDecoder().decode(content) };
-      setLoaded({ number, parts: [{ ...given, ...bytes }] });
-    };
-    api.artifact(artifact.taskId, artifact.id, number).then(read, (error: unknown) => toastFailure(failureOf(error)));
+      const content = type || filename ? { bytes: new Uint8Array(await blob.arrayBuffer()) } : { text: await blob.text() };
+      setLoaded({ number, parts: [{ filename, mediaType: type, ...content }] });
+    });
   }, [missing]);
   return loaded.number === number ? loaded.parts : known;
+}
+
+/** Read a version of an artifact as a file, and use it; say why that did not work. */
+function read({ taskId, id }: Artifact, version: number, use: (blob: Blob) => unknown): Promise<unknown> {
+  return api.artifact(taskId, id, version).then(use).catch((error: unknown) => toastFailure(failureOf(error)));
 }

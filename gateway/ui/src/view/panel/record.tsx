@@ -46,7 +46,7 @@ function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: Ses
     const params = { ...object(given["params"]), ...sends };
     const headers = { "A2A-Version": "1.0", ...(messageId && { "Idempotency-Key": messageId }) };
     const agent = open.tasks.find(({ id }) => id === taskId)?.agent || open.agent;
-    return { url: path(agentPath(agent)), method: "POST", headers, body: { jsonrpc: "2.0", id: 1, ...given, params } };
+    return { url: path(agentPath(agent)), headers, body: { jsonrpc: "2.0", id: 1, ...given, params } };
   }
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
   if (incarnation) return { url: path(`${taskPath(taskId)}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };

@@ -1,71 +1,57 @@
 /** Where the inspector's records come from: what this tab has sent and received, or the log of a task. */
 
-import { useEffect, useReducer, useRef } from "preact/hooks";
+import { useEffect, useMemo, useReducer, useState } from "preact/hooks";
+import type { LogEvent } from "../../model/api";
 import { failureOf } from "../../model/failures";
+import type { SseEvent } from "../../model/http";
 import { logged } from "../../model/inspected";
-import { sleep } from "../../model/stream";
-import type { Failure, WireRecord } from "../../model/view";
+import { Records } from "../../model/records";
+import { follow } from "../../model/stream";
+import type { Failure } from "../../model/view";
 import { api, session } from "../../state";
 
 const PAINT_MS = 200;
 /** A log that says nothing for so long is read again later: it must not hold one of the browser's few connections. */
 const QUIET_MS = 1000;
-const AGAIN_MS = 2000;
-
-interface Log {
-  readonly task: string;
-  readonly all: WireRecord[];
-  failure: Failure | null;
-}
+const PAUSES = { first: 2000, most: 2000 };
 
 /** Return the records of a task's log, or without a task those of this tab; they grow while they are shown. */
-export function useRecords(task: string): { all: readonly WireRecord[]; total: number; failure: Failure | null } {
+export function useRecords(task: string) {
   const [, paint] = useReducer((count: number, _: void) => count + 1, 0);
-  const kept = useRef<Log>({ task: "", all: [], failure: null });
-  if (kept.current.task !== task) kept.current = { task, all: [], failure: null };
-  const log = kept.current;
+  const [failure, setFailure] = useState<Failure | null>(null);
   const open = session.value;
+  const records = useMemo(() => (task || !open ? new Records() : open.records), [task, open]);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const wake = () => {
+    const stop = records.total.subscribe(() => {
       timer ??= setTimeout(() => {
         timer = undefined;
         paint();
       }, PAINT_MS);
-    };
+    });
     const ends = new AbortController();
-    const stop = task ? undefined : open?.records.total.subscribe(wake);
-    if (task) void follow(log, ends.signal, wake);
+    setFailure(null);
+    if (task) void read(records, task, ends.signal, setFailure);
     return () => {
       clearTimeout(timer);
       ends.abort();
-      stop?.();
+      stop();
     };
-  }, [task, open]);
-  return task ? { ...log, total: log.all.length } : { all: open?.records.list ?? [], total: open?.records.total.peek() ?? 0, failure: null };
+  }, [records]);
+  return { all: records.list, total: records.total.peek(), failure };
 }
 
 /** Read the log of a task to its end, over short connections. */
-async function follow(log: Log, signal: AbortSignal, changed: () => void): Promise<void> {
-  for (let cursor = ""; !signal.aborted; ) {
-    const quiet = new AbortController();
-    let timer = setTimeout(() => quiet.abort(), AGAIN_MS);
-    try {
-      for await (const event of api.events(log.task, cursor, AbortSignal.any([signal, quiet.signal]))) {
-        clearTimeout(timer);
-        timer = setTimeout(() => quiet.abort(), QUIET_MS);
-        cursor = event.cursor;
-        log.all.push(logged(log.task, event));
-        changed();
-      }
-    } catch (error) {
-      if (!signal.aborted && !quiet.signal.aborted) {
-        log.failure = failureOf(error);
-        return changed();
-      }
-    }
-    clearTimeout(timer);
-    if (!quiet.signal.aborted) return;
-    await sleep(AGAIN_MS, signal);
-  }
+async function read(records: Records, task: string, signal: AbortSignal, tell: (failure: Failure | null) => void): Promise<void> {
+  const stream = {
+    open: (cursor: string) => api.events(task, cursor, signal, QUIET_MS),
+    take({ id: cursor = "", data }: SseEvent) {
+      records.keep(logged(task, { cursor, ...(JSON.parse(data) as Omit<LogEvent, "cursor">) }));
+      tell(null);
+      return false;
+    },
+    ended: () => Promise.resolve(true),
+    lost: (failure: Failure) => tell(failure.code === "TIMED_OUT" ? null : failure),
+  };
+  await follow(stream, "", signal, PAUSES).catch((error: unknown) => tell(failureOf(error)));
 }

@@ -8,10 +8,8 @@ import { strings } from "../../strings";
 import { reply, reveal } from "../acts";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
-import { duration, fullTime, nameOf } from "../format";
+import { duration, exactTime, fullTime, nameOf } from "../format";
 import { words } from "../toasts";
-
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 /** Show why a task failed, its states with their times, its figures, and what came of it. */
 export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[] }) {
@@ -21,28 +19,23 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const stopping = open.stopping && open.running?.id === task.id;
   const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
   const advice = todo || strings.endings[task.state];
-  const facts: [string, string[]][] = [
+  const facts: Parameters<typeof Facts>[0]["rows"] = [
     [strings.panel.firstOutput, task.firstOutputMs === null ? [] : [duration(task.firstOutputMs)]],
-    ...Object.entries(task.usage).map(([name, value]): [string, string[]] => [
-      name.replaceAll("_", " "),
-      [value.toLocaleString()],
-    ]),
+    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), [value.toLocaleString()]] as const),
     [strings.chat.agent, task.agent ? [task.agent] : []],
     [strings.panel.id, [task.id]],
   ];
   return (
     <div class="opened">
       {(what || advice) && (
-        <div class="reason" data-state={task.state}>
-          {what && <strong dir="auto">{what}</strong>} <span>{advice}</span>
-        </div>
+        <div class="reason" data-state={task.state}>{what && <strong dir="auto">{what}</strong>} <span>{advice}</span></div>
       )}
       <table class="states">
         <tbody>
           {parts.map(({ state, at, ms }) => (
             <tr key={state + at}>
               <th scope="row"><span class="mark" data-state={state} /> {strings.states[state]}</th>
-              <td><time dateTime={at} title={fullTime(at)}>{at && clock.format(new Date(at))}</time></td>
+              <td><time dateTime={at} title={fullTime(at)}>{exactTime(at)}</time></td>
               <td class="figure">{TERMINAL.has(state) ? "" : duration(ms)}</td>
             </tr>
           ))}
@@ -61,9 +54,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
         <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
         {mayWrite.value && !ended && (
           <Act
-            icon="stop"
-            label={stopping ? strings.panel.canceling : strings.panel.cancel}
-            off={stopping}
+            icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
             act={() => void session.value?.stop(task.id)}
           />
         )}

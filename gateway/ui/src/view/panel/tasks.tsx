@@ -1,32 +1,29 @@
 /** The timeline: a bar for each task of the session, with a segment for each state, to one scale. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { computed } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { TERMINAL } from "../../model/states";
-import { type Segment, idle, lasted, segments } from "../../model/timeline";
-import type { Row, TaskInfo } from "../../model/view";
+import { idle, lasted, segments } from "../../model/timeline";
 import { selected, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, walk } from "../controls";
+import { useNewest, walk } from "../controls";
 import { duration, firstLine } from "../format";
 import { TaskDetails } from "./task";
 
-const PAGE = 100;
 const GAP_MS = 60_000;
 
 /** Show the tasks of the open session, oldest first. */
 export function Tasks() {
   const all = view.value?.tasks ?? [];
-  const [most, setMost] = useState(PAGE);
   const [, tick] = useState(0);
   const list = useRef<HTMLOListElement>(null);
-  const titles = useTitles(view.value?.rows ?? []);
   const runs = all.some((task) => !TERMINAL.has(task.state));
   useEffect(() => {
     const ticks = runs ? setInterval(() => tick(Date.now()), 1000) : undefined;
     return () => clearInterval(ticks);
   }, [runs]);
   const chosen = all.findIndex(({ id }) => id === selected.value);
-  const from = Math.max(0, all.length - Math.max(most, chosen < 0 ? 0 : all.length - chosen));
+  const [from, earlier] = useNewest(all.length, chosen);
   const shown = all.slice(from).map((task) => ({ task, parts: segments(task, Date.now()) }));
   const longest = Math.max(1, ...shown.map(({ parts }) => lasted(parts)));
   const states = new Set(shown.flatMap(({ parts }) => parts.map(({ state }) => state)));
@@ -39,11 +36,11 @@ export function Tasks() {
       <ul class="legend" aria-hidden="true">
         {[...states].map((state) => <li key={state} data-state={state}>{strings.states[state]}</li>)}
       </ul>
-      {from > 0 && <Act label={strings.panel.earlier(Math.min(PAGE, from))} act={() => setMost(all.length - from + PAGE)} />}
+      {earlier}
       <ol class="entries" ref={list} onKeyDown={(event) => walk(event, ".entry")}>
         {shown.map(({ task, parts }, index) => {
           const gap = index ? idle(shown[index - 1]!.task, task) : 0;
-          const title = titles.get(task.id) || strings.panel.task(from + index + 1);
+          const title = titles.value.get(task.id) || strings.panel.task(from + index + 1);
           const first = chosen < 0 ? index === shown.length - 1 : from + index === chosen;
           return [
             gap >= GAP_MS && <li key={`gap-${task.id}`} class="gap">{strings.panel.idle(duration(gap))}</li>,
@@ -56,8 +53,9 @@ export function Tasks() {
 }
 
 /** One task; `first`: the Tab key comes to it. */
-function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: number; title: string; first: boolean; open: boolean }) {
-  const { task, parts, longest, title, first, open } = props;
+function TaskRow({ task, parts, longest, title, first, open }: Parameters<typeof TaskDetails>[0] & {
+  longest: number; title: string; first: boolean; open: boolean;
+}) {
   const spoken = parts.filter(({ ms }) => ms).map(({ state, ms }) => `${strings.states[state]} ${duration(ms)}`);
   const toggle = () => (selected.value = open ? "" : task.id);
   return (
@@ -79,10 +77,9 @@ function TaskRow(props: { task: TaskInfo; parts: readonly Segment[]; longest: nu
   );
 }
 
-/** Return what each task is called: the first words that the user said in it. */
-export function useTitles(rows: readonly Row[]): ReadonlyMap<string, string> {
-  return useMemo(() => {
-    const said = rows.flatMap((row) => (row.kind === "message" && row.message.role === "user" ? [row.message] : []));
-    return new Map(said.reverse().map(({ taskId, text }) => [taskId, firstLine(text, 80)]));
-  }, [rows]);
-}
+const rows = computed(() => view.value?.rows ?? []);
+/** What each task is called: the first words that the user said in it. */
+export const titles = computed(() => {
+  const said = rows.value.flatMap((row) => (row.kind === "message" && row.message.role === "user" ? [row.message] : []));
+  return new Map(said.reverse().map(({ taskId, text }) => [taskId, firstLine(text, 80)]));
+});
