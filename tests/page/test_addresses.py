@@ -13,7 +13,9 @@ from tests.system.plane import STEADY, Plane, running
 CHUNK_GONE = "status of 404|Failed to fetch dynamically|error loading dynamically"
 
 
-@pytest.mark.parametrize("path", ["/ui/sessions/never-was", "/ui/sessions/never-was?task=t&message=m"])
+@pytest.mark.parametrize(
+    "path", ["/ui/sessions/never-was", "/ui/sessions/never-was?task=t&message=m", "/ui/sessions/%ff"]
+)
 async def test_a_link_to_a_session_that_is_not_there_says_so(app: App, path: str) -> None:
     """B33: a page that says what happened, with a button that leads on."""
     app.seen.allow("status of 404")
@@ -39,6 +41,17 @@ async def test_a_session_that_is_deleted_elsewhere_is_missing_here(
     other.seen.allow("status of 404")
     await other.page.goto(f"{other.url}/ui/sessions/{session}")
     await expect(other.page.get_by_text("This session is not here")).to_be_visible()
+
+
+async def test_who_has_no_session_is_told_how_to_begin_one(app: App) -> None:
+    """S1: the list of a new user is empty, and nothing is wrong with it."""
+    await app.open()
+    await expect(app.page.get_by_text("No session yet")).to_be_visible()
+    made = await app.page.request.post(f"{app.url}/api/sessions", data={"id": "bare", "agent_ref": "gated"})
+    assert made.ok
+    await app.open_session("bare")
+    await app.run("hello")
+    await expect(app.page.get_by_role("alert")).to_have_count(0)
 
 
 async def test_links_lead_to_sessions_and_messages(app: App, another: Callable[..., Awaitable[App]]) -> None:

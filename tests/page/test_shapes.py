@@ -1,8 +1,11 @@
 """Answers of other shapes than this gateway's: it answers for real, and what it said is changed on the way."""
 
 import json
+import time
 from typing import Any
 
+import httpx
+import pytest
 from playwright.async_api import APIResponse, Request, Route, expect
 from tests.page.app import App, until
 from tests.page.test_rewind import BEFORE, conversation
@@ -93,3 +96,23 @@ async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(a
     numbers = await listed.evaluate_all("all => all.map((one) => Number(one.dataset.number)).sort((a, b) => a - b)")
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert asked[0] == "" and asked[1:] and all(asked[1:])
+
+
+@pytest.mark.parametrize(
+    "text", ["> " * 600 + "deep", "> " * 3000 + "deep", "\n".join("  " * n + "- deep" for n in range(600))]
+)
+async def test_a_text_that_is_nested_too_deeply_is_shown_as_it_was_written(
+    app: App, http: httpx.AsyncClient, text: str
+) -> None:
+    """The rest of the session can be read and gone on with, whatever an agent has said in it."""
+    session = f"deep-{time.time_ns()}"
+    said = {"kind": "message", "messageId": session, "contextId": session, "role": "agent"}
+    task = {"id": f"{session}-t", "contextId": session, "kind": "task", "status": {"state": "completed"}}
+    history = [said | {"parts": [{"kind": "text", "text": text}]}]
+    made = await http.post("/api/sessions", json={"id": session, "name": "Deep", "agent_ref": "gated"})
+    stored = await http.post("/api/tasks", json=task | {"history": history})
+    assert made.status_code < 300 and stored.status_code < 300, stored.text
+    await app.open_session(session)
+    await expect(app.log).to_contain_text("deep")
+    await app.run("and on")
+    await expect(app.articles.last).to_contain_text("and on")

@@ -91,12 +91,20 @@ export function chat(session: string, at: Partial<Route> = {}): Route {
 /** Return the place of an address. */
 export function read(at: Location | URL): Route {
   const path = at.pathname.replace(ROOT.pathname, "").replace(/\/$/, "");
-  const [ui, kind = "", id = "", more = ""] = path.split("/").map(decodeURIComponent);
+  const [ui, kind = "", id = "", more = ""] = path.split("/").map(decoded);
   if ((ui === "" || ui === "ui") && !kind) return chat("");
   if (kind === "sessions" && id) return chat(id, Object.fromEntries(new URLSearchParams(at.search)));
   if (kind === "agents" && id) return { ...NOWHERE, name: "agent", agent: id };
   if (kind === "ops") return { ...NOWHERE, name: "ops", task: id === "tasks" ? more : "" };
   return NOWHERE;
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */

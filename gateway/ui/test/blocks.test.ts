@@ -74,3 +74,8 @@ it("says durations and sizes shortly", () => {
   expect([400, 12_300, 185_000, 7_800_000].map(duration)).toEqual(["0.4 s", "12 s", "3 min 5 s", "2 h 10 min"]);
   expect([999, 1_500, 999_400, 999_600, 5_000_000].map(bytes)).toEqual(["999 B", "1.50 kB", "999 kB", "1.00 MB", "5.00 MB"]);
 });
+
+it("a text that is nested too deeply, or too long to be read, is shown as it is", () => {
+  for (const text of ["> ".repeat(3000) + "x", "- ".repeat(3000) + "x", "word ".repeat(60_000)])
+    expect(blocksOf(text).tokens).toEqual([{ type: "code", raw: text, text }]);
+});

@@ -53,7 +53,8 @@ export interface SendOptions {
 }
 
 /** A page of sessions; `name` is the title of those that no message has named. */
-type Listed = Readonly<{ data: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
+/** A list of the gateway; without entries it has no `data`. */
+type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
@@ -84,7 +85,7 @@ export class Api {
 
   async sessions({ q = "", pageToken = "", limit = 50 } = {}): Promise<{ rows: SessionRow[]; next: string }> {
     const query = params({ q, page_token: pageToken, limit: String(limit) });
-    const { data, next_page_token: next = "" } = (await this.#http.json<Listed>(`api/sessions?${query}`)).data;
+    const { data = [], next_page_token: next = "" } = (await this.#http.json<Listed>(`api/sessions?${query}`)).data;
     return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 
@@ -109,8 +110,8 @@ export class Api {
 
   /** Return the artifacts of a task, each with the number of its versions. */
   async artifacts(taskId: string) {
-    const found = await this.#http.data<(Json & { versions?: number })[]>(`${taskPath(taskId)}/artifacts`);
-    return found.map((one) => ({ piece: readPiece(one), versions: one.versions || 1 }));
+    const found = await this.#http.data<readonly (Json & { versions?: number })[] | undefined>(`${taskPath(taskId)}/artifacts`);
+    return (found ?? []).map((one) => ({ piece: readPiece(one), versions: one.versions || 1 }));
   }
 
   /** Return an artifact as a file; `version`: from 1; 0: the newest. */

@@ -174,6 +174,10 @@ export class FollowedSession extends SessionState {
       else if (rpc === "-32001") await this.#load();
       else throw error;
     }
+    if (!taskId || signal.aborted || this.running?.id !== taskId) return;
+    // The stream has ended, and the task runs on in what is shown, as one that was cut and put back: the server knows.
+    await this.#load();
+    await sleep(1_000, signal);
   }
 
   /** Take an event of a task's stream; return whether the task needs no stream any more. */
@@ -208,6 +212,7 @@ export class FollowedSession extends SessionState {
     const info = readTaskInfo(body);
     if (!info.id) return;
     if (info.superseded) tasks.remove([info.id]);
+    else if (this.conversation.dropped(info.id)) return;
     else if (!AT_REST.has(info.state) || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
   }
 

@@ -40,6 +40,16 @@ export class Stored {
     }
   }
 
+  /** Forget everything whose key begins with one of some texts. */
+  forget(...beginnings: readonly string[]): void {
+    const ours = (key: string): boolean => beginnings.some((one) => key.startsWith(one));
+    try {
+      for (const key of [...this.#kept.keys(), ...Object.keys(this.storage())].filter(ours)) this.set(key, "");
+    } catch {
+      this.#kept.clear();
+    }
+  }
+
   /**
    * Return the session that was open last; null if there is none, or it cannot be read. A client that knew a single task per
    * session stored its `taskId` and `state` in the session.

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
-import { files, nameDraft, putBack, takeOut, taken, text } from "./draft";
+import { drafted, files, nameDraft, putBack, takeOut, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
 /** A send has not been answered yet. */
@@ -35,13 +35,14 @@ async function deliver(act: (open: OpenSession) => Promise<Failure | null>, give
   const open = session.value;
   if (!open) return null;
   sending.value = true;
+  const draft = drafted();
   const answer = act(open);
   sent.value++;
   const failure = await answer.finally(() => {
     sending.value = false;
   });
+  if (given && !failure) taken(given, draft);
   if (failure || session.value !== open) return failure;
-  if (given) taken(given);
   if (route.value.name === "chat" && !route.value.session) {
     nameDraft(open.view.value.id);
     named(open.view.value.id);

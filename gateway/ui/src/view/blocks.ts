@@ -9,6 +9,8 @@ export interface Blocks {
 
 /** How many blocks at the end of a text may still change when more text comes: a list and the space after it. */
 const OPEN = 2;
+/** A longer text is shown as it is: reading it would hold up the page for seconds. */
+const LONGEST = 250_000;
 
 /** Read a text. With `before`, what was read of a beginning of it, the finished blocks keep their identity. */
 export function blocksOf(given: string, before?: Blocks): Blocks {
@@ -16,7 +18,16 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
   if (before?.text === text) return before;
   const kept = before && text.startsWith(before.text) ? before.tokens.slice(0, -OPEN) : [];
   const at = kept.reduce((sum, token) => sum + token.raw.length, 0);
-  return { text, tokens: [...kept, ...Lexer.lex(text.slice(at), { gfm: true, breaks: true })] };
+  return { text, tokens: [...kept, ...tokensOf(text.slice(at))] };
+}
+
+function tokensOf(text: string): Token[] {
+  try {
+    if (text.length <= LONGEST) return Lexer.lex(text, { gfm: true, breaks: true });
+  } catch {
+    // It is nested more deeply than the lexer can follow.
+  }
+  return [{ type: "code", raw: text, text }];
 }
 
 /** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */

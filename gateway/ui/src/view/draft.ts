@@ -21,6 +21,8 @@ export const refusal = signal("");
 
 let owner = "";
 let timer = 0;
+/** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
+let changed = false;
 
 /** Show the draft of a session, after keeping the one before; an empty id: of a new conversation. */
 export function openDraft(id: string): void {
@@ -35,12 +37,14 @@ export function openDraft(id: string): void {
 export function nameDraft(id: string): void {
   kept.set(KEY + owner, "");
   owner = id;
+  changed = true;
   keep();
 }
 
 /** Change the text; it is written to storage a moment later. */
 export function write(next: string): void {
   text.value = next;
+  changed = true;
   clearTimeout(timer);
   timer = setTimeout(keep, 300);
 }
@@ -51,10 +55,17 @@ export function putBack(given: string): void {
   write(text.value.trim() ? `${given}\n\n${text.value}` : given);
 }
 
-/** Take from the box what the server has accepted; what was typed in the meantime stays. */
-export function taken(sent: string): void {
-  takeOut(sent);
-  clearFiles();
+/** Return which draft is in the box: the id of its session, or empty for that of a new conversation. */
+export function drafted(): string {
+  return owner;
+}
+
+/** Take from a draft what the server has accepted; what was typed in the meantime stays. */
+export function taken(sent: string, draft: string): void {
+  const other = kept.get(KEY + draft);
+  if (draft === owner) takeOut(sent);
+  else if (other.startsWith(sent)) kept.set(KEY + draft, other.slice(sent.length).trimStart());
+  if (draft === owner) clearFiles();
 }
 
 /** Take from the box what it begins with. */
@@ -71,7 +82,8 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  kept.set(KEY + owner, text.value);
+  if (changed) kept.set(KEY + owner, text.value);
+  changed = false;
 }
 
 addEventListener("pagehide", keep);

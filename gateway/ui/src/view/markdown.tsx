@@ -18,6 +18,8 @@ type Cells = readonly ComponentChildren[];
 const QUIET_MS = 120;
 /** Longer code stays plain: colouring it would hold up the page. */
 const LONGEST = 60_000;
+/** What is nested more deeply is shown as it was written. */
+const DEEPEST = 50;
 
 /** Show a text; `live` while it grows. */
 export function Markdown({ text, live = false }: { text: string; live?: boolean }) {
@@ -62,8 +64,14 @@ function element(token: Token): ComponentChildren {
   return view ? view(token) : token.raw;
 }
 
+let depth = 0;
+
 function inside({ tokens = [] }: { tokens?: Token[] | undefined }): ComponentChildren[] {
-  return tokens.map(element);
+  if (depth === DEEPEST) return tokens.map(({ raw }) => raw);
+  depth++;
+  const made = tokens.map(element);
+  depth--;
+  return made;
 }
 
 type Kind = MarkedToken["type"];

@@ -4,9 +4,10 @@ import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
+import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
+import { write } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
 import { drawer, help, newChat } from "./keyboard";
@@ -64,9 +65,12 @@ function choose(event: { currentTarget: HTMLSelectElement }): void {
   newChat();
 }
 
+/** Leave nothing for who signs in next: neither the key nor what was written and shown. */
 function signOut(): void {
   signIn("", false);
-  location.reload();
+  write("");
+  kept.forget("taskplane.draft.", "taskplane.session");
+  location.assign(address(chat("")));
 }
 
 /** Follow a link within the page, unless the reader wants it in another tab. */
