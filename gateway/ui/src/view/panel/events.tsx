@@ -89,7 +89,9 @@ function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boole
   const atEnd = useRef(true);
   const index = rows.findIndex(({ number }) => number === chosen);
   const look = () => {
-    const { scrollTop, clientHeight, scrollHeight } = box.current!;
+    // A scroll may be told after the list is gone.
+    if (!box.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollTop + clientHeight > scrollHeight - 2 * ROW;
     const top = Math.floor(scrollTop / ROW);
     if (top !== seen.top || clientHeight !== seen.height) setSeen({ top, height: clientHeight });
@@ -99,9 +101,10 @@ function Rows(props: { rows: readonly WireRecord[]; count: number; follow: boole
     look();
   }, [count, follow]);
   useEffect(() => {
-    const { scrollTop, clientHeight } = box.current!;
+    if (!box.current) return;
+    const { scrollTop, clientHeight } = box.current;
     const seen = index * ROW >= scrollTop && (index + 1) * ROW <= scrollTop + clientHeight;
-    if (index >= 0 && !seen) box.current!.scrollTop = index * ROW - clientHeight / 2;
+    if (index >= 0 && !seen) box.current.scrollTop = index * ROW - clientHeight / 2;
   }, [chosen, index >= 0]);
   const first = Math.max(0, seen.top - BEYOND);
   const last = Math.min(count, seen.top + Math.ceil(seen.height / ROW) + BEYOND);
