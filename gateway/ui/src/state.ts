@@ -77,10 +77,10 @@ export function address(to: Partial<Route>): string {
   return new URL(query.size ? `${path}?${query}` : path, ROOT).href;
 }
 
-/** Go to a place; `replace` leaves no entry in the history of the browser. */
-export function go(to: Partial<Route>, replace = false): void {
-  history[replace ? "replaceState" : "pushState"](null, "", address(to));
-  route.value = { ...NOWHERE, ...to };
+/** Go to a place or an address; `replace` leaves no entry in the history of the browser. */
+export function go(to: Partial<Route> | string, replace = false): void {
+  history[replace ? "replaceState" : "pushState"](null, "", typeof to === "string" ? to : address(to));
+  route.value = read(location);
 }
 
 /** Return the place of a conversation. */

@@ -55,7 +55,7 @@ function Place() {
   if (at.name === "ops") return <Ops />;
   return (
     <section class="chat" aria-label={strings.chat.unknownTitle}>
-      <Head title="" />
+      <Head />
       <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}><NewChat /></Notice>
     </section>
   );

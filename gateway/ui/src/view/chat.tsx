@@ -33,9 +33,9 @@ export function Chat() {
 }
 
 /** The head of what is open; with a button for the sessions where they are hidden. */
-export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Head({ title = "", kind = "head", children }: { title?: string; kind?: string; children?: ComponentChildren }) {
   return (
-    <header class="head">
+    <header class={kind}>
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
       {title && <h1 title={title}><bdi>{title}</bdi></h1>}
       {children}

@@ -30,11 +30,11 @@ export function Dialog({ title, close, children, ...rest }: ComponentProps<"dial
 
 /** A choice of one value out of some, each with a word. */
 export function Choice<Value extends string | number>(props: {
-  label: string; value: Value; options: readonly (readonly [Value, string])[]; act: (value: string) => void;
+  label: string; value: Value; options: readonly (readonly [Value, string])[]; name?: string; act?: (value: string) => void;
 }) {
-  const { label, value, options, act } = props;
+  const { label, value, options, name, act } = props;
   return (
-    <select class="field" aria-label={label} value={value} onChange={(event) => act(event.currentTarget.value)}>
+    <select class="field" name={name} aria-label={label} value={value} onChange={(event) => act?.(event.currentTarget.value)}>
       {options.map(([one, word]) => <option key={one} value={one}>{word}</option>)}
     </select>
   );
@@ -47,15 +47,14 @@ export function useNewest(count: number, place: number, page = 100): [from: numb
   return [from, from > 0 && <Act label={strings.panel.earlier(Math.min(page, from))} act={() => setMost(count - from + page)} />];
 }
 
-/** A list of names with their values; those without values are left out. */
-export function Facts({ rows }: { rows: readonly (readonly [name: string, values: readonly string[]])[] }) {
-  const told = rows.filter(([, values]) => values.length);
+/** A list of names with their values, and more of these; those without a value are left out. */
+export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
   return (
-    <dl class="facts">
-      {told.map(([name, values]) => (
-        <div key={name}>
+    <dl class={kind}>
+      {rows.map(([name, ...values], row) => values[0] && (
+        <div key={row}>
           <dt>{name}</dt>
-          {values.map((value) => <dd key={value} dir="auto">{value}</dd>)}
+          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
         </div>
       ))}
     </dl>

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Dialog } from "./controls";
+import { Dialog, Facts } from "./controls";
 
 /** The sessions are shown over the conversation, where there is no room beside it. */
 export const drawer = signal(false);
@@ -88,14 +88,7 @@ export function Help() {
   if (!help.value) return null;
   return (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
-      <dl>
-        {KEYS.map(([keys, what]) => (
-          <div key={keys}>
-            <dt>{keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
-            <dd>{what}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts kind="keys" rows={KEYS.map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
     </Dialog>
   );
 }

@@ -4,9 +4,10 @@ import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
+import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
+import { Choice } from "./controls";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
 import { drawer, help, newChat } from "./keyboard";
@@ -29,16 +30,15 @@ export function Sidebar() {
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {agents.length > 1 && (
-        <select class="field" aria-label={strings.chat.agent} value={agent.value} onChange={choose}>
-          {agents.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}
-        </select>
+        <Choice label={strings.chat.agent} value={agent.value} act={choose}
+          options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
       <Search />
       <Sessions />
       <footer>
         {mayOperate.value && config.value?.features.ops && (
-          <PageLink to={{ name: "ops" }} here={route.value.name === "ops"} class="row-link">
+          <PageLink href={address({ name: "ops" })} here={route.value.name === "ops"} class="row-link">
             <Icon name="operations" size={16} /> {strings.chat.operations}
           </PageLink>
         )}
@@ -59,8 +59,8 @@ function Logo() {
   );
 }
 
-function choose(event: { currentTarget: HTMLSelectElement }): void {
-  agent.value = event.currentTarget.value;
+function choose(name: string): void {
+  agent.value = name;
   newChat();
 }
 
@@ -69,17 +69,15 @@ function signOut(): void {
   location.reload();
 }
 
-/** Follow a link within the page, unless the reader wants it in another tab. */
-export function follow(event: MouseEvent, act: () => void): void {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-  event.preventDefault();
-  drawer.value = false;
-  act();
-}
-
-function PageLink({ to, here, ...rest }: Omit<ComponentProps<"a">, "href" | "role"> & { to: Partial<Route>; here: boolean }) {
-  const visit = (event: MouseEvent) => follow(event, () => go(to));
-  return <a href={address(to)} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
+/** A link within the page, which the browser follows only if the reader wants it in another tab; `here`: it is shown. */
+export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "role"> & { href: string; here?: boolean }) {
+  const visit = (event: MouseEvent) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    drawer.value = false;
+    go(href);
+  };
+  return <a href={href} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
 }
 
 function Search() {
@@ -154,7 +152,7 @@ function Session({ row }: { row: SessionRow }) {
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
   return (
     <div class="session" data-session-id={row.id}>
-      <PageLink to={chat(row.id)} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
+      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
         onKeyDown={(event) => mayWrite.value && keys[event.key]?.()}>
         <span class="title">{title}</span>
         <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />

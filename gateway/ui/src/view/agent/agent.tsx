@@ -12,12 +12,12 @@ import { strings } from "../../strings";
 import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
 import { cardOf, readCard } from "../card";
+import { Head } from "../chat";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
 import { Failing } from "../empty";
-import { Button, Icon, IconButton } from "../icons";
-import { drawer } from "../keyboard";
+import { Button, Icon } from "../icons";
 
 const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
 
@@ -35,15 +35,14 @@ export function AgentPage() {
   const about = [version && strings.agent.version(version), provider?.organization, provider?.url];
   return (
     <section class="agent-page" aria-label={strings.chat.agent}>
-      <header class="agent-head">
-        <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
+      <Head kind="agent-head">
         <span class="emblem"><Icon name="agent" size={26} /></span>
         <div>
           <h1 dir="auto">{found?.card.name ?? name}</h1>
           <p class="aside" dir="auto">{about.filter(Boolean).join(" · ")}</p>
         </div>
         {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
-      </header>
+      </Head>
       {failure && <Failing failure={failure} again={load} />}
       {found && <Shown {...found} />}
     </section>
@@ -84,12 +83,12 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
-            [strings.agent.inputModes, card.defaultInputModes],
-            [strings.agent.outputModes, card.defaultOutputModes],
-            [strings.agent.interfaces, interfaces],
-            [strings.agent.extensions, extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
-            [strings.agent.security, security.length ? security : [strings.agent.noSecurity]],
+            [strings.agent.capabilities, ...Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.inputModes, ...card.defaultInputModes],
+            [strings.agent.outputModes, ...card.defaultOutputModes],
+            [strings.agent.interfaces, ...interfaces],
+            [strings.agent.extensions, ...extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
+            [strings.agent.security, ...(security.length ? security : [strings.agent.noSecurity])],
           ]}
         />
         {documentation && <a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{strings.agent.documentation}</a>}

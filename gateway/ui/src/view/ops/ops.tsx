@@ -5,8 +5,7 @@ import { useEffect } from "preact/hooks";
 import { VIEWS } from "../../model/ops";
 import { mayOperate, route } from "../../state";
 import { strings } from "../../strings";
-import { IconButton } from "../icons";
-import { drawer } from "../keyboard";
+import { Head } from "../chat";
 import { Overview } from "./overview";
 import { To, place } from "./pieces";
 import { Refused } from "./polled";
@@ -24,19 +23,15 @@ export function Ops() {
   });
   return (
     <section class="ops" aria-label={title}>
-      <header class="ops-head">
-        <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-        <h1>{title}</h1>
+      <Head kind="ops-head" title={title}>
         {mayOperate.value && (
           <nav aria-label={title}>
             {VIEWS.map((view) => (
-              <To key={view} place={{ view }} class="ops-tab" aria-current={view === shown ? "page" : undefined}>
-                {views[view]}
-              </To>
+              <To key={view} place={{ view }} class="ops-tab" here={view === shown}>{views[view]}</To>
             ))}
           </nav>
         )}
-      </header>
+      </Head>
       <div class="ops-body">
         {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
       </div>

@@ -1,32 +1,24 @@
 /** What the operators' view is made of: links, states and times, sections, tables and lists of facts. */
 
 import { computed } from "@preact/signals";
-import { type ComponentChildren, Fragment, type JSX } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
-import { address, read, route } from "../../state";
+import { address, route } from "../../state";
 import { strings } from "../../strings";
 import { fullTime, time } from "../format";
-import { follow } from "../sidebar";
+import { PageLink } from "../sidebar";
 
 /** What the address names: what is filtered is in it, so that it can be shared. */
 export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));
-
-/** Go to an address of the page. */
-export function visit(url: string): void {
-  history.pushState(null, "", url);
-  route.value = read(location);
-}
 
 /** Return the address of a part of the operators' view. */
 export function placeAddress(to: Partial<Place>): string {
   return address({ name: "ops" }) + placeQuery(to);
 }
 
-type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
-
 /** A link to a part of the operators' view, or to another address of the page. */
-export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place?: Partial<Place>; href?: string } & Anchor) {
-  return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
+export function To({ place: to = {}, ...rest }: Partial<Parameters<typeof PageLink>[0]> & { place?: Partial<Place> }) {
+  return <PageLink href={placeAddress(to)} {...rest} />;
 }
 
 /** A link to the tasks of an executor, so many unless it is given in other words. */
@@ -52,20 +44,6 @@ export function Part({ title, hint, children }: { title: string; hint?: Componen
       {hint && <p class="aside">{hint}</p>}
       {children}
     </section>
-  );
-}
-
-/** Names with their values, and more of these; those without a value are left out. */
-export function Facts({ kind, rows }: { kind: string; rows: readonly (readonly [name: string, ...ComponentChildren[]])[] }) {
-  return (
-    <dl class={kind}>
-      {rows.map(([name, ...values]) => values[0] && (
-        <div key={name}>
-          <dt>{name}</dt>
-          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
-        </div>
-      ))}
-    </dl>
   );
 }
 

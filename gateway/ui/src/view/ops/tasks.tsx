@@ -1,12 +1,13 @@
 /** The tasks of all owners, or those that failed by reason, by filters that are in the address. */
 
 import { useState } from "preact/hooks";
-import { FILTERS, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
-import { address, api, config } from "../../state";
+import { FILTERS, type OpsState, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
+import { address, api, config, go } from "../../state";
 import { strings } from "../../strings";
+import { Choice } from "../controls";
 import { firstLine, time } from "../format";
 import { Button } from "../icons";
-import { Columns, Moment, OfExecutor, StateMark, To, place, placeAddress, visit } from "./pieces";
+import { Columns, Moment, OfExecutor, StateMark, To, place, placeAddress } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
@@ -45,9 +46,11 @@ function Found({ at: { view, ...query } }: { at: Place }) {
   );
 }
 
+const called = (state: OpsState) => [state, words.states[state]] as const;
+
 /** What is filtered by; the address changes with it. */
 function Filters({ at }: { at: Place }) {
-  const changed = (form: HTMLFormElement) => visit(placeAddress({ ...at, ...Object.fromEntries(new FormData(form)) }));
+  const changed = (form: HTMLFormElement) => go(placeAddress({ ...at, ...Object.fromEntries(new FormData(form)) }));
   return (
     <form
       class="ops-filters" aria-label={words.filters}
@@ -56,10 +59,7 @@ function Filters({ at }: { at: Place }) {
       {at.view === "tasks" && (
         <label>
           {words.state}
-          <select class="field" name="state" value={at.state}>
-            <option value="">{words.anyState}</option>
-            {STATES.map((state) => <option key={state} value={state}>{words.states[state]}</option>)}
-          </select>
+          <Choice label={words.state} name="state" value={at.state} options={[["", words.anyState], ...STATES.map(called)]} />
         </label>
       )}
       {FILTERS.map((name) => (
