@@ -15,7 +15,8 @@ export const ROOT = new URL("../../", script);
 const NOWHERE = { name: "unknown" as "chat" | "agent" | "ops" | "unknown", session: "", agent: "", task: "", message: "", event: "" };
 /** A place of the page; what it does not have is empty. */
 export type Route = Readonly<typeof NOWHERE>;
-export type Panel = "tasks" | "artifacts" | "events";
+export const PANELS = ["tasks", "artifacts", "events"] as const;
+export type Panel = (typeof PANELS)[number];
 
 const KEY = "taskplane.key";
 

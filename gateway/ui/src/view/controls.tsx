@@ -47,6 +47,20 @@ export function useNewest(count: number, place: number, page = 100): [from: numb
   return [from, from > 0 && <Act label={strings.panel.earlier(Math.min(page, from))} act={() => setMost(count - from + page)} />];
 }
 
+/** Act every so many milliseconds, 0: never, while the tab can be seen, and whenever it is seen again. */
+export function useEvery(ms: number, act: () => unknown): void {
+  useEffect(() => {
+    const ends = new AbortController();
+    const look = () => void (document.hidden || act());
+    const timer = ms ? setInterval(look, ms) : undefined;
+    document.addEventListener("visibilitychange", look, ends);
+    return () => {
+      clearInterval(timer);
+      ends.abort();
+    };
+  }, [ms]);
+}
+
 /** A list of names with their values, and more of these; those without a value are left out. */
 export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
   return (

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
+import { PANELS, chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
@@ -39,9 +39,7 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ["m", more.write, focusBox],
   ["Enter", words.send],
   ["Shift Enter", more.line],
-  ["t", parts.tasks, () => togglePanel("tasks")],
-  ["a", parts.artifacts, () => togglePanel("artifacts")],
-  ["e", parts.events, () => togglePanel("events")],
+  ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
   ["End", words.toEnd, () => document.querySelector<HTMLElement>(".to-end")?.click()],

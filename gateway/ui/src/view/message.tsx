@@ -52,17 +52,17 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   );
 }
 
-function Act({ icon, label, act }: { icon: IconName; label: string; act: () => void }) {
-  return <IconButton icon={icon} label={label} size={15} onClick={act} />;
+function Act({ act, ...rest }: { icon: IconName; label: string; act: () => void }) {
+  return <IconButton size={15} onClick={act} {...rest} />;
 }
 
 function Sending({ id, text, state, failure }: Message & NonNullable<MessageRow["sending"]>) {
   const back = <Button kind="small quiet" label={strings.chat.discard} act={() => discard(id)} />;
   if (state !== "failed") return <p class="aside">{strings.chat[state]} {state === "queued" && back}</p>;
-  const [what, todo] = failure ? words(failure) : ["", ""];
+  const { code = "" } = failure ?? {};
   return (
-    <div class="failure" role="alert" data-code={failure?.code ?? ""}>
-      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {what} {todo}</p>
+    <div class="failure" role="alert" data-code={code}>
+      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {words({ code, ...failure }).join(" ")}</p>
       <Button kind="small" label={strings.chat.retry} disabled={sending.value} act={() => void retry(id, text)} />
       {back}
     </div>

@@ -11,7 +11,7 @@ import { aboutOf, nameOf, pretty } from "./format";
 import { Icon } from "./icons";
 import { Markdown } from "./markdown";
 import { MessageView } from "./message";
-import { words } from "./toasts";
+import { reasonOf, words } from "./toasts";
 
 /** Show any row. */
 export function RowView(row: Row) {
@@ -78,14 +78,14 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
 function End({ task }: { task: TaskInfo }) {
   const { id, state, error } = task;
   const code = error in strings.failures ? error : state;
-  const [what, todo] = error ? words({ code: error, message: error, suggestion: "" }) : ["", ""];
+  const [what, todo] = reasonOf(task);
   return (
     <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={code}>
       <Icon name={state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
         <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
-        <small>{todo || strings.endings[state]}</small>
+        <small>{todo}</small>
       </p>
       <button type="button" class="link" onClick={() => reveal("tasks", id)}>{strings.chat.showTask}</button>
     </div>

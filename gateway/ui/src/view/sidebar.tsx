@@ -7,7 +7,7 @@ import type { SessionRow } from "../model/api";
 import { address, agent, chat, config, go, key, mayOperate, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Choice } from "./controls";
+import { Choice, useEvery } from "./controls";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
 import { drawer, help, newChat } from "./keyboard";
@@ -111,15 +111,7 @@ function Sessions() {
     return () => near.disconnect();
   }, [hasMore, rows.length]);
   const atWork = rows.some(({ lastState, paused }) => (lastState === "working" || lastState === "submitted") && !paused);
-  useEffect(() => {
-    const look = () => document.hidden || void sessions.load();
-    document.addEventListener("visibilitychange", look);
-    const timer = atWork ? setInterval(look, AT_WORK_MS) : 0;
-    return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, [atWork]);
+  useEvery(atWork ? AT_WORK_MS : 0, () => sessions.load());
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>

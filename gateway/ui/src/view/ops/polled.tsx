@@ -52,7 +52,7 @@ export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
   if (failure?.status === 403) return <Refused />;
   if (!data && failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
   const again = () => setAsked(asked + 1);
-  const [what, todo] = failure ? words(failure) : [];
+  const [what, todo] = words(failure ?? { code: "" });
   const when = new Date(at).toLocaleTimeString();
   return (
     <>

@@ -2,7 +2,6 @@
 
 import { useRef, useState } from "preact/hooks";
 import { classify, wordsOf } from "../../model/events";
-import { failureOf } from "../../model/failures";
 import { gist } from "../../model/inspected";
 import { type OpsEvent, type Tail, opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
@@ -12,7 +11,7 @@ import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
-import { toastFailure } from "../toasts";
+import { toastError } from "../toasts";
 import { Columns, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
@@ -113,7 +112,7 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
   const box = useRef<HTMLDialogElement>(null);
   const run = async () => {
     setBusy(true);
-    await api.ops[name](task).then(done, (error: unknown) => toastFailure(failureOf(error)));
+    await api.ops[name](task).then(done, toastError);
     setBusy(false);
     box.current?.close();
   };

@@ -2,7 +2,6 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { failureOf } from "../../model/failures";
 import { type Content, type Preview, fileName, preview } from "../../model/preview";
 import type { Artifact, Part } from "../../model/view";
 import { api } from "../../state";
@@ -12,7 +11,7 @@ import { copy } from "../copy";
 import { bytes, nameOf } from "../format";
 import { Link, Markdown, Table } from "../markdown";
 import { save } from "../share/save";
-import { toastFailure } from "../toasts";
+import { toastError } from "../toasts";
 
 const MOST_COPIED = 1_000_000;
 const MOST_PARTS = 20;
@@ -102,5 +101,5 @@ function useContent(artifact: Artifact, number: number, known: readonly Part[]):
 
 /** Read a version of an artifact as a file, and use it; say why that did not work. */
 function read({ taskId, id }: Artifact, version: number, use: (blob: Blob) => unknown): Promise<unknown> {
-  return api.artifact(taskId, id, version).then(use).catch((error: unknown) => toastFailure(failureOf(error)));
+  return api.artifact(taskId, id, version).then(use).catch(toastError);
 }

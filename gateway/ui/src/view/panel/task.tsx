@@ -9,7 +9,7 @@ import { reply, reveal } from "../acts";
 import { Act, Facts } from "../controls";
 import { copy } from "../copy";
 import { duration, exactTime, fullTime, nameOf } from "../format";
-import { words } from "../toasts";
+import { reasonOf } from "../toasts";
 
 /** Show why a task failed, its states with their times, its figures, and what came of it. */
 export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[] }) {
@@ -17,8 +17,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const message = open.rows.find((row) => row.kind === "message" && row.message.taskId === task.id)?.key;
   const ended = TERMINAL.has(task.state);
   const stopping = open.stopping && open.running?.id === task.id;
-  const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
-  const advice = todo || strings.endings[task.state];
+  const [what, advice] = reasonOf(task);
   const facts = [
     [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
     ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
