@@ -79,8 +79,10 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
 }
 
 effect(() => {
-  const open = route.value.name === "chat" ? view.value : null;
-  document.title = [open?.running ? "●" : "", open?.title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
+  const { name } = route.value;
+  const open = name === "chat" ? view.value : null;
+  const title = name === "ops" ? strings.ops.title : open?.title;
+  document.title = [open?.running ? "●" : "", title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
 });
 effect(() => session.value?.setOnline(online.value));
 const look = () => session.value?.setVisible(!document.hidden);

@@ -61,6 +61,18 @@ export function useEvery(ms: number, act: () => unknown): void {
   }, [ms]);
 }
 
+/** A section with a heading, and what it is about. */
+export function Part(props: { title: string; kind?: string; hint?: ComponentChildren; children: ComponentChildren }) {
+  const { title, kind, hint, children } = props;
+  return (
+    <section class={kind}>
+      <h2>{title}</h2>
+      {hint && <p class="aside">{hint}</p>}
+      {children}
+    </section>
+  );
+}
+
 /** A list of names with their values, and more of these; those without a value are left out. */
 export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
   return (

@@ -20,10 +20,8 @@ export function MessageView({ row }: { row: MessageRow }) {
   // Calls of tools have rows of their own.
   const shown = parts.filter((part) => part.raw !== undefined || part.url || (part.data !== undefined && !toolOf(part)));
   return (
-    <article
-      class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
-      aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}
-    >
+    <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
+      aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
       {role === "agent" && <Markdown text={text} live={live} />}
       {role === "user" && text && <p class="bubble" dir="auto">{text}</p>}
       {shown.length > 0 && <div class="attachments">{shown.map((part, index) => <Attachment key={index} part={part} />)}</div>}

@@ -61,10 +61,8 @@ function Summary({ children }: { children: ComponentChildren }) {
 function ArtifactCard({ artifact }: { artifact: Artifact }) {
   const name = nameOf(artifact);
   return (
-    <button
-      type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
-      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}
-    >
+    <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
+      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}>
       <Icon name="artifacts" size={20} />
       <span class="what">
         <strong dir="auto">{name}</strong>
@@ -126,10 +124,8 @@ function Credential() {
     <form class="credential" onSubmit={(event) => void submit(event)}>
       {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
-        <input
-          class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
-          aria-label={strings.chat.credential} placeholder={strings.chat.credential}
-        />
+        <input class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
+          aria-label={strings.chat.credential} placeholder={strings.chat.credential} />
         <button type="submit" class="button primary" disabled={sending.value}>{strings.chat.credentialSend}</button>
       </div>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}

@@ -85,16 +85,14 @@ function Search() {
   return (
     <div class="search">
       <Icon name="search" size={16} />
-      <input
-        id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+      <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
         value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
           if (query) sessions.search("");
           else focusBox();
-        }}
-      />
+        }} />
     </div>
   );
 }
@@ -169,8 +167,7 @@ function Rename({ row }: { row: SessionRow }) {
     void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
   };
   return (
-    <input
-      ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
+    <input ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
       onBlur={() => renaming.value === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
@@ -178,8 +175,7 @@ function Rename({ row }: { row: SessionRow }) {
         if (event.key !== "Enter" && event.key !== "Escape") return;
         done(event.key === "Enter");
         focusRow(row.id);
-      }}
-    />
+      }} />
   );
 }
 

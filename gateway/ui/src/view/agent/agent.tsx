@@ -1,7 +1,6 @@
 /** One agent: its card as people read it, what is worth a warning, and requests to try it with. */
 
 import "../../style/panel.css";
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
 import { failureOf } from "../../model/failures";
@@ -13,7 +12,7 @@ import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
 import { cardOf, readCard } from "../card";
 import { Head } from "../chat";
-import { Act, Facts } from "../controls";
+import { Act, Facts, Part } from "../controls";
 import { copy } from "../copy";
 import { write } from "../draft";
 import { Failing } from "../empty";
@@ -100,10 +99,6 @@ function Shown({ name, card, security, warnings }: Agent) {
       </details>
     </>
   );
-}
-
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return <section><h2>{title}</h2>{children}</section>;
 }
 
 /** The request that sends a text to the agent, as something to paste; the text can be changed. */

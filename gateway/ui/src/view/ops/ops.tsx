@@ -1,7 +1,6 @@
 /** The view of operators: figures of their tenant, its tasks, and why they failed. */
 
 import "../../style/ops.css";
-import { useEffect } from "preact/hooks";
 import { VIEWS } from "../../model/ops";
 import { mayOperate, route } from "../../state";
 import { strings } from "../../strings";
@@ -18,9 +17,6 @@ const { title, views } = strings.ops;
 export function Ops() {
   const { task } = route.value;
   const shown = task ? "" : place.value.view;
-  useEffect(() => {
-    document.title = `${title} · ${strings.product}`;
-  });
   return (
     <section class="ops" aria-label={title}>
       <Head kind="ops-head" title={title}>

@@ -5,6 +5,7 @@ import { type ComponentChildren, Fragment } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
 import { address, route } from "../../state";
 import { strings } from "../../strings";
+import { Part } from "../controls";
 import { fullTime, time } from "../format";
 import { PageLink } from "../sidebar";
 
@@ -34,17 +35,6 @@ export function StateMark({ state, children = strings.ops.states[state] }: { sta
 /** A time, shown in short unless it is given in other words. */
 export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
   return <time dateTime={at} title={fullTime(at)}>{children}</time>;
-}
-
-/** A section with a heading, and what it is about. */
-export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
-  return (
-    <section class="ops-part">
-      <h2>{title}</h2>
-      {hint && <p class="aside">{hint}</p>}
-      {children}
-    </section>
-  );
 }
 
 /** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */
@@ -92,5 +82,5 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
       </table>
     </div>
   );
-  return hint === undefined ? table : <Part title={name} hint={hint}>{table}</Part>;
+  return hint === undefined ? table : <Part kind="ops-part" title={name} hint={hint}>{table}</Part>;
 }

@@ -52,10 +52,8 @@ const called = (state: OpsState) => [state, words.states[state]] as const;
 function Filters({ at }: { at: Place }) {
   const changed = (form: HTMLFormElement) => go(placeAddress({ ...at, ...Object.fromEntries(new FormData(form)) }));
   return (
-    <form
-      class="ops-filters" aria-label={words.filters}
-      onChange={(event) => changed(event.currentTarget)} onSubmit={(event) => event.preventDefault()}
-    >
+    <form class="ops-filters" aria-label={words.filters}
+      onChange={(event) => changed(event.currentTarget)} onSubmit={(event) => event.preventDefault()}>
       {at.view === "tasks" && (
         <label>
           {words.state}
@@ -65,10 +63,8 @@ function Filters({ at }: { at: Place }) {
       {FILTERS.map((name) => (
         <label key={name}>
           {words[name]}
-          <input
-            class="field" name={name} defaultValue={at[name]} key={at[name]} list={name === "agent" ? "ops-agents" : undefined}
-            placeholder={words.any} autocomplete="off" spellcheck={false} dir="auto"
-          />
+          <input class="field" name={name} defaultValue={at[name]} key={at[name]} placeholder={words.any} dir="auto"
+            list={name === "agent" ? "ops-agents" : undefined} autocomplete="off" spellcheck={false} />
         </label>
       ))}
       {Object.values({ ...at, view: "" }).some(Boolean) && <To place={{ view: at.view }}>{words.clear}</To>}

@@ -25,26 +25,19 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
   const { size = 0, parts = [] } = artifact.versions[number - 1] ?? {};
   const content = useContent(artifact, number, parts);
   const shown = useMemo(() => content.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [content]);
+  const use = (act: (blob: Blob) => unknown) => () => void read(artifact, chosen, act);
   const has = (...kinds: string[]) => shown.some(({ kind }) => kinds.includes(kind));
   return (
     <div class="opened">
       {artifact.description && <p class="aside" dir="auto">{artifact.description}</p>}
       <div class="acts">
         {newest > 1 && (
-          <Choice
-            label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
-            options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])}
-          />
+          <Choice label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
+            options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])} />
         )}
-        <Act
-          icon="download" label={strings.panel.download}
-          act={() => void read(artifact, chosen, (blob) => save(blob, fileName(artifact, content)))}
-        />
+        <Act icon="download" label={strings.panel.download} act={use((blob) => save(blob, fileName(artifact, content)))} />
         {size < MOST_COPIED && has("text", "markdown", "html", "table", "link") && (
-          <Act
-            icon="copy" label={strings.panel.copy}
-            act={() => void read(artifact, chosen, async (blob) => copy(await blob.text()))}
-          />
+          <Act icon="copy" label={strings.panel.copy} act={use(async (blob) => copy(await blob.text()))} />
         )}
         {has("markdown", "html", "table") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>

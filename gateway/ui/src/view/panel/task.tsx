@@ -52,10 +52,8 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
         {mayWrite.value && ended && <Act icon="reply" label={strings.panel.reply} act={() => leave(() => reply(task.id))} />}
         <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
         {mayWrite.value && !ended && (
-          <Act
-            icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
-            act={() => void session.value?.stop(task.id)}
-          />
+          <Act icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
+            act={() => void session.value?.stop(task.id)} />
         )}
       </div>
     </div>
