@@ -39,9 +39,7 @@ export function App() {
     };
   }, [key.value, tries]);
   if (failure && failure.status !== 401)
-    return (
-      <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />
-    );
+    return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }

@@ -49,9 +49,11 @@ export function useNewest(count: number, place: number, page = 100): [from: numb
 
 /** Act every so many milliseconds, 0: never, while the tab can be seen, and whenever it is seen again. */
 export function useEvery(ms: number, act: () => unknown): void {
+  const latest = useRef(act);
+  latest.current = act;
   useEffect(() => {
     const ends = new AbortController();
-    const look = () => void (document.hidden || act());
+    const look = () => void (document.hidden || latest.current());
     const timer = ms ? setInterval(look, ms) : undefined;
     document.addEventListener("visibilitychange", look, ends);
     return () => {

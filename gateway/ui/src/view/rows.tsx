@@ -108,7 +108,7 @@ function Question({ task, message }: Extract<Row, { kind: "question" }>) {
 
 function Credential() {
   const [failure, setFailure] = useState<Failure | null>(null);
-  const schemes = useCard(view.value?.agent ?? "")?.security ?? [];
+  const schemes = useCard(view.value?.agent ?? "").found?.security ?? [];
   const id = useId();
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();

@@ -1,16 +1,14 @@
 /** One agent: its card as people read it, what is worth a warning, and requests to try it with. */
 
 import "../../style/panel.css";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
-import { failureOf } from "../../model/failures";
 import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
-import type { Failure } from "../../model/view";
 import { ROOT, agent, chat, config, go, mayWrite, route, show } from "../../state";
 import { strings } from "../../strings";
 import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
-import { cardOf, readCard } from "../card";
+import { useCard } from "../card";
 import { Head } from "../chat";
 import { Act, Facts, Part } from "../controls";
 import { copy } from "../copy";
@@ -23,13 +21,7 @@ const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey),
 /** Show the agent that the address names. */
 export function AgentPage() {
   const name = route.value.agent;
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const load = () => {
-    setFailure(null);
-    void readCard(name).catch((error: unknown) => setFailure(failureOf(error)));
-  };
-  useEffect(load, [name]);
-  const found = cardOf(name);
+  const { found, failure, load } = useCard(name, true);
   const { version, provider } = found?.card ?? {};
   const about = [version && strings.agent.version(version), provider?.organization, provider?.url];
   return (

@@ -22,9 +22,7 @@ export function Ops() {
       <Head kind="ops-head" title={title}>
         {mayOperate.value && (
           <nav aria-label={title}>
-            {VIEWS.map((view) => (
-              <To key={view} place={{ view }} class="ops-tab" here={view === shown}>{views[view]}</To>
-            ))}
+            {VIEWS.map((view) => <To key={view} place={{ view }} class="ops-tab" here={view === shown}>{views[view]}</To>)}
           </nav>
         )}
       </Head>

@@ -46,19 +46,11 @@ type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number
  * that is wider than its place scrolls in it, or becomes cards.
  */
 export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none, below }: {
-  name: string;
-  hint?: string;
-  rows: readonly T[];
-  columns: readonly Column<T>[];
-  id: (row: T) => string | number | null;
+  name: string; hint?: string; kind?: string; rows: readonly T[]; columns: readonly Column<T>[]; none?: ComponentChildren;
+  id: (row: T) => string | number | null; below?: (row: T) => ComponentChildren;
   marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
-  kind?: string;
-  none?: ComponentChildren;
-  below?: (row: T) => ComponentChildren;
 }) {
-  const table = !rows.length ? (
-    <p class="aside">{none}</p>
-  ) : (
+  const table = !rows.length ? <p class="aside">{none}</p> : (
     <div class="ops-scroll" role="region" aria-label={name} tabIndex={0}>
       <table class={kind}>
         <caption class="sr-only">{name}</caption>
