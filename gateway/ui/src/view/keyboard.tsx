@@ -2,10 +2,11 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { PANELS, chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
+import { PANELS, agent, chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
+import { write } from "./draft";
 
 /** The sessions are shown over the conversation, where there is no room beside it. */
 export const drawer = signal(false);
@@ -13,11 +14,18 @@ export const drawer = signal(false);
 export const help = signal(false);
 
 /** Begin a new conversation. */
-export function newChat(): void {
+export const newChat = () => begin(agent.peek());
+
+/** Begin a new conversation with an agent, with a text in the box if one is given. */
+export function begin(name: string, text = ""): void {
   drawer.value = false;
-  if (route.value.name === "chat" && !route.value.session) show("");
-  else go(chat(""));
-  setTimeout(focusBox);
+  agent.value = name;
+  show("");
+  go(chat(""), route.value.name === "chat" && !route.value.session);
+  setTimeout(() => {
+    if (text) write(text);
+    focusBox();
+  });
 }
 
 /** Open a part of the panel, or close it if it is open. */

@@ -10,7 +10,7 @@ import { focusBox } from "./acts";
 import { Choice, useEvery } from "./controls";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
-import { drawer, help, newChat } from "./keyboard";
+import { begin, drawer, help, newChat } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
@@ -30,7 +30,7 @@ export function Sidebar() {
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {agents.length > 1 && (
-        <Choice label={strings.chat.agent} value={agent.value} act={choose}
+        <Choice label={strings.chat.agent} value={agent.value} act={begin}
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
@@ -57,11 +57,6 @@ function Logo() {
   return (
     <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
   );
-}
-
-function choose(name: string): void {
-  agent.value = name;
-  newChat();
 }
 
 function signOut(): void {

@@ -4,17 +4,16 @@ import "../../style/panel.css";
 import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
 import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
-import { ROOT, agent, chat, config, go, mayWrite, route, show } from "../../state";
+import { ROOT, config, mayWrite, route } from "../../state";
 import { strings } from "../../strings";
-import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
 import { useCard } from "../card";
 import { Head } from "../chat";
 import { Act, Facts, Part } from "../controls";
 import { copy } from "../copy";
-import { write } from "../draft";
 import { Failing } from "../empty";
 import { Button, Icon } from "../icons";
+import { begin } from "../keyboard";
 
 const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
 
@@ -32,7 +31,7 @@ export function AgentPage() {
           <h1 dir="auto">{found?.card.name ?? name}</h1>
           <p class="aside" dir="auto">{about.filter(Boolean).join(" · ")}</p>
         </div>
-        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
+        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name)} />}
       </Head>
       {failure && <Failing failure={failure} again={load} />}
       {found && <Shown {...found} />}
@@ -115,15 +114,4 @@ function Try({ url, example }: { url: string; example: string }) {
       {withKey && <p class="aside">{strings.agent.keyHint}</p>}
     </div>
   );
-}
-
-/** Begin a new chat with the agent, with a text in the box. */
-function begin(name: string, text: string): void {
-  agent.value = name;
-  go(chat(""));
-  show("");
-  setTimeout(() => {
-    if (text) write(text);
-    focusBox();
-  });
 }
