@@ -3,6 +3,7 @@
 import type { ComponentChildren, ComponentProps } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { strings } from "../strings";
+import { fullTime, time } from "./format";
 import { Button, IconButton, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
@@ -29,10 +30,9 @@ export function Dialog({ title, close, children, ...rest }: ComponentProps<"dial
 }
 
 /** A choice of one value out of some, each with a word. */
-export function Choice<Value extends string | number>(props: {
+export function Choice<Value extends string | number>({ label, value, options, name, act }: {
   label: string; value: Value; options: readonly (readonly [Value, string])[]; name?: string; act?: (value: string) => void;
 }) {
-  const { label, value, options, name, act } = props;
   return (
     <select class="field" name={name} aria-label={label} value={value} onChange={(event) => act?.(event.currentTarget.value)}>
       {options.map(([one, word]) => <option key={one} value={one}>{word}</option>)}
@@ -61,6 +61,11 @@ export function useEvery(ms: number, act: () => unknown): void {
       ends.abort();
     };
   }, [ms]);
+}
+
+/** A time, shown in short unless it is given in other words. */
+export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
+  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
 }
 
 /** A section with a heading, and what it is about. */

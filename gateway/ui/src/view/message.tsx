@@ -6,8 +6,9 @@ import type { Message, Part, Row } from "../model/view";
 import { address, chat, mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { discard, reply, retry, reveal, rewind, sending } from "./acts";
+import { Moment } from "./controls";
 import { copy } from "./copy";
-import { bytes, fullTime, pretty, time } from "./format";
+import { bytes, pretty } from "./format";
 import { Button, Icon, IconButton, type IconName } from "./icons";
 import { Link, Markdown } from "./markdown";
 import { words } from "./toasts";
@@ -40,7 +41,7 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   const link = () => address(chat(view.peek()!.id, { message: id }));
   return (
     <footer class="actions" role="group" aria-label={strings.chat.messageActions}>
-      {at && <time dateTime={at} title={fullTime(at)}>{time(at)}</time>}
+      {at && <Moment at={at} />}
       <Act icon="copy" label={strings.chat.copy} act={() => void copy(text)} />
       {id && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(link())} />}
       {id && taskId && <Act icon="events" label={strings.chat.showEvents} act={() => reveal("events", id)} />}

@@ -6,7 +6,6 @@ import { type OpsState, type Place, placeQuery, readPlace } from "../../model/op
 import { address, route } from "../../state";
 import { strings } from "../../strings";
 import { Part } from "../controls";
-import { fullTime, time } from "../format";
 import { PageLink } from "../sidebar";
 
 /** What the address names: what is filtered is in it, so that it can be shared. */
@@ -30,11 +29,6 @@ export function OfExecutor({ id, leases = 0, children }: { id: string; leases?: 
 /** The state of a task, with its colour. */
 export function StateMark({ state, children = strings.ops.states[state] }: { state: OpsState; children?: string }) {
   return <span class="ops-state" data-state={state}>{children}</span>;
-}
-
-/** A time, shown in short unless it is given in other words. */
-export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
-  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
 }
 
 /** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */

@@ -6,13 +6,13 @@ import { gist } from "../../model/inspected";
 import { type OpsEvent, type Tail, opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
-import { Act, Facts, Part } from "../controls";
+import { Act, Facts, Moment, Part } from "../controls";
 import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
 import { toastError } from "../toasts";
-import { Columns, Moment, OfExecutor, StateMark, To } from "./pieces";
+import { Columns, OfExecutor, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;

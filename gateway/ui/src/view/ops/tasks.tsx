@@ -4,10 +4,10 @@ import { useState } from "preact/hooks";
 import { FILTERS, type OpsState, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
 import { address, api, config, go } from "../../state";
 import { strings } from "../../strings";
-import { Choice } from "../controls";
+import { Choice, Moment } from "../controls";
 import { firstLine, time } from "../format";
 import { Button } from "../icons";
-import { Columns, Moment, OfExecutor, StateMark, To, place, placeAddress } from "./pieces";
+import { Columns, OfExecutor, StateMark, To, place, placeAddress } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;

@@ -6,9 +6,9 @@ import type { TaskInfo } from "../../model/view";
 import { address, chat, go, mayWrite, panel, session, view } from "../../state";
 import { strings } from "../../strings";
 import { reply, reveal } from "../acts";
-import { Act, Facts } from "../controls";
+import { Act, Facts, Moment } from "../controls";
 import { copy } from "../copy";
-import { duration, exactTime, fullTime, nameOf } from "../format";
+import { duration, exactTime, nameOf } from "../format";
 import { reasonOf } from "../toasts";
 
 /** Show why a task failed, its states with their times, its figures, and what came of it. */
@@ -34,7 +34,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
           {parts.map(({ state, at, ms }) => (
             <tr key={state + at}>
               <th scope="row"><span class="mark" data-state={state} /> {strings.states[state]}</th>
-              <td><time dateTime={at} title={fullTime(at)}>{exactTime(at)}</time></td>
+              <td><Moment at={at}>{exactTime(at)}</Moment></td>
               <td class="figure">{TERMINAL.has(state) ? "" : duration(ms)}</td>
             </tr>
           ))}
