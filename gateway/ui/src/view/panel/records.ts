@@ -27,23 +27,19 @@ export function useRecords(task: string) {
   useEffect(() => {
     const ends = new AbortController();
     setFailure(null);
-    if (task) void read(records, task, ends.signal, setFailure);
+    // Over short connections, to the end of the log.
+    const stream = {
+      open: (cursor: string) => api.events(task, cursor, ends.signal, QUIET_MS),
+      take({ id: cursor = "", data }: SseEvent) {
+        records.keep(logged(task, { cursor, ...(JSON.parse(data) as Omit<LogEvent, "cursor">) }));
+        setFailure(null);
+        return false;
+      },
+      ended: () => Promise.resolve(true),
+      lost: (failure: Failure) => setFailure(failure.code === "TIMED_OUT" ? null : failure),
+    };
+    if (task) void follow(stream, "", ends.signal, PAUSES).catch((error: unknown) => setFailure(failureOf(error)));
     return () => ends.abort();
   }, [records]);
   return { all, total, failure };
-}
-
-/** Read the log of a task to its end, over short connections. */
-async function read(records: Records, task: string, signal: AbortSignal, tell: (failure: Failure | null) => void): Promise<void> {
-  const stream = {
-    open: (cursor: string) => api.events(task, cursor, signal, QUIET_MS),
-    take({ id: cursor = "", data }: SseEvent) {
-      records.keep(logged(task, { cursor, ...(JSON.parse(data) as Omit<LogEvent, "cursor">) }));
-      tell(null);
-      return false;
-    },
-    ended: () => Promise.resolve(true),
-    lost: (failure: Failure) => tell(failure.code === "TIMED_OUT" ? null : failure),
-  };
-  await follow(stream, "", signal, PAUSES).catch((error: unknown) => tell(failureOf(error)));
 }
