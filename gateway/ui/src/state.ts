@@ -15,7 +15,8 @@ export const ROOT = new URL("../../", script);
 const NOWHERE = { name: "unknown" as "chat" | "agent" | "ops" | "unknown", session: "", agent: "", task: "", message: "", event: "" };
 /** A place of the page; what it does not have is empty. */
 export type Route = Readonly<typeof NOWHERE>;
-export type Panel = "tasks" | "artifacts" | "events";
+export const PANELS = ["tasks", "artifacts", "events"] as const;
+export type Panel = (typeof PANELS)[number];
 
 const KEY = "taskplane.key";
 
@@ -77,10 +78,10 @@ export function address(to: Partial<Route>): string {
   return new URL(query.size ? `${path}?${query}` : path, ROOT).href;
 }
 
-/** Go to a place; `replace` leaves no entry in the history of the browser. */
-export function go(to: Partial<Route>, replace = false): void {
-  history[replace ? "replaceState" : "pushState"](null, "", address(to));
-  route.value = { ...NOWHERE, ...to };
+/** Go to a place or an address; `replace` leaves no entry in the history of the browser. */
+export function go(to: Partial<Route> | string, replace = false): void {
+  history[replace ? "replaceState" : "pushState"](null, "", typeof to === "string" ? to : address(to));
+  route.value = read(location);
 }
 
 /** Return the place of a conversation. */

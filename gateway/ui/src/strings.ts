@@ -224,7 +224,7 @@ export const strings = {
       failed: ({ took }) => `Failed after ${took}.`,
       cancelled: ({ took }) => `Was canceled after ${took}.`,
     } satisfies Record<string, (of: Readonly<Record<"executor" | "since" | "took" | "late", string>>) => string>,
-    superseded: "A rewind of its session hid this task.", record: "Record", id: "Task id", session: "Session", openSession: "Open session",
+    superseded: "A rewind of its session hid this task.", record: "Record", session: "Session", openSession: "Open session",
     foreignSession: (owner: string) => `Only ${owner} can open this session.`,
     created: "Created", ended: "Ended", took: "Took", attempt: "Attempt",
     attemptOf: (attempt: number, all: number) => `${attempt} of ${all}`,

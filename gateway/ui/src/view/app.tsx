@@ -39,9 +39,7 @@ export function App() {
     };
   }, [key.value, tries]);
   if (failure && failure.status !== 401)
-    return (
-      <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />
-    );
+    return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }
@@ -55,7 +53,7 @@ function Place() {
   if (at.name === "ops") return <Ops />;
   return (
     <section class="chat" aria-label={strings.chat.unknownTitle}>
-      <Head title="" />
+      <Head />
       <Notice title={strings.chat.unknownTitle} text={strings.chat.unknown}><NewChat /></Notice>
     </section>
   );
@@ -79,8 +77,10 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
 }
 
 effect(() => {
-  const open = route.value.name === "chat" ? view.value : null;
-  document.title = [open?.running ? "●" : "", open?.title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
+  const { name } = route.value;
+  const open = name === "chat" ? view.value : null;
+  const title = name === "ops" ? strings.ops.title : open?.title;
+  document.title = [open?.running ? "●" : "", title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
 });
 effect(() => session.value?.setOnline(online.value));
 const look = () => session.value?.setVisible(!document.hidden);

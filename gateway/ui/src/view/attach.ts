@@ -3,7 +3,7 @@
 import { config, view } from "../state";
 import { strings } from "../strings";
 import { cardOf } from "./card";
-import { type Attached, files, refusal } from "./draft";
+import { files, refusal } from "./draft";
 import { accepts, bytes } from "./format";
 
 /** Base64 has four characters for three bytes; the rest of the request has some room beside it. */
@@ -22,22 +22,13 @@ export async function attach(given: readonly File[]): Promise<void> {
     if (modes.length && !accepts(modes, type)) refusal.value = strings.chat.fileRefused(file.name, type, modes.join(", "));
     else if (size > limit) refusal.value = strings.chat.fileTooBig(file.name, bytes(limit));
     else {
-      const read = await contentOf(file, type);
-      if (read) files.value = [...files.value, read];
-      else refusal.value = strings.chat.fileUnreadable(file.name);
+      const reader = new FileReader();
+      reader.readAsDataURL(file);
+      await new Promise((done) => (reader.onloadend = done));
+      const base64 = String(reader.result).split(",", 2)[1] ?? "";
+      const url = () => (type.startsWith("image/") ? URL.createObjectURL(file) : "");
+      if (reader.error) refusal.value = strings.chat.fileUnreadable(file.name);
+      else files.value = [...files.value, { name: file.name, mediaType: type, size: file.size, base64, url: url() }];
     }
   }
-}
-
-function contentOf(file: File, mediaType: string): Promise<Attached | null> {
-  return new Promise((resolve) => {
-    const reader = new FileReader();
-    reader.onerror = () => resolve(null);
-    reader.onload = () => {
-      const base64 = String(reader.result).split(",", 2)[1] ?? "";
-      const url = mediaType.startsWith("image/") ? URL.createObjectURL(file) : "";
-      resolve({ name: file.name, mediaType, size: file.size, base64, url });
-    };
-    reader.readAsDataURL(file);
-  });
 }

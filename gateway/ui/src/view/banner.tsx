@@ -1,6 +1,7 @@
 /** What concerns the whole page: no network, a lost connection, a new version; and a notice of the open session. */
 
 import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
@@ -24,7 +25,6 @@ export function Banners() {
   const lost = online.value && connection === "lost";
   const back = useBack(lost, online.value && !lost && connection !== "offline");
   const notice = view.value?.notice ?? null;
-  const said = notice ? words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ") : "";
   const holds = { offline: !online.value, lost, back, waiting: connection === "waiting", update: outdated.value };
   return (
     <div class="banners">
@@ -34,7 +34,7 @@ export function Banners() {
         </Banner>
       ))}
       {notice && (
-        <Banner kind="notice" code={notice.code} words={said}>
+        <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.text }).join(" ")}>
           <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
         </Banner>
       )}
@@ -47,12 +47,12 @@ function dismiss(): void {
   focusBox();
 }
 
-function Banner(props: { kind: string; words: string; code?: string; children?: preact.ComponentChildren }) {
+function Banner({ kind, words, code, children }: { kind: string; words: string; code?: string; children?: ComponentChildren }) {
   return (
-    <div class="banner" role="status" data-banner={props.kind} data-code={props.code}>
-      <Icon name={props.kind === "back" ? "check" : "alert"} size={16} />
-      <span dir="auto">{props.words}</span>
-      {props.children}
+    <div class="banner" role="status" data-banner={kind} data-code={code}>
+      <Icon name={kind === "back" ? "check" : "alert"} size={16} />
+      <span dir="auto">{words}</span>
+      {children}
     </div>
   );
 }

@@ -1,24 +1,26 @@
 /** The agents that the page has read: their cards, and what the gateway tells of them. */
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Agent } from "../model/api";
+import { failureOf } from "../model/failures";
+import type { Failure } from "../model/view";
 import { api } from "../state";
 
 const known = signal<Readonly<Record<string, Agent>>>({});
 
-/** Return an agent as far as it was read, and read it if it was not. */
-export function useCard(agent: string): Agent | undefined {
+/** Return an agent as far as it was read, and read it if it was not, or `anew`; with why that failed, and how to repeat it. */
+export function useCard(agent: string, anew = false) {
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const load = () => {
+    setFailure(null);
+    const keep = (found: Agent) => void (known.value = { ...known.peek(), [agent]: found });
+    api.agent(agent).then(keep, (error: unknown) => setFailure(failureOf(error)));
+  };
   useEffect(() => {
-    if (agent && !known.peek()[agent]) void readCard(agent).catch(() => undefined);
+    if (anew || (agent && !known.peek()[agent])) load();
   }, [agent]);
-  return cardOf(agent);
-}
-
-/** Read an agent anew. Raise Failed. */
-export async function readCard(agent: string): Promise<void> {
-  const found = await api.agent(agent);
-  known.value = { ...known.peek(), [agent]: found };
+  return { found: cardOf(agent), failure, load };
 }
 
 /** Return an agent as far as it was read. */

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, ComponentProps } from "preact";
 import type { SessionView } from "../model/view";
-import { config, go, panel, session, view } from "../state";
+import { PANELS, config, go, panel, session, view } from "../state";
 import { strings } from "../strings";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
@@ -33,17 +33,15 @@ export function Chat() {
 }
 
 /** The head of what is open; with a button for the sessions where they are hidden. */
-export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Head({ title = "", kind = "head", children }: { title?: string; kind?: string; children?: ComponentChildren }) {
   return (
-    <header class="head">
+    <header class={kind}>
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
       {title && <h1 title={title}><bdi>{title}</bdi></h1>}
       {children}
     </header>
   );
 }
-
-const PARTS = ["tasks", "artifacts", "events"] as const;
 
 function Buttons({ open }: { open: SessionView }) {
   const { id, agent } = open;
@@ -53,7 +51,7 @@ function Buttons({ open }: { open: SessionView }) {
         <HeadButton icon="agent" label={strings.chat.agent} title={strings.chat.agentOf(titleOf(agent))}
           onClick={() => go({ name: "agent", agent })} />
       )}
-      {id && PARTS.map((name) => (
+      {id && PANELS.map((name) => (
         <HeadButton key={name} icon={name} label={strings.panel.parts[name]} onClick={() => togglePanel(name)}
           aria-pressed={panel.value === name} data-count={(name !== "events" && open[name].length) || undefined} />
       ))}

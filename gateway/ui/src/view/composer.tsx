@@ -58,14 +58,12 @@ export function Composer({ agent }: { agent: string }) {
         onPaste={(event) => take(event, event.clipboardData?.files)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) submit(event);
-        }}
-      />
+        }} />
       <div class="composer-row">
         <IconButton icon="attach" label={strings.chat.attach} onClick={() => picker.current?.click()} />
         <input
           ref={picker} type="file" multiple hidden onChange={(event) => take(event, event.currentTarget.files)}
-          onClick={(event) => (event.currentTarget.value = "")}
-        />
+          onClick={(event) => (event.currentTarget.value = "")} />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         {open?.running && (
           <Button icon="stop" kind="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}

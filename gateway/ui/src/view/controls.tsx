@@ -3,6 +3,7 @@
 import type { ComponentChildren, ComponentProps } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { strings } from "../strings";
+import { fullTime, time } from "./format";
 import { Button, IconButton, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
@@ -29,12 +30,11 @@ export function Dialog({ title, close, children, ...rest }: ComponentProps<"dial
 }
 
 /** A choice of one value out of some, each with a word. */
-export function Choice<Value extends string | number>(props: {
-  label: string; value: Value; options: readonly (readonly [Value, string])[]; act: (value: string) => void;
+export function Choice<Value extends string | number>({ label, value, options, name, act }: {
+  label: string; value: Value; options: readonly (readonly [Value, string])[]; name?: string; act?: (value: string) => void;
 }) {
-  const { label, value, options, act } = props;
   return (
-    <select class="field" aria-label={label} value={value} onChange={(event) => act(event.currentTarget.value)}>
+    <select class="field" name={name} aria-label={label} value={value} onChange={(event) => act?.(event.currentTarget.value)}>
       {options.map(([one, word]) => <option key={one} value={one}>{word}</option>)}
     </select>
   );
@@ -47,15 +47,47 @@ export function useNewest(count: number, place: number, page = 100): [from: numb
   return [from, from > 0 && <Act label={strings.panel.earlier(Math.min(page, from))} act={() => setMost(count - from + page)} />];
 }
 
-/** A list of names with their values; those without values are left out. */
-export function Facts({ rows }: { rows: readonly (readonly [name: string, values: readonly string[]])[] }) {
-  const told = rows.filter(([, values]) => values.length);
+/** Act every so many milliseconds, 0: never, while the tab can be seen, and whenever it is seen again. */
+export function useEvery(ms: number, act: () => unknown): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const ends = new AbortController();
+    const look = () => void (document.hidden || latest.current());
+    const timer = ms ? setInterval(look, ms) : undefined;
+    document.addEventListener("visibilitychange", look, ends);
+    return () => {
+      clearInterval(timer);
+      ends.abort();
+    };
+  }, [ms]);
+}
+
+/** A time, shown in short unless it is given in other words. */
+export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
+  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
+}
+
+/** A section with a heading, and what it is about. */
+export function Part(props: { title: string; kind?: string; hint?: ComponentChildren; children: ComponentChildren }) {
+  const { title, kind, hint, children } = props;
   return (
-    <dl class="facts">
-      {told.map(([name, values]) => (
-        <div key={name}>
+    <section class={kind}>
+      <h2>{title}</h2>
+      {hint && <p class="aside">{hint}</p>}
+      {children}
+    </section>
+  );
+}
+
+/** A list of names with their values, and more of these; those without a value are left out. */
+export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
+  return (
+    <dl class={kind}>
+      {rows.map(([name, ...values], row) => values[0] && (
+        <div key={row}>
           <dt>{name}</dt>
-          {values.map((value) => <dd key={value} dir="auto">{value}</dd>)}
+          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
         </div>
       ))}
     </dl>

@@ -1,16 +1,11 @@
 /** What the reader is writing, for each session: kept in this browser until the server has it. */
 
 import { signal } from "@preact/signals";
+import type { Draft } from "../model/view";
 import { kept } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
-export interface Attached {
-  readonly name: string;
-  readonly mediaType: string;
-  readonly size: number;
-  readonly base64: string;
-  readonly url: string;
-}
+export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
 
 const KEY = "taskplane.draft.";
 

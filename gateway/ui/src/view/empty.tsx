@@ -14,7 +14,7 @@ const PROMPTS = 3;
 
 /** Show an empty conversation: what the agent can do, as messages to begin with. */
 export function Empty({ agent, title }: { agent: string; title: string }) {
-  const skills = useCard(agent)?.card.skills ?? [];
+  const skills = useCard(agent).found?.card.skills ?? [];
   const prompts = mayWrite.value ? skills.slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
   const begin = (text: string) => {

@@ -6,17 +6,13 @@ import { strings } from "../strings";
 const DAY = 86_400_000;
 const TWO = { hour: "2-digit", minute: "2-digit" } as const;
 const clock = new Intl.DateTimeFormat(undefined, TWO);
-const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const dated = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", ...TWO });
 const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
 const exact = new Intl.DateTimeFormat(undefined, { hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 
 /** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
-export function time(at: string, now = Date.now()): string {
-  const when = new Date(at);
-  if (Number.isNaN(when.getTime())) return "";
-  return midnight(now) <= when.getTime() ? clock.format(when) : `${date.format(when)}, ${clock.format(when)}`;
-}
+export const time = (at: string) => formatted(at, midnight() <= Date.parse(at) ? clock : dated);
 
 /** Return a time with all its parts; empty if there is none. */
 export const fullTime = (at: string) => formatted(at, full);
@@ -29,16 +25,16 @@ function formatted(at: string | number, format: Intl.DateTimeFormat): string {
 }
 
 /** Return the heading under which a session of that time is listed. */
-export function dayOf(at: string, now = Date.now()): string {
-  const when = new Date(at).getTime();
-  const today = midnight(now);
+export function dayOf(at: string): string {
+  const when = Date.parse(at);
+  const today = midnight();
   if (Number.isNaN(when) || when >= today) return strings.chat.today;
   if (when >= today - DAY) return strings.chat.yesterday;
   return when >= today - 7 * DAY ? strings.chat.week : month.format(when);
 }
 
-function midnight(now: number): number {
-  return new Date(now).setHours(0, 0, 0, 0);
+function midnight(): number {
+  return new Date().setHours(0, 0, 0, 0);
 }
 
 /** Return a duration of milliseconds: `23 ms`, `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */

@@ -2,10 +2,11 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
+import { PANELS, agent, chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Dialog } from "./controls";
+import { Dialog, Facts } from "./controls";
+import { write } from "./draft";
 
 /** The sessions are shown over the conversation, where there is no room beside it. */
 export const drawer = signal(false);
@@ -13,11 +14,18 @@ export const drawer = signal(false);
 export const help = signal(false);
 
 /** Begin a new conversation. */
-export function newChat(): void {
+export const newChat = () => begin(agent.peek());
+
+/** Begin a new conversation with an agent, with a text in the box if one is given. */
+export function begin(name: string, text = ""): void {
   drawer.value = false;
-  if (route.value.name === "chat" && !route.value.session) show("");
-  else go(chat(""));
-  setTimeout(focusBox);
+  agent.value = name;
+  show("");
+  go(chat(""), route.value.name === "chat" && !route.value.session);
+  setTimeout(() => {
+    if (text) write(text);
+    focusBox();
+  });
 }
 
 /** Open a part of the panel, or close it if it is open. */
@@ -39,9 +47,7 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ["m", more.write, focusBox],
   ["Enter", words.send],
   ["Shift Enter", more.line],
-  ["t", parts.tasks, () => togglePanel("tasks")],
-  ["a", parts.artifacts, () => togglePanel("artifacts")],
-  ["e", parts.events, () => togglePanel("events")],
+  ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
   ["End", words.toEnd, () => document.querySelector<HTMLElement>(".to-end")?.click()],
@@ -88,14 +94,7 @@ export function Help() {
   if (!help.value) return null;
   return (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
-      <dl>
-        {KEYS.map(([keys, what]) => (
-          <div key={keys}>
-            <dt>{keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
-            <dd>{what}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts kind="keys" rows={KEYS.map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
     </Dialog>
   );
 }

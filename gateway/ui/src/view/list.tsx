@@ -1,4 +1,4 @@
-/** The rows of a conversation, of which only those in view are in the page. It follows its end while the reader is there. */
+/** The rows of a conversation, loaded beside the rest of the page: only those in view are in it, and the end is followed. */
 
 import type { VirtualizerOptions } from "@tanstack/virtual-core";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
@@ -15,8 +15,27 @@ const AT_END = 64;
 /** Within so many pixels of the first loaded row older ones are asked for. */
 const NEAR_START = 1000;
 
+/** Show the rows of a session, older ones as they are scrolled to, and tell a screen reader of new ones. */
+export function Rows({ open }: { open: SessionView }) {
+  return <><List key={session.value} {...open} /><Announcer {...open} /></>;
+}
+
+/** Tell a screen reader of each new message of the agent, once, when it is whole. */
+function Announcer({ rows }: SessionView) {
+  const known = useRef("");
+  const [words, setWords] = useState("");
+  const last = rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
+  const key = last?.key ?? "";
+  useEffect(() => {
+    if (known.current && key !== known.current && last?.kind === "message")
+      setWords(strings.chat.agentOf(last.message.text.slice(0, 500)));
+    known.current = key || "none";
+  }, [key]);
+  return <div class="sr-only" role="status" aria-live="polite">{words}</div>;
+}
+
 /** Show rows in a scrolled log, with a button for what came below while the reader was elsewhere. */
-export function List({ open: { rows, loadingOlder } }: { open: SessionView }) {
+function List({ rows, loadingOlder }: SessionView) {
   const target = route.value.message;
   const box = useRef<HTMLDivElement>(null);
   const [, redraw] = useState({});
@@ -71,10 +90,8 @@ export function List({ open: { rows, loadingOlder } }: { open: SessionView }) {
         {loadingOlder && <p class="older" role="status">{strings.chat.loadingOlder}</p>}
         <div class="log-space" style={{ height: `${list.getTotalSize()}px` }}>
           {list.getVirtualItems().map(({ key, index, start }) => (
-            <div
-              key={key} class="log-item" data-index={index} data-marked={index === found || undefined}
-              ref={list.measureElement} style={{ transform: `translateY(${start}px)` }}
-            >
+            <div key={key} class="log-item" data-index={index} data-marked={index === found || undefined}
+              ref={list.measureElement} style={{ transform: `translateY(${start}px)` }}>
               <Item row={rows[index]} />
             </div>
           ))}

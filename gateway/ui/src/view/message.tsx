@@ -6,8 +6,9 @@ import type { Message, Part, Row } from "../model/view";
 import { address, chat, mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { discard, reply, retry, reveal, rewind, sending } from "./acts";
+import { Moment } from "./controls";
 import { copy } from "./copy";
-import { bytes, fullTime, pretty, time } from "./format";
+import { bytes, pretty } from "./format";
 import { Button, Icon, IconButton, type IconName } from "./icons";
 import { Link, Markdown } from "./markdown";
 import { words } from "./toasts";
@@ -20,10 +21,8 @@ export function MessageView({ row }: { row: MessageRow }) {
   // Calls of tools have rows of their own.
   const shown = parts.filter((part) => part.raw !== undefined || part.url || (part.data !== undefined && !toolOf(part)));
   return (
-    <article
-      class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
-      aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}
-    >
+    <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
+      aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
       {role === "agent" && <Markdown text={text} live={live} />}
       {role === "user" && text && <p class="bubble" dir="auto">{text}</p>}
       {shown.length > 0 && <div class="attachments">{shown.map((part, index) => <Attachment key={index} part={part} />)}</div>}
@@ -42,7 +41,7 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   const link = () => address(chat(view.peek()!.id, { message: id }));
   return (
     <footer class="actions" role="group" aria-label={strings.chat.messageActions}>
-      {at && <time dateTime={at} title={fullTime(at)}>{time(at)}</time>}
+      {at && <Moment at={at} />}
       <Act icon="copy" label={strings.chat.copy} act={() => void copy(text)} />
       {id && <Act icon="link" label={strings.chat.copyLink} act={() => void copy(link())} />}
       {id && taskId && <Act icon="events" label={strings.chat.showEvents} act={() => reveal("events", id)} />}
@@ -52,17 +51,17 @@ function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   );
 }
 
-function Act({ icon, label, act }: { icon: IconName; label: string; act: () => void }) {
-  return <IconButton icon={icon} label={label} size={15} onClick={act} />;
+function Act({ act, ...rest }: { icon: IconName; label: string; act: () => void }) {
+  return <IconButton size={15} onClick={act} {...rest} />;
 }
 
 function Sending({ id, text, state, failure }: Message & NonNullable<MessageRow["sending"]>) {
   const back = <Button kind="small quiet" label={strings.chat.discard} act={() => discard(id)} />;
   if (state !== "failed") return <p class="aside">{strings.chat[state]} {state === "queued" && back}</p>;
-  const [what, todo] = failure ? words(failure) : ["", ""];
+  const { code = "" } = failure ?? {};
   return (
-    <div class="failure" role="alert" data-code={failure?.code ?? ""}>
-      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {what} {todo}</p>
+    <div class="failure" role="alert" data-code={code}>
+      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {words({ code, ...failure }).join(" ")}</p>
       <Button kind="small" label={strings.chat.retry} disabled={sending.value} act={() => void retry(id, text)} />
       {back}
     </div>

@@ -2,7 +2,7 @@
 
 import { lazily, lazyPart } from "./lazy";
 
-const rows = () => import("./conversation").then((part) => part.Rows);
+const rows = () => import("./list").then((part) => part.Rows);
 
 export const Panel = lazyPart(() => import("./panel/panel").then((part) => part.Panel));
 export const AgentPage = lazyPart(() => import("./agent/agent").then((part) => part.AgentPage));

@@ -11,7 +11,7 @@ import { aboutOf, nameOf, pretty } from "./format";
 import { Icon } from "./icons";
 import { Markdown } from "./markdown";
 import { MessageView } from "./message";
-import { words } from "./toasts";
+import { reasonOf, words } from "./toasts";
 
 /** Show any row. */
 export function RowView(row: Row) {
@@ -61,10 +61,8 @@ function Summary({ children }: { children: ComponentChildren }) {
 function ArtifactCard({ artifact }: { artifact: Artifact }) {
   const name = nameOf(artifact);
   return (
-    <button
-      type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
-      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}
-    >
+    <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
+      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}>
       <Icon name="artifacts" size={20} />
       <span class="what">
         <strong dir="auto">{name}</strong>
@@ -78,14 +76,14 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
 function End({ task }: { task: TaskInfo }) {
   const { id, state, error } = task;
   const code = error in strings.failures ? error : state;
-  const [what, todo] = error ? words({ code: error, message: error, suggestion: "" }) : ["", ""];
+  const [what, todo] = reasonOf(task);
   return (
     <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={code}>
       <Icon name={state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
         <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
-        <small>{todo || strings.endings[state]}</small>
+        <small>{todo}</small>
       </p>
       <button type="button" class="link" onClick={() => reveal("tasks", id)}>{strings.chat.showTask}</button>
     </div>
@@ -110,7 +108,7 @@ function Question({ task, message }: Extract<Row, { kind: "question" }>) {
 
 function Credential() {
   const [failure, setFailure] = useState<Failure | null>(null);
-  const schemes = useCard(view.value?.agent ?? "")?.security ?? [];
+  const schemes = useCard(view.value?.agent ?? "").found?.security ?? [];
   const id = useId();
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -126,10 +124,8 @@ function Credential() {
     <form class="credential" onSubmit={(event) => void submit(event)}>
       {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
-        <input
-          class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
-          aria-label={strings.chat.credential} placeholder={strings.chat.credential}
-        />
+        <input class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
+          aria-label={strings.chat.credential} placeholder={strings.chat.credential} />
         <button type="submit" class="button primary" disabled={sending.value}>{strings.chat.credentialSend}</button>
       </div>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}

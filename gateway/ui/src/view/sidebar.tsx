@@ -4,13 +4,14 @@ import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
+import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
+import { Choice, useEvery } from "./controls";
 import { write } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
-import { drawer, help, newChat } from "./keyboard";
+import { begin, drawer, help, newChat } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
@@ -30,16 +31,15 @@ export function Sidebar() {
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {agents.length > 1 && (
-        <select class="field" aria-label={strings.chat.agent} value={agent.value} onChange={choose}>
-          {agents.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}
-        </select>
+        <Choice label={strings.chat.agent} value={agent.value} act={begin}
+          options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
       <Search />
       <Sessions />
       <footer>
         {mayOperate.value && config.value?.features.ops && (
-          <PageLink to={{ name: "ops" }} here={route.value.name === "ops"} class="row-link">
+          <PageLink href={address({ name: "ops" })} here={route.value.name === "ops"} class="row-link">
             <Icon name="operations" size={16} /> {strings.chat.operations}
           </PageLink>
         )}
@@ -60,11 +60,6 @@ function Logo() {
   );
 }
 
-function choose(event: { currentTarget: HTMLSelectElement }): void {
-  agent.value = event.currentTarget.value;
-  newChat();
-}
-
 /** Leave nothing for who signs in next: neither the key nor what was written and shown. */
 function signOut(): void {
   signIn("", false);
@@ -73,17 +68,15 @@ function signOut(): void {
   location.assign(address(chat("")));
 }
 
-/** Follow a link within the page, unless the reader wants it in another tab. */
-export function follow(event: MouseEvent, act: () => void): void {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-  event.preventDefault();
-  drawer.value = false;
-  act();
-}
-
-function PageLink({ to, here, ...rest }: Omit<ComponentProps<"a">, "href" | "role"> & { to: Partial<Route>; here: boolean }) {
-  const visit = (event: MouseEvent) => follow(event, () => go(to));
-  return <a href={address(to)} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
+/** A link within the page, which the browser follows only if the reader wants it in another tab; `here`: it is shown. */
+export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "role"> & { href: string; here?: boolean }) {
+  const visit = (event: MouseEvent) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    drawer.value = false;
+    go(href);
+  };
+  return <a href={href} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
 }
 
 function Search() {
@@ -91,16 +84,14 @@ function Search() {
   return (
     <div class="search">
       <Icon name="search" size={16} />
-      <input
-        id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+      <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
         value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
           if (query) sessions.search("");
           else focusBox();
-        }}
-      />
+        }} />
     </div>
   );
 }
@@ -117,15 +108,7 @@ function Sessions() {
     return () => near.disconnect();
   }, [hasMore, rows.length]);
   const atWork = rows.some(({ lastState, paused }) => (lastState === "working" || lastState === "submitted") && !paused);
-  useEffect(() => {
-    const look = () => document.hidden || void sessions.load();
-    document.addEventListener("visibilitychange", look);
-    const timer = atWork ? setInterval(look, AT_WORK_MS) : 0;
-    return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, [atWork]);
+  useEvery(atWork ? AT_WORK_MS : 0, () => sessions.load());
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
@@ -158,7 +141,7 @@ function Session({ row }: { row: SessionRow }) {
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
   return (
     <div class="session" data-session-id={row.id}>
-      <PageLink to={chat(row.id)} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
+      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
         onKeyDown={(event) => mayWrite.value && keys[event.key]?.()}>
         <span class="title">{title}</span>
         <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
@@ -183,8 +166,7 @@ function Rename({ row }: { row: SessionRow }) {
     void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
   };
   return (
-    <input
-      ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
+    <input ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
       onBlur={() => renaming.value === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
@@ -192,8 +174,7 @@ function Rename({ row }: { row: SessionRow }) {
         if (event.key !== "Enter" && event.key !== "Escape") return;
         done(event.key === "Enter");
         focusRow(row.id);
-      }}
-    />
+      }} />
   );
 }
 

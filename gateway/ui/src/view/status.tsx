@@ -1,10 +1,11 @@
 /** What goes on at the end of the conversation: the work of the agent, in one line, and a rewind that can be undone. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { TaskInfo } from "../model/view";
 import { mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { undo } from "./acts";
+import { useEvery } from "./controls";
 import { duration } from "./format";
 import { Button, Icon } from "./icons";
 
@@ -21,12 +22,9 @@ export function Progress() {
 function Running({ state, createdAt }: TaskInfo) {
   const [seen] = useState(Date.now);
   const [now, setNow] = useState(seen);
-  useEffect(() => {
-    const tick = () => setNow(Date.now());
-    const timers = [setTimeout(tick, WORDS_MS), setInterval(tick, 1000)];
-    return () => timers.forEach(clearInterval);
-  }, []);
-  if (now - seen < WORDS_MS) return <div class="progress" />;
+  const waits = now - seen < WORDS_MS;
+  useEvery(waits ? WORDS_MS : 1000, () => setNow(Date.now()));
+  if (waits) return <div class="progress" />;
   const elapsed = now - Math.min(seen, Date.parse(createdAt) || seen);
   const told = view.value?.progress || strings.states[state === "submitted" ? state : "working"];
   return (

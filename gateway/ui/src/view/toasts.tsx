@@ -1,7 +1,8 @@
 /** Short messages for what has no place of its own in the page. Failures stay until dismissed, the rest fades. */
 
 import { signal } from "@preact/signals";
-import type { Failure } from "../model/view";
+import { failureOf } from "../model/failures";
+import type { Failure, TaskInfo } from "../model/view";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { IconButton } from "./icons";
@@ -23,10 +24,18 @@ export function toastFailure(failure: Failure): void {
   toast(words(failure).join(" "), { code: failure.code });
 }
 
+/** Show what was thrown and has no place in the page. */
+export const toastError = (error: unknown) => toastFailure(failureOf(error));
+
 /** Return what happened and what to do, by the code of a failure. */
-export function words(failure: Pick<Failure, "code" | "message" | "suggestion">): [string, string] {
-  const known = strings.failures[failure.code];
-  return known ? [known[0], known[1]] : [sentence(failure.message || failure.code), sentence(failure.suggestion)];
+export function words({ code, message, suggestion = "" }: Partial<Failure> & { code: string }): readonly [string, string] {
+  return strings.failures[code] ?? [sentence(message || code), sentence(suggestion)];
+}
+
+/** Return why a task did not complete, and what to do. */
+export function reasonOf({ error, state }: TaskInfo): readonly [string, string | undefined] {
+  const [what, todo] = words({ code: error });
+  return [what, todo || strings.endings[state]];
 }
 
 /** Return the words of a server as a sentence. */

@@ -1,49 +1,38 @@
 /** One agent: its card as people read it, what is worth a warning, and requests to try it with. */
 
 import "../../style/panel.css";
-import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
-import { failureOf } from "../../model/failures";
 import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
-import type { Failure } from "../../model/view";
-import { ROOT, agent, chat, config, go, mayWrite, route, show } from "../../state";
+import { ROOT, config, mayWrite, route } from "../../state";
 import { strings } from "../../strings";
-import { focusBox } from "../acts";
 import { safeLink } from "../blocks";
-import { cardOf, readCard } from "../card";
-import { Act, Facts } from "../controls";
+import { useCard } from "../card";
+import { Head } from "../chat";
+import { Act, Facts, Part } from "../controls";
 import { copy } from "../copy";
-import { write } from "../draft";
 import { Failing } from "../empty";
-import { Button, Icon, IconButton } from "../icons";
-import { drawer } from "../keyboard";
+import { Button, Icon } from "../icons";
+import { begin } from "../keyboard";
 
 const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
 
 /** Show the agent that the address names. */
 export function AgentPage() {
   const name = route.value.agent;
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const load = () => {
-    setFailure(null);
-    void readCard(name).catch((error: unknown) => setFailure(failureOf(error)));
-  };
-  useEffect(load, [name]);
-  const found = cardOf(name);
+  const { found, failure, load } = useCard(name, true);
   const { version, provider } = found?.card ?? {};
   const about = [version && strings.agent.version(version), provider?.organization, provider?.url];
   return (
     <section class="agent-page" aria-label={strings.chat.agent}>
-      <header class="agent-head">
-        <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
+      <Head kind="agent-head">
         <span class="emblem"><Icon name="agent" size={26} /></span>
         <div>
           <h1 dir="auto">{found?.card.name ?? name}</h1>
           <p class="aside" dir="auto">{about.filter(Boolean).join(" · ")}</p>
         </div>
-        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name, "")} />}
-      </header>
+        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name)} />}
+      </Head>
       {failure && <Failing failure={failure} again={load} />}
       {found && <Shown {...found} />}
     </section>
@@ -84,12 +73,12 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
-            [strings.agent.inputModes, card.defaultInputModes],
-            [strings.agent.outputModes, card.defaultOutputModes],
-            [strings.agent.interfaces, interfaces],
-            [strings.agent.extensions, extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
-            [strings.agent.security, security.length ? security : [strings.agent.noSecurity]],
+            [strings.agent.capabilities, ...Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.inputModes, ...card.defaultInputModes],
+            [strings.agent.outputModes, ...card.defaultOutputModes],
+            [strings.agent.interfaces, ...interfaces],
+            [strings.agent.extensions, ...extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
+            [strings.agent.security, ...(security.length ? security : [strings.agent.noSecurity])],
           ]}
         />
         {documentation && <a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{strings.agent.documentation}</a>}
@@ -101,10 +90,6 @@ function Shown({ name, card, security, warnings }: Agent) {
       </details>
     </>
   );
-}
-
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return <section><h2>{title}</h2>{children}</section>;
 }
 
 /** The request that sends a text to the agent, as something to paste; the text can be changed. */
@@ -129,15 +114,4 @@ function Try({ url, example }: { url: string; example: string }) {
       {withKey && <p class="aside">{strings.agent.keyHint}</p>}
     </div>
   );
-}
-
-/** Begin a new chat with the agent, with a text in the box. */
-function begin(name: string, text: string): void {
-  agent.value = name;
-  go(chat(""));
-  show("");
-  setTimeout(() => {
-    if (text) write(text);
-    focusBox();
-  });
 }

@@ -1,12 +1,10 @@
 /** The view of operators: figures of their tenant, its tasks, and why they failed. */
 
 import "../../style/ops.css";
-import { useEffect } from "preact/hooks";
 import { VIEWS } from "../../model/ops";
 import { mayOperate, route } from "../../state";
 import { strings } from "../../strings";
-import { IconButton } from "../icons";
-import { drawer } from "../keyboard";
+import { Head } from "../chat";
 import { Overview } from "./overview";
 import { To, place } from "./pieces";
 import { Refused } from "./polled";
@@ -19,24 +17,15 @@ const { title, views } = strings.ops;
 export function Ops() {
   const { task } = route.value;
   const shown = task ? "" : place.value.view;
-  useEffect(() => {
-    document.title = `${title} · ${strings.product}`;
-  });
   return (
     <section class="ops" aria-label={title}>
-      <header class="ops-head">
-        <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-        <h1>{title}</h1>
+      <Head kind="ops-head" title={title}>
         {mayOperate.value && (
           <nav aria-label={title}>
-            {VIEWS.map((view) => (
-              <To key={view} place={{ view }} class="ops-tab" aria-current={view === shown ? "page" : undefined}>
-                {views[view]}
-              </To>
-            ))}
+            {VIEWS.map((view) => <To key={view} place={{ view }} class="ops-tab" here={view === shown}>{views[view]}</To>)}
           </nav>
         )}
-      </header>
+      </Head>
       <div class="ops-body">
         {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
       </div>

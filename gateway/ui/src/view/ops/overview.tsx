@@ -4,10 +4,11 @@ import { STATES, matrix, peak } from "../../model/ops";
 import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
+import { Facts, Part } from "../controls";
 import { time } from "../format";
 import { Icon } from "../icons";
 import { concerns, seconds } from "./concerns";
-import { Columns, Facts, OfExecutor, Part, StateMark, To } from "./pieces";
+import { Columns, OfExecutor, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
@@ -26,7 +27,7 @@ export function Overview() {
           <Executors {...figures} />
           <div class="ops-pair">
             <Queue {...figures} />
-            <Part title={words.backlog}>
+            <Part kind="ops-part" title={words.backlog}>
               <Facts kind="ops-left" rows={LEFT.map((of) => [words[of], left(figures[of]), words[`${of}Hint`]])} />
             </Part>
           </div>
@@ -43,7 +44,7 @@ function Concerns(figures: Figures) {
   const found = concerns(figures);
   if (!found.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
   return (
-    <Part title={words.concerns}>
+    <Part kind="ops-part" title={words.concerns}>
       <ul class="ops-concerns">
         {found.map(({ code, what, todo, executor }) => (
           <li key={what} data-concern={code}>
@@ -121,7 +122,7 @@ function Recent({ recent }: Figures) {
   const spans = [[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]] as const;
   const late = Date.parse(recent.since) > Date.parse(recent.perMinute[0]?.at ?? recent.since);
   return (
-    <Part title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
+    <Part kind="ops-part" title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
       <div class="ops-rates">
         {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
       </div>

@@ -1,32 +1,24 @@
 /** What the operators' view is made of: links, states and times, sections, tables and lists of facts. */
 
 import { computed } from "@preact/signals";
-import { type ComponentChildren, Fragment, type JSX } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
-import { address, read, route } from "../../state";
+import { address, route } from "../../state";
 import { strings } from "../../strings";
-import { fullTime, time } from "../format";
-import { follow } from "../sidebar";
+import { Part } from "../controls";
+import { PageLink } from "../sidebar";
 
 /** What the address names: what is filtered is in it, so that it can be shared. */
 export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));
-
-/** Go to an address of the page. */
-export function visit(url: string): void {
-  history.pushState(null, "", url);
-  route.value = read(location);
-}
 
 /** Return the address of a part of the operators' view. */
 export function placeAddress(to: Partial<Place>): string {
   return address({ name: "ops" }) + placeQuery(to);
 }
 
-type Anchor = Pick<JSX.IntrinsicElements["a"], "class" | "aria-label" | "aria-current" | "children">;
-
 /** A link to a part of the operators' view, or to another address of the page. */
-export function To({ place: to = {}, href = placeAddress(to), ...rest }: { place?: Partial<Place>; href?: string } & Anchor) {
-  return <a {...rest} href={href} onClick={(event) => follow(event, () => visit(href))} />;
+export function To({ place: to = {}, ...rest }: Partial<Parameters<typeof PageLink>[0]> & { place?: Partial<Place> }) {
+  return <PageLink href={placeAddress(to)} {...rest} />;
 }
 
 /** A link to the tasks of an executor, so many unless it is given in other words. */
@@ -39,36 +31,6 @@ export function StateMark({ state, children = strings.ops.states[state] }: { sta
   return <span class="ops-state" data-state={state}>{children}</span>;
 }
 
-/** A time, shown in short unless it is given in other words. */
-export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
-  return <time dateTime={at} title={fullTime(at)}>{children}</time>;
-}
-
-/** A section with a heading, and what it is about. */
-export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
-  return (
-    <section class="ops-part">
-      <h2>{title}</h2>
-      {hint && <p class="aside">{hint}</p>}
-      {children}
-    </section>
-  );
-}
-
-/** Names with their values, and more of these; those without a value are left out. */
-export function Facts({ kind, rows }: { kind: string; rows: readonly (readonly [name: string, ...ComponentChildren[]])[] }) {
-  return (
-    <dl class={kind}>
-      {rows.map(([name, ...values]) => values[0] && (
-        <div key={name}>
-          <dt>{name}</dt>
-          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
-        </div>
-      ))}
-    </dl>
-  );
-}
-
 /** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */
 type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string, label?: string];
 
@@ -78,19 +40,11 @@ type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number
  * that is wider than its place scrolls in it, or becomes cards.
  */
 export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none, below }: {
-  name: string;
-  hint?: string;
-  rows: readonly T[];
-  columns: readonly Column<T>[];
-  id: (row: T) => string | number | null;
+  name: string; hint?: string; kind?: string; rows: readonly T[]; columns: readonly Column<T>[]; none?: ComponentChildren;
+  id: (row: T) => string | number | null; below?: (row: T) => ComponentChildren;
   marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
-  kind?: string;
-  none?: ComponentChildren;
-  below?: (row: T) => ComponentChildren;
 }) {
-  const table = !rows.length ? (
-    <p class="aside">{none}</p>
-  ) : (
+  const table = !rows.length ? <p class="aside">{none}</p> : (
     <div class="ops-scroll" role="region" aria-label={name} tabIndex={0}>
       <table class={kind}>
         <caption class="sr-only">{name}</caption>
@@ -114,5 +68,5 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
       </table>
     </div>
   );
-  return hint === undefined ? table : <Part title={name} hint={hint}>{table}</Part>;
+  return hint === undefined ? table : <Part kind="ops-part" title={name} hint={hint}>{table}</Part>;
 }

@@ -2,18 +2,17 @@
 
 import { useRef, useState } from "preact/hooks";
 import { classify, wordsOf } from "../../model/events";
-import { failureOf } from "../../model/failures";
 import { gist } from "../../model/inspected";
 import { type OpsEvent, type Tail, opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
-import { Act } from "../controls";
+import { Act, Facts, Moment, Part } from "../controls";
 import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
-import { toastFailure } from "../toasts";
-import { Columns, Facts, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
+import { toastError } from "../toasts";
+import { Columns, OfExecutor, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
@@ -82,7 +81,7 @@ function Record({ task }: Found) {
   const own = owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
-    <Part title={words.record}>
+    <Part kind="ops-part" title={words.record}>
       <Facts
         kind="ops-record"
         rows={[
@@ -113,7 +112,7 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
   const box = useRef<HTMLDialogElement>(null);
   const run = async () => {
     setBusy(true);
-    await api.ops[name](task).then(done, (error: unknown) => toastFailure(failureOf(error)));
+    await api.ops[name](task).then(done, toastError);
     setBusy(false);
     box.current?.close();
   };
@@ -137,7 +136,7 @@ function Log({ task }: Found) {
   const since = (time: string, before?: OpsEvent) => before && `+${duration(Date.parse(time) - Date.parse(before.time))}`;
   const json = (event: OpsEvent) => JSON.stringify(event, null, 2);
   return (
-    <Part title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
+    <Part kind="ops-part" title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
       <Polled load={(before?: Tail) => api.ops.tail(task, count, before)} turn={`${task.generation} ${count}`}>
         {({ events, from }) => (
           <>

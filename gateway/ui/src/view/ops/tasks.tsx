@@ -1,12 +1,13 @@
 /** The tasks of all owners, or those that failed by reason, by filters that are in the address. */
 
 import { useState } from "preact/hooks";
-import { FILTERS, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
-import { address, api, config } from "../../state";
+import { FILTERS, type OpsState, type OpsTask, type Place, STATES, opsState, placeQuery, reasons } from "../../model/ops";
+import { address, api, config, go } from "../../state";
 import { strings } from "../../strings";
+import { Choice, Moment } from "../controls";
 import { firstLine, time } from "../format";
 import { Button } from "../icons";
-import { Columns, Moment, OfExecutor, StateMark, To, place, placeAddress, visit } from "./pieces";
+import { Columns, OfExecutor, StateMark, To, place, placeAddress } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
@@ -45,30 +46,25 @@ function Found({ at: { view, ...query } }: { at: Place }) {
   );
 }
 
+const called = (state: OpsState) => [state, words.states[state]] as const;
+
 /** What is filtered by; the address changes with it. */
 function Filters({ at }: { at: Place }) {
-  const changed = (form: HTMLFormElement) => visit(placeAddress({ ...at, ...Object.fromEntries(new FormData(form)) }));
+  const changed = (form: HTMLFormElement) => go(placeAddress({ ...at, ...Object.fromEntries(new FormData(form)) }));
   return (
-    <form
-      class="ops-filters" aria-label={words.filters}
-      onChange={(event) => changed(event.currentTarget)} onSubmit={(event) => event.preventDefault()}
-    >
+    <form class="ops-filters" aria-label={words.filters}
+      onChange={(event) => changed(event.currentTarget)} onSubmit={(event) => event.preventDefault()}>
       {at.view === "tasks" && (
         <label>
           {words.state}
-          <select class="field" name="state" value={at.state}>
-            <option value="">{words.anyState}</option>
-            {STATES.map((state) => <option key={state} value={state}>{words.states[state]}</option>)}
-          </select>
+          <Choice label={words.state} name="state" value={at.state} options={[["", words.anyState], ...STATES.map(called)]} />
         </label>
       )}
       {FILTERS.map((name) => (
         <label key={name}>
           {words[name]}
-          <input
-            class="field" name={name} defaultValue={at[name]} key={at[name]} list={name === "agent" ? "ops-agents" : undefined}
-            placeholder={words.any} autocomplete="off" spellcheck={false} dir="auto"
-          />
+          <input class="field" name={name} defaultValue={at[name]} key={at[name]} placeholder={words.any} dir="auto"
+            list={name === "agent" ? "ops-agents" : undefined} autocomplete="off" spellcheck={false} />
         </label>
       ))}
       {Object.values({ ...at, view: "" }).some(Boolean) && <To place={{ view: at.view }}>{words.clear}</To>}

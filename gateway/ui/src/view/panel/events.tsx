@@ -63,10 +63,8 @@ function Inspector({ open, ...given }: { open: SessionView; source: string; abou
       <div class="filters">
         <Choice label={strings.panel.from} value={source} options={[["", strings.panel.live], ...logs]} act={from} />
         <Choice label={strings.panel.kind} value={kind} options={[["", strings.panel.allKinds], ...kinds]} act={setKind} />
-        <input
-          type="search" class="field" aria-label={strings.panel.filter} placeholder={strings.panel.filter}
-          value={words} onInput={(event) => setWords(event.currentTarget.value)}
-        />
+        <input type="search" class="field" aria-label={strings.panel.filter} placeholder={strings.panel.filter}
+          value={words} onInput={(event) => setWords(event.currentTarget.value)} />
       </div>
       <div class="counts" data-total={total} data-artifact-updates={counts.get("artifact-update") ?? 0}>
         <span>{count}</span>

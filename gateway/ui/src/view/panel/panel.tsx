@@ -1,7 +1,7 @@
 /** The details of the open session, beside the conversation: its tasks, its artifacts, its events. */
 
 import "../../style/panel.css";
-import { panel, type Panel as Part } from "../../state";
+import { PANELS, panel } from "../../state";
 import { strings } from "../../strings";
 import { walk } from "../controls";
 import { Icon, IconButton } from "../icons";
@@ -20,7 +20,7 @@ export function Panel() {
     <section class="panel" aria-label={strings.panel.details}>
       <header class="panel-head">
         <div role="tablist" aria-label={strings.panel.details} onKeyDown={(event) => walk(event, "[role=tab]")}>
-          {(Object.keys(PARTS) as Part[]).map((part) => {
+          {PANELS.map((part) => {
             const here = part === shown;
             const tab = { id: `tab-${part}`, "aria-selected": here, tabIndex: here ? 0 : -1 };
             return (

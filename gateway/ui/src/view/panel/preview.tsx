@@ -2,7 +2,6 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { failureOf } from "../../model/failures";
 import { type Content, type Preview, fileName, preview } from "../../model/preview";
 import type { Artifact, Part } from "../../model/view";
 import { api } from "../../state";
@@ -12,7 +11,7 @@ import { copy } from "../copy";
 import { bytes, nameOf } from "../format";
 import { Link, Markdown, Table } from "../markdown";
 import { save } from "../share/save";
-import { toastFailure } from "../toasts";
+import { toastError } from "../toasts";
 
 const MOST_COPIED = 1_000_000;
 const MOST_PARTS = 20;
@@ -26,26 +25,19 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
   const { size = 0, parts = [] } = artifact.versions[number - 1] ?? {};
   const content = useContent(artifact, number, parts);
   const shown = useMemo(() => content.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [content]);
+  const use = (act: (blob: Blob) => unknown) => () => void read(artifact, chosen, act);
   const has = (...kinds: string[]) => shown.some(({ kind }) => kinds.includes(kind));
   return (
     <div class="opened">
       {artifact.description && <p class="aside" dir="auto">{artifact.description}</p>}
       <div class="acts">
         {newest > 1 && (
-          <Choice
-            label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
-            options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])}
-          />
+          <Choice label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
+            options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])} />
         )}
-        <Act
-          icon="download" label={strings.panel.download}
-          act={() => void read(artifact, chosen, (blob) => save(blob, fileName(artifact, content)))}
-        />
+        <Act icon="download" label={strings.panel.download} act={use((blob) => save(blob, fileName(artifact, content)))} />
         {size < MOST_COPIED && has("text", "markdown", "html", "table", "link") && (
-          <Act
-            icon="copy" label={strings.panel.copy}
-            act={() => void read(artifact, chosen, async (blob) => copy(await blob.text()))}
-          />
+          <Act icon="copy" label={strings.panel.copy} act={use(async (blob) => copy(await blob.text()))} />
         )}
         {has("markdown", "html", "table") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>
@@ -102,5 +94,5 @@ function useContent(artifact: Artifact, number: number, known: readonly Part[]):
 
 /** Read a version of an artifact as a file, and use it; say why that did not work. */
 function read({ taskId, id }: Artifact, version: number, use: (blob: Blob) => unknown): Promise<unknown> {
-  return api.artifact(taskId, id, version).then(use).catch((error: unknown) => toastFailure(failureOf(error)));
+  return api.artifact(taskId, id, version).then(use).catch(toastError);
 }

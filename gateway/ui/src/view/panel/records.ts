@@ -1,6 +1,6 @@
 /** Where the inspector's records come from: what this tab has sent and received, or the log of a task. */
 
-import { useEffect, useMemo, useReducer, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { LogEvent } from "../../model/api";
 import { failureOf } from "../../model/failures";
 import type { SseEvent } from "../../model/http";
@@ -9,6 +9,7 @@ import { Records } from "../../model/records";
 import { follow } from "../../model/stream";
 import type { Failure } from "../../model/view";
 import { api, session } from "../../state";
+import { useEvery } from "../controls";
 
 const PAINT_MS = 200;
 /** A log that says nothing for so long is read again later: it must not hold one of the browser's few connections. */
@@ -17,41 +18,28 @@ const PAUSES = { first: 2000, most: 2000 };
 
 /** Return the records of a task's log, or without a task those of this tab; they grow while they are shown. */
 export function useRecords(task: string) {
-  const [, paint] = useReducer((count: number, _: void) => count + 1, 0);
+  const [, paint] = useState({});
   const [failure, setFailure] = useState<Failure | null>(null);
   const open = session.value;
   const records = useMemo(() => (task || !open ? new Records() : open.records), [task, open]);
+  const { list: all, total } = records;
+  useEvery(PAINT_MS, () => total === records.total || paint({}));
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const stop = records.total.subscribe(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        paint();
-      }, PAINT_MS);
-    });
     const ends = new AbortController();
     setFailure(null);
-    if (task) void read(records, task, ends.signal, setFailure);
-    return () => {
-      clearTimeout(timer);
-      ends.abort();
-      stop();
+    // Over short connections, to the end of the log.
+    const stream = {
+      open: (cursor: string) => api.events(task, cursor, ends.signal, QUIET_MS),
+      take({ id: cursor = "", data }: SseEvent) {
+        records.keep(logged(task, { cursor, ...(JSON.parse(data) as Omit<LogEvent, "cursor">) }));
+        setFailure(null);
+        return false;
+      },
+      ended: () => Promise.resolve(true),
+      lost: (failure: Failure) => setFailure(failure.code === "TIMED_OUT" ? null : failure),
     };
+    if (task) void follow(stream, "", ends.signal, PAUSES).catch((error: unknown) => setFailure(failureOf(error)));
+    return () => ends.abort();
   }, [records]);
-  return { all: records.list, total: records.total.peek(), failure };
-}
-
-/** Read the log of a task to its end, over short connections. */
-async function read(records: Records, task: string, signal: AbortSignal, tell: (failure: Failure | null) => void): Promise<void> {
-  const stream = {
-    open: (cursor: string) => api.events(task, cursor, signal, QUIET_MS),
-    take({ id: cursor = "", data }: SseEvent) {
-      records.keep(logged(task, { cursor, ...(JSON.parse(data) as Omit<LogEvent, "cursor">) }));
-      tell(null);
-      return false;
-    },
-    ended: () => Promise.resolve(true),
-    lost: (failure: Failure) => tell(failure.code === "TIMED_OUT" ? null : failure),
-  };
-  await follow(stream, "", signal, PAUSES).catch((error: unknown) => tell(failureOf(error)));
+  return { all, total, failure };
 }

@@ -6,10 +6,10 @@ import type { TaskInfo } from "../../model/view";
 import { address, chat, go, mayWrite, panel, session, view } from "../../state";
 import { strings } from "../../strings";
 import { reply, reveal } from "../acts";
-import { Act, Facts } from "../controls";
+import { Act, Facts, Moment } from "../controls";
 import { copy } from "../copy";
-import { duration, exactTime, fullTime, nameOf } from "../format";
-import { words } from "../toasts";
+import { duration, exactTime, nameOf } from "../format";
+import { reasonOf } from "../toasts";
 
 /** Show why a task failed, its states with their times, its figures, and what came of it. */
 export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[] }) {
@@ -17,13 +17,12 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const message = open.rows.find((row) => row.kind === "message" && row.message.taskId === task.id)?.key;
   const ended = TERMINAL.has(task.state);
   const stopping = open.stopping && open.running?.id === task.id;
-  const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
-  const advice = todo || strings.endings[task.state];
-  const facts: Parameters<typeof Facts>[0]["rows"] = [
-    [strings.panel.firstOutput, task.firstOutputMs === null ? [] : [duration(task.firstOutputMs)]],
-    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), [value.toLocaleString()]] as const),
-    [strings.chat.agent, task.agent ? [task.agent] : []],
-    [strings.panel.id, [task.id]],
+  const [what, advice] = reasonOf(task);
+  const facts = [
+    [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
+    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
+    [strings.chat.agent, task.agent],
+    [strings.panel.id, task.id],
   ];
   return (
     <div class="opened">
@@ -35,7 +34,7 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
           {parts.map(({ state, at, ms }) => (
             <tr key={state + at}>
               <th scope="row"><span class="mark" data-state={state} /> {strings.states[state]}</th>
-              <td><time dateTime={at} title={fullTime(at)}>{exactTime(at)}</time></td>
+              <td><Moment at={at}>{exactTime(at)}</Moment></td>
               <td class="figure">{TERMINAL.has(state) ? "" : duration(ms)}</td>
             </tr>
           ))}
@@ -53,10 +52,8 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
         {mayWrite.value && ended && <Act icon="reply" label={strings.panel.reply} act={() => leave(() => reply(task.id))} />}
         <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
         {mayWrite.value && !ended && (
-          <Act
-            icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
-            act={() => void session.value?.stop(task.id)}
-          />
+          <Act icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
+            act={() => void session.value?.stop(task.id)} />
         )}
       </div>
     </div>

@@ -6,7 +6,7 @@ import { TERMINAL } from "../../model/states";
 import { idle, lasted, segments } from "../../model/timeline";
 import { selected, view } from "../../state";
 import { strings } from "../../strings";
-import { useNewest, walk } from "../controls";
+import { useEvery, useNewest, walk } from "../controls";
 import { duration, firstLine } from "../format";
 import { TaskDetails } from "./task";
 
@@ -18,10 +18,7 @@ export function Tasks() {
   const [, tick] = useState(0);
   const list = useRef<HTMLOListElement>(null);
   const runs = all.some((task) => !TERMINAL.has(task.state));
-  useEffect(() => {
-    const ticks = runs ? setInterval(() => tick(Date.now()), 1000) : undefined;
-    return () => clearInterval(ticks);
-  }, [runs]);
+  useEvery(runs ? 1000 : 0, () => tick(Date.now()));
   const chosen = all.findIndex(({ id }) => id === selected.value);
   const [from, earlier] = useNewest(all.length, chosen);
   const shown = all.slice(from).map((task) => ({ task, parts: segments(task, Date.now()) }));

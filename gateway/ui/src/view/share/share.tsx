@@ -10,7 +10,7 @@ import { Dialog, walk } from "../controls";
 import { copy } from "../copy";
 import { bytes } from "../format";
 import { Icon, IconButton, type IconName } from "../icons";
-import { toast, toastFailure, words } from "../toasts";
+import { toast, toastError, words } from "../toasts";
 import { save } from "./save";
 
 const exported = (format: string) => api.exportSession(view.value?.id ?? "", format);
@@ -30,7 +30,7 @@ export function Export() {
   const box = useRef<HTMLDivElement>(null);
   const choose = (act: () => Promise<void>) => {
     box.current?.hidePopover();
-    void act().catch((error: unknown) => toastFailure(failureOf(error)));
+    void act().catch(toastError);
   };
   return (
     <>
@@ -77,7 +77,7 @@ export function Import() {
     void bring(file!, String(new FormData(event.currentTarget as HTMLFormElement).get("id") ?? "").trim());
   };
   const exists = failure?.status === 409;
-  const [what, todo] = exists ? strings.share.exists : failure ? words(failure) : ["", ""];
+  const [what, todo] = exists ? strings.share.exists : words(failure ?? { code: "" });
   const line = failure?.metadata["line"];
   return (
     <>
