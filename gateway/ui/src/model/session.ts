@@ -2,7 +2,7 @@
 
 import type { SendOptions } from "./api";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
-import { Failed, failureOf, unanswered } from "./failures";
+import { Failed, failureOf } from "./failures";
 import { type Json, object, text } from "./json";
 import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
 import { FollowedSession } from "./reader";
@@ -134,7 +134,7 @@ export class OpenSession extends FollowedSession {
         const event = await this.#persist(() => this.#sendMessage(message, { key: messageId }));
         this.epoch++;
         this.apply(event, true);
-        if (conversation.notice) throw Failed.of("NOT_REWOUND", conversation.notice);
+        if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
       } catch (error) {
         if (failureOf(error).metadata["rewound"] === "true") conversation.rewound();
         throw error;
@@ -186,7 +186,7 @@ export class OpenSession extends FollowedSession {
 
   /** Change the history: one at a time. Return why it was not done; then the session is read again. */
   async #steering(act: () => Promise<void>): Promise<Failure | null> {
-    if (this.told.rewinding) return Failed.of("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
+    if (this.told.rewinding) return new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
     const failure = await this.#after(act).then(() => this.broadcast(), failureOf);
     this.set({ rewinding: false });
@@ -221,7 +221,7 @@ export class OpenSession extends FollowedSession {
     for (;;) {
       while (!this.online && !signal.aborted) await sleep(100, signal);
       const out = this.outgoing.get(id);
-      if (!out || !this.online) return Failed.of("GONE", "This message was removed.").failure;
+      if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
       if (!failure) return null;
@@ -282,7 +282,8 @@ export class OpenSession extends FollowedSession {
     try {
       return await act();
     } catch (error) {
-      if (!unanswered(error) || attempt === TRIES) throw error;
+      const { retryable, status } = failureOf(error);
+      if (!retryable || (status > 0 && status < 500) || attempt === TRIES) throw error;
       await sleep((this.options.pauses?.first ?? 250) * 2 ** attempt, this.closed.signal);
       return this.#persist(act, attempt + 1);
     }
