@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals-core";
 import { afterEach, beforeEach, vi } from "vitest";
 import { Api } from "../src/model/api";
-import type { SessionOptions } from "../src/model/core";
+import type { SessionOptions } from "../src/model/followed";
 import { OpenSession } from "../src/model/session";
 import { slots } from "../src/model/slots";
 import type { Draft, Row, SessionView } from "../src/model/view";

@@ -2,7 +2,8 @@
 
 import { type Json, object, objects, text } from "./json";
 
-const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, requestId: "", status: 0, metadata: {} as Record<string, string> };
+const METADATA: Readonly<Record<string, string>> = {};
+const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, requestId: "", status: 0, metadata: METADATA };
 /**
  * What a failure tells: the reason of the server, or `OFFLINE`, `UNREACHABLE`, `TIMED_OUT`, `NOT_UNDERSTOOD`. The status is
  * that of HTTP; 0 if there was no response. `retryAfter`: seconds that the server asked to wait; 0: it did not.

@@ -18,12 +18,6 @@ export function text(body: Json, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Return a number of a JSON object; 0 for any other value. */
-export function number(body: Json, key: string): number {
-  const value = body[key];
-  return typeof value === "number" ? value : 0;
-}
-
 /** Return the value of JSON text; null if it is not JSON. */
 export function parsed(data: string): unknown {
   try {

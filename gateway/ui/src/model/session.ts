@@ -1,44 +1,19 @@
-/** One open session: what it shows, and what the user can do in it. */
+/** One open session: what the user can do in it. */
 
 import type { SendOptions } from "./api";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
 import { Failed, failureOf } from "./failures";
-import { type Json, object, text } from "./json";
+import { FollowedSession } from "./followed";
+import { type Json, text } from "./json";
 import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
-import { FollowedSession } from "./reader";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
-const HIDDEN_AFTER = 30_000;
 const TRIES = 4;
-/** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
-const RECENT = 12;
 
 export class OpenSession extends FollowedSession {
   #acts: Promise<unknown> = Promise.resolve();
-  /** Whether there is a network is known. */
-  #settled: Promise<void> = Promise.resolve();
-  #hides: ReturnType<typeof setTimeout> | undefined;
-
-  /** Load the session, if there is one already, and follow it until `close`. Return when it was loaded or refused. */
-  async open(): Promise<void> {
-    const heard = ({ data }: MessageEvent): void => {
-      if (text(object(data) ?? {}, "session") === this.id) void this.refresh();
-    };
-    this.options.channel?.addEventListener("message", heard, { signal: this.closed.signal });
-    if (this.told.status !== "new") await this.load();
-    this.show();
-    void this.run();
-    void this.loadArtifacts(RECENT);
-  }
-
-  /** End everything; nothing is shown any more. */
-  close(): void {
-    this.closed.abort();
-    this.interrupt();
-    clearTimeout(this.#hides);
-  }
 
   /** Load older messages and put them before the others. */
   async older(): Promise<void> {
@@ -53,15 +28,6 @@ export class OpenSession extends FollowedSession {
       this.tell(failureOf(error));
     }
     this.set({ loadingOlder: false });
-  }
-
-  /** Read the session again, for instance since it was changed elsewhere. */
-  async refresh(): Promise<void> {
-    const { status } = this.told;
-    if (status === "new") return;
-    if (status !== "ready") this.set({ status: "loading" });
-    await this.load();
-    this.steer();
   }
 
   /**
@@ -161,22 +127,6 @@ export class OpenSession extends FollowedSession {
     return failure;
   }
 
-  setVisible(visible: boolean): void {
-    this.visible = visible;
-    clearTimeout(this.#hides);
-    this.#hides = setTimeout(() => this.sleeps(!visible), visible ? 0 : (this.options.hiddenAfter ?? HIDDEN_AFTER));
-  }
-
-  /** Take what the browser says of its network. It does not know that a server on this machine needs none: that is tried. */
-  setOnline(claim: boolean): void {
-    const settled = (this.#settled = (claim ? Promise.resolve(true) : this.api.reachable()).then((online) => {
-      if (settled !== this.#settled || online === this.online) return;
-      this.online = online;
-      this.set({ connection: online ? "lost" : "offline" });
-      this.interrupt();
-    }));
-  }
-
   /** Do one act after the other. */
   #after<Value>(act: () => Promise<Value>): Promise<Value> {
     const done = this.#acts.then(act, act);
@@ -225,7 +175,7 @@ export class OpenSession extends FollowedSession {
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
       if (!failure) return null;
-      await this.#settled;
+      await this.settled;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
       else if (!(await this.#resolved(out, failure))) return failure;
     }
