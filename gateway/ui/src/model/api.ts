@@ -1,11 +1,10 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { type Event, read, readMessage, readPiece } from "./events";
+import { read, readMessage, readPiece } from "./events";
 import { failedRpc, failureOf } from "./failures";
 import { Http, type Request } from "./http";
-import { type Json, object } from "./json";
+import type { Json } from "./json";
 import { OpsApi, type OpsEvent, queryOf } from "./ops";
-import { credential } from "./outgoing";
 import { readTaskInfos } from "./tasks";
 import { stateOf } from "./states";
 import type { Message, State } from "./view";
@@ -43,20 +42,9 @@ export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> &
 /** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
 export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;
 
-export interface SendOptions {
-  /** The idempotency key. */
-  readonly key: string;
-  /** The version that the session must have. */
-  readonly version?: number;
-  /** A credential for the agent, kept and shown nowhere. */
-  readonly secret?: string | undefined;
-}
-
 /** A page of sessions; `name` is the title of those that no message has named. */
 type Listed = Readonly<{ data: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
-/** Milliseconds: an agent may answer directly, after as long as its model takes. */
-const SEND_TIMEOUT = 180_000;
 const A2A = {
   "A2A-Version": "1.0",
   "A2A-Extensions": "https://taskplane.dev/extensions/growing-text/v1",
@@ -106,32 +94,16 @@ export class Api extends Http {
   }
 
   /** Return an artifact as a file; `version`: from 1; 0: the newest. */
-  artifact(taskId: string, artifactId: string, version = 0): Promise<Blob> {
-    const query = version ? `?version=${version}` : "";
-    return this.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(artifactId)}${query}`);
-  }
+  readonly artifact = (taskId: string, artifactId: string, version = 0) =>
+    this.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(artifactId)}${queryOf({ version: version ? String(version) : "" })}`);
 
   /** Return a session as a file: `ndjson`, `json` or `markdown`. */
-  exportSession(id: string, format: string): Promise<Blob> {
-    return this.blob(`${sessionPath(id)}/export${queryOf({ format })}`);
-  }
+  readonly exportSession = (id: string, format: string) => this.blob(`${sessionPath(id)}/export${queryOf({ format })}`);
 
   /** Create the session of an exported file, under another id if one is given, and return its id. */
   async importSession(file: Blob, id = ""): Promise<string> {
     const request = { method: "POST", body: file, headers: { "Content-Type": "application/x-ndjson" }, timeout: 600_000 };
     return (await this.data<{ session: Texts<"id"> }>(`api/sessions/import${queryOf({ id })}`, request)).session.id;
-  }
-
-  /** Send a message with one effect however often it is repeated under one key. Return what it made, as it was on the wire. */
-  send(agent: string, message: Json, options: SendOptions): Promise<unknown> {
-    const headers = { "Idempotency-Key": options.key, ...(options.version && { "If-Match": `"${options.version}"` }) };
-    const params = { message, configuration: { returnImmediately: true }, ...credential(options.secret) };
-    return this.#rpc(agent, "SendMessage", params, headers, SEND_TIMEOUT);
-  }
-
-  /** Cancel a task and return it. */
-  async cancel(agent: string, taskId: string): Promise<Event> {
-    return read("task", object(await this.#rpc(agent, "CancelTask", { id: taskId }, {})) ?? {});
   }
 
   /** Undo the newest rewind, with one effect however often it is repeated under one key. */
@@ -141,31 +113,27 @@ export class Api extends Http {
   }
 
   /** Yield the events of a task after a place, or the task first. */
-  subscribe(agent: string, taskId: string, cursor: string, request: Request) {
-    const body = this.#envelope("SubscribeToTask", { id: taskId });
-    return this.stream(agentPath(agent), { ...request, method: "POST", headers: { ...A2A, ...after(cursor) }, body });
-  }
+  readonly subscribe = (agent: string, id: string, cursor: string, request: Request) =>
+    this.stream(agentPath(agent), this.#a2a("SubscribeToTask", { id }, { ...request, headers: after(cursor) }));
 
   /** Yield the changes of a session, beginning with a snapshot. */
-  watch(id: string, request: Request) {
-    return this.stream(`${sessionPath(id)}/watch`, request);
-  }
+  readonly watch = (id: string, request: Request) => this.stream(`${sessionPath(id)}/watch`, request);
 
   /** Yield the log of a task after a place, then what is added, until the task has ended or says nothing for `idle` ms. */
-  events(taskId: string, cursor: string, signal: AbortSignal, idle: number) {
-    return this.stream(`${taskPath(taskId)}/events`, { headers: after(cursor), signal }, idle);
-  }
+  readonly events = (taskId: string, cursor: string, signal: AbortSignal, idle: number) =>
+    this.stream(`${taskPath(taskId)}/events`, { headers: after(cursor), signal }, idle);
 
-  async #rpc(agent: string, method: string, args: Json, headers: Request["headers"], timeout?: number): Promise<unknown> {
-    const request = { method: "POST", headers: { ...A2A, ...headers }, body: this.#envelope(method, args), timeout };
+  /** Call a method of an agent. Return its result as it was on the wire. */
+  async call(agent: string, method: string, params: Json, request: Request): Promise<unknown> {
     type Response = { result?: unknown; error?: Json } | null;
-    const { result, error } = (await this.json<Response>(agentPath(agent), request)).data ?? {};
-    if (error) throw failedRpc(error);
-    return result;
+    const { data } = await this.json<Response>(agentPath(agent), this.#a2a(method, params, request));
+    if (data?.error) throw failedRpc(data.error);
+    return data?.result;
   }
 
-  #envelope(method: string, params: Json): Json {
-    return { jsonrpc: "2.0", id: ++this.#calls, method, params };
+  #a2a(method: string, params: Json, request: Request): Request {
+    const body = { jsonrpc: "2.0", id: ++this.#calls, method, params };
+    return { ...request, method: "POST", headers: { ...A2A, ...request.headers }, body };
   }
 }
 

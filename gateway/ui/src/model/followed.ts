@@ -219,23 +219,16 @@ export class FollowedSession {
     this.options.stored?.keepLast({ contextId: made.id, agentEndpoint, tasks: made.tasks });
   }
 
-  /** Tell other tabs that the session was changed. */
-  protected broadcast(): void {
-    this.options.channel?.postMessage({ session: this.id });
-  }
-
   /** Return what there is to show now. */
   made() {
     const { conversation, outgoing, running, told } = this;
     const { messages, live, progress, artifacts, taskList: tasks, hasOlder, unknown } = conversation;
-    const latest = tasks.at(-1);
-    const paused = latest && PAUSED.has(latest.state) ? latest : null;
-    const { rewinding } = told;
+    const paused = tasks.slice(-1).find(({ state }) => PAUSED.has(state)) ?? null;
     return {
       ...(told as Readonly<FollowedSession["told"]>),
       /** Empty until the server has made the session. */
       id: told.status === "new" ? "" : this.id,
-      rows: this.#rows.of({ messages, live, artifacts, tasks, paused, outgoing, hasOlder, rewinding }),
+      rows: this.#rows.of({ messages, live, artifacts, tasks, paused, outgoing, hasOlder, rewinding: told.rewinding }),
       hasOlder,
       /** Oldest first, without superseded ones. */
       tasks,
@@ -258,8 +251,9 @@ export class FollowedSession {
     this.show();
   }
 
-  /** Forget the version, unless a stream tells the new one. */
-  protected unsure(): void {
+  /** Tell other tabs that the session may have changed, and forget the version, unless a stream tells the new one. */
+  protected altered(): void {
+    this.options.channel?.postMessage({ session: this.id });
     if (this.#target !== "" || this.told.connection !== "live") this.set({ version: 0 });
   }
 
@@ -289,10 +283,9 @@ export class FollowedSession {
     const { taskId: id, state, cursor, history } = event;
     const known = this.conversation.tasks.find(id);
     const message = history.find((one) => one.id === messageId);
-    if (known && !AT_REST.has(known.state) && this.#cursors.has(id) && message) return this.apply({ ...event, kind: "message", message });
+    if (known && !AT_REST.has(known.state) && this.#cursors.get(id) && message) return this.apply({ ...event, kind: "message", message });
     this.#began.set(id, began);
-    if (state === "submitted" || AT_REST.has(state)) this.#cursors.set(id, cursor);
-    else this.#cursors.delete(id);
+    this.#cursors.set(id, state === "submitted" || AT_REST.has(state) ? cursor : "");
     this.apply(event);
   }
 
@@ -405,9 +398,8 @@ export class FollowedSession {
 
   async #added(entry: Json): Promise<void> {
     if (STEERS.includes(text(entry, "kind")) || entry["takenBack"] === true) return this.#load();
-    const body = object(entry["message"]);
-    const event = body && read("message", { taskId: text(entry, "taskId"), ...body });
-    if (event?.message && lasts(event.message)) this.apply(event);
+    const event = read("message", { taskId: text(entry, "taskId"), ...object(entry["message"]) });
+    if (event.message && lasts(event.message)) this.apply(event);
   }
 
   /** Note the time until the first output of a task that this client began. */

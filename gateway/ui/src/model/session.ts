@@ -1,16 +1,18 @@
 /** One open session: what the user can do in it. */
 
-import type { SendOptions } from "./api";
-import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
+import { type Event, REWIND_BEFORE, classify, read, readMessage } from "./events";
 import { Failed, failureOf } from "./failures";
 import { FollowedSession } from "./followed";
-import { type Json, text } from "./json";
-import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
+import type { Request } from "./http";
+import { type Json, object, text } from "./json";
+import { type Continuation, type Outgoing, messageOf, newId } from "./outgoing";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
 const TRIES = 4;
+/** Milliseconds: an agent may answer directly, after as long as its model takes. */
+const SEND_TIMEOUT = 180_000;
 
 export class OpenSession extends FollowedSession {
   #acts: Promise<unknown> = Promise.resolve();
@@ -21,12 +23,8 @@ export class OpenSession extends FollowedSession {
     const [oldest] = conversation.messages;
     if (told.loadingOlder || !conversation.hasOlder || !oldest) return;
     this.set({ loadingOlder: true });
-    try {
-      const page = await api.messages(id, oldest.id, OLDER_PAGE);
-      if (epoch === this.epoch) conversation.prepend(page.messages, page.before !== null);
-    } catch (error) {
-      this.tell(failureOf(error));
-    }
+    const page = await api.messages(id, oldest.id, OLDER_PAGE).catch((error: unknown) => this.tell(failureOf(error)));
+    if (page && epoch === this.epoch) conversation.prepend(page.messages, page.before !== null);
     this.set({ loadingOlder: false });
   }
 
@@ -40,8 +38,7 @@ export class OpenSession extends FollowedSession {
     const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
     if (failed) return this.retry(failed.id);
     const id = newId();
-    const shown = readMessage(messageOf(id, draft, contextId, this.#goesTo()));
-    if (shown.parts.length) conversation.say(shown);
+    conversation.say(readMessage(messageOf(id, draft, contextId, this.#goesTo())));
     const sending = { state: "sending", failure: null } as const;
     this.outgoing = new Map(outgoing).set(id, { id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id, sending });
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
@@ -68,12 +65,12 @@ export class OpenSession extends FollowedSession {
 
   /** Cancel a task, or the running one. What is shown is what the server says of it. */
   async stop(taskId = this.running?.id): Promise<void> {
-    const { api, stopping } = this;
+    const { stopping } = this;
     if (!taskId || stopping.has(taskId)) return;
     stopping.add(taskId);
     this.show();
     try {
-      this.whole(await this.#call("CancelTask", { id: taskId }, { taskId }, () => api.cancel(this.agentOf(taskId), taskId)));
+      this.whole(read("task", object(await this.#call("CancelTask", { id: taskId }, { taskId })) ?? {}));
     } catch (error) {
       const failure = failureOf(error);
       const ended = failure.metadata["rpc"] === "-32002" && (await this.fetch(taskId).catch(() => false));
@@ -97,7 +94,7 @@ export class OpenSession extends FollowedSession {
       said = conversation.rewind(invocationId);
       this.show();
       try {
-        const event = await this.#persist(() => this.#sendMessage(message, { key: messageId }));
+        const event = await this.#persist(() => this.#sendMessage(message, messageId));
         this.epoch++;
         this.apply(event, true);
         if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
@@ -138,31 +135,33 @@ export class OpenSession extends FollowedSession {
   async #steering(act: () => Promise<void>): Promise<Failure | null> {
     if (this.told.rewinding) return new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
-    const failure = await this.#after(act).then(() => this.broadcast(), failureOf);
+    const failure = await this.#after(act).then(() => null, failureOf);
     this.set({ rewinding: false });
     if (failure) void this.refresh();
-    this.unsure();
+    this.altered();
     this.steer();
-    return failure ?? null;
+    return failure;
   }
 
-  /** Make a call of A2A, and record it; a failure too. */
-  async #call<Value>(method: string, params: Json, what: Partial<WireRecord>, act: () => Promise<Value>): Promise<Value> {
-    this.records.add("sent", "request", { method, params }, what);
-    return act().catch((error: unknown) => {
-      this.records.add("received", "error", failureOf(error), what);
+  /** Make a call of A2A, and record it; a failure too. Agents get a credential, and no conversation, log or export has it. */
+  async #call(method: string, params: Json, about: Partial<WireRecord>, request: Request = {}, secret = ""): Promise<unknown> {
+    const { api, records } = this;
+    const given = (credential: string): Json => (credential ? { ...params, metadata: { credential } } : params);
+    records.add("sent", "request", { method, params: given(secret && "***") }, about);
+    return api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
+      records.add("received", "error", failureOf(error), about);
       throw error;
     });
   }
 
-  async #sendMessage(message: Json, options: SendOptions): Promise<Event> {
-    const { api, records, told } = this;
-    const params = { message, ...credential(options.secret && "***") };
-    const sent = { messageId: text(message, "messageId") };
-    const result = await this.#call("SendMessage", params, sent, () => api.send(told.agent, message, options));
+  /** Send a message with one effect however often it is repeated under one key; `version`: that the session must have. */
+  async #sendMessage(message: Json, key: string, version = 0, secret = ""): Promise<Event> {
+    const params = { message, configuration: { returnImmediately: true } };
+    const headers = { "Idempotency-Key": key, ...(version && { "If-Match": `"${version}"` }) };
+    const request = { headers, timeout: SEND_TIMEOUT };
+    const result = await this.#call("SendMessage", params, { messageId: text(message, "messageId") }, request, secret);
     const event = classify(result);
-    const { taskId, messageId } = event;
-    records.add("received", "response", result, { taskId, messageId });
+    this.records.add("received", "response", result, { taskId: event.taskId, messageId: event.messageId });
     return event;
   }
 
@@ -187,13 +186,12 @@ export class OpenSession extends FollowedSession {
     const began = Date.now();
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
-    const event = await this.#sendMessage(message, { key: out.key, version: guarded ? told.version : 0, secret: out.draft.secret });
+    const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
     this.forget((id) => id === out.id);
     conversation.accept(out.id);
     this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
-    this.unsure();
+    this.altered();
     this.answered(event, out.id, began);
-    this.broadcast();
     this.steer();
   }
 
@@ -201,15 +199,12 @@ export class OpenSession extends FollowedSession {
   async #resolved(out: Outgoing, failure: Failure): Promise<boolean> {
     const named = text(out.message ?? {}, "taskId");
     const stale = failure.code === "VERSION_MISMATCH";
-    if (stale || (failure.metadata["rpc"] === "-32004" && named)) {
-      await this.load();
-      const again = stale ? out.saw === this.#signature() : !this.#goesTo().taskId && this.conversation.tasks.find(named);
-      if (again) {
-        Object.assign(out, { message: null, key: newId() });
-        return true;
-      }
-    }
-    if (stale) {
+    const ended = failure.metadata["rpc"] === "-32004" && named !== "";
+    if (stale || ended) await this.load();
+    const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
+    const again = stale ? out.saw === this.#signature() : goesOn;
+    if (again) Object.assign(out, { message: null, key: newId() });
+    else if (stale) {
       this.#drop(out);
       this.tell(failure);
     } else {
@@ -217,7 +212,7 @@ export class OpenSession extends FollowedSession {
       this.mark(out, "failed", failure);
     }
     this.show();
-    return false;
+    return again;
   }
 
   /** Return what of the session matters to somebody who writes. */
@@ -228,15 +223,13 @@ export class OpenSession extends FollowedSession {
   }
 
   /** Do what has one effect however often it is done, until it is answered or was tried often enough. */
-  async #persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
-    try {
-      return await act();
-    } catch (error) {
+  #persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
+    return act().catch(async (error: unknown) => {
       const { retryable, status } = failureOf(error);
       if (!retryable || (status > 0 && status < 500) || attempt === TRIES) throw error;
       await sleep((this.options.pauses?.first ?? 250) * 2 ** attempt, this.closed.signal);
       return this.#persist(act, attempt + 1);
-    }
+    });
   }
 
   #goesTo(): Continuation {
