@@ -36,8 +36,7 @@ export interface Agent {
   readonly warnings: readonly Texts<"code" | "message">[];
 }
 
-export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> &
-  Readonly<{ version: number; lastState: State; paused?: boolean; taskCount: number }>;
+export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> & Readonly<{ lastState: State; paused?: boolean }>;
 
 /** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
 export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;

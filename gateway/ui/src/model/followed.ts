@@ -6,10 +6,10 @@
 import { signal } from "@preact/signals-core";
 import { type Api, agentPath } from "./api";
 import { Conversation } from "./conversation";
-import { type Event, classify, lasts, read } from "./events";
+import { type Event, classify } from "./events";
 import { failureOf } from "./failures";
 import type { SseEvent } from "./http";
-import { type Json, object, parsed, text } from "./json";
+import { parsed, text } from "./json";
 import { type Outgoing, newId } from "./outgoing";
 import { Records } from "./records";
 import { Rows } from "./rows";
@@ -17,7 +17,6 @@ import type { Slots } from "./slots";
 import { ACTIVE, AT_REST, PAUSED } from "./states";
 import type { Stored } from "./stored";
 import { type Pauses, follow, sleep } from "./stream";
-import { readTaskInfo } from "./tasks";
 import type { Failure, TaskInfo } from "./view";
 
 export interface SessionOptions {
@@ -39,8 +38,6 @@ const PAINT = 33;
 const PAINT_HIDDEN = 200;
 const HIDDEN_AFTER = 30_000;
 const NEVER = 2 ** 31 - 1;
-/** Kinds of entries after which the conversation is another one. */
-const STEERS = ["void", "rewind", "undo", "pushed"];
 /** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
 const RECENT = 12;
 
@@ -229,7 +226,6 @@ export class FollowedSession {
       /** Empty until the server has made the session. */
       id: told.status === "new" ? "" : this.id,
       rows: this.#rows.of({ messages, live, artifacts, tasks, paused, outgoing, hasOlder, rewinding: told.rewinding }),
-      hasOlder,
       /** Oldest first, without superseded ones. */
       tasks,
       artifacts,
@@ -247,8 +243,13 @@ export class FollowedSession {
 
   /** Let the stream be of what matters now, and show what an act has changed. */
   protected steer(): void {
-    if (this.#target !== (this.running?.id ?? "")) this.#turn.abort();
+    if (this.#moved) this.#turn.abort();
     this.show();
+  }
+
+  /** Another stream than the one that is read matters now. */
+  get #moved(): boolean {
+    return this.#target !== (this.running?.id ?? "");
   }
 
   /** Tell other tabs that the session may have changed, and forget the version, unless a stream tells the new one. */
@@ -266,15 +267,10 @@ export class FollowedSession {
   protected async fetch(taskId: string): Promise<boolean> {
     const task = await this.api.task(taskId);
     if (!AT_REST.has(task.state)) return false;
-    this.whole(task);
-    return true;
-  }
-
-  /** Take a task that was read as a whole. */
-  protected whole(task: Event): void {
-    this.records.add("received", "task", task, { taskId: task.taskId });
-    if (task.cursor) this.#cursors.set(task.taskId, task.cursor);
+    this.records.add("received", "task", task, { taskId });
+    if (task.cursor) this.#cursors.set(taskId, task.cursor);
     this.apply(task);
+    return true;
   }
 
   /** Take what a message made. A task whose stream is being read tells the rest itself. */
@@ -325,8 +321,7 @@ export class FollowedSession {
 
   #refused(error: unknown): void {
     const failure = failureOf(error);
-    const connection = this.online ? "lost" : "offline";
-    if (failure.retryable) this.set({ connection });
+    if (failure.retryable) this.set({ connection: this.online ? "lost" : "offline" });
     else this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
   }
 
@@ -347,8 +342,12 @@ export class FollowedSession {
     const request = { signal, opened: () => this.set({ connection: "live" }) };
     const stream = {
       open: (cursor: string) => (running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request)),
-      take: (event: SseEvent) => (running ? this.#take(event, taskId) : this.#watched(event)),
-      ended: () => (running ? this.fetch(taskId) : this.#load().then(() => this.running !== null)),
+      take: async (event: SseEvent) => {
+        if (running) this.#take(event, taskId);
+        else await this.#watched(event);
+        return this.#moved;
+      },
+      ended: () => this.#load().then(() => this.#moved),
       lost: (failure: Failure) => {
         records.add("received", "error", failure, { taskId });
         this.set({ connection: "lost" });
@@ -357,58 +356,32 @@ export class FollowedSession {
     try {
       await follow(stream, this.#cursors.get(taskId) ?? "", signal, this.options.pauses);
     } catch (error) {
-      const { rpc } = failureOf(error).metadata;
-      if (rpc === "-32004") await this.fetch(taskId);
-      else if (rpc === "-32001") await this.#load();
-      else throw error;
+      // The task has ended, or is gone.
+      if (!["-32004", "-32001"].includes(failureOf(error).metadata["rpc"] ?? "")) throw error;
+      await this.#load();
     }
   }
 
-  /** Take an event of a task's stream; return whether the task needs no stream any more. */
-  #take({ id: cursor = "", data }: SseEvent, taskId: string): boolean {
-    const { conversation, records } = this;
-    const body = object(parsed(data))?.["result"];
+  /** Take an event of a task's stream, and note the time until the first output of a task that this client began. */
+  #take({ id: cursor = "", data }: SseEvent, taskId: string): void {
+    const body = parsed(data)["result"];
     const event = classify(body);
+    const { kind, message, messageId } = event;
     if (cursor) this.#cursors.set(taskId, cursor);
-    records.add("received", event.kind, body, { taskId, messageId: event.messageId, cursor });
-    this.#timed(event);
-    this.apply(event);
-    const task = conversation.tasks.find(taskId);
-    return !task || AT_REST.has(task.state) || conversation.dropped(taskId);
-  }
-
-  /** Take a change of the session; return whether a task runs, whose stream tells more. */
-  async #watched({ event: name = "", data }: SseEvent): Promise<boolean> {
-    const body = object(parsed(data)) ?? {};
-    const version = Number(body["version"]) || 0;
-    this.records.add("received", name, body, { taskId: text(body, "taskId") });
-    if (name === "entry-added") await this.#added(body);
-    else if (name === "snapshot" ? version !== this.told.version : ["rewound", "task-removed"].includes(name)) await this.#load();
-    else if (name.startsWith("task-")) await this.#changed(readTaskInfo(body));
-    if (version) this.set({ version });
-    this.changed();
-    return this.running !== null;
-  }
-
-  async #changed(info: TaskInfo): Promise<void> {
-    const { tasks } = this.conversation;
-    if (info.superseded) tasks.remove([info.id]);
-    else if (!AT_REST.has(info.state) || !(await this.fetch(info.id).catch(() => false))) tasks.put(info);
-  }
-
-  async #added(entry: Json): Promise<void> {
-    if (STEERS.includes(text(entry, "kind")) || entry["takenBack"] === true) return this.#load();
-    const event = read("message", { taskId: text(entry, "taskId"), ...object(entry["message"]) });
-    if (event.message && lasts(event.message)) this.apply(event);
-  }
-
-  /** Note the time until the first output of a task that this client began. */
-  #timed(event: Event): void {
-    const { kind, taskId, message } = event;
+    this.records.add("received", kind, body, { taskId, messageId, cursor });
     const said = kind === "status-update" && message?.role === "agent" && !message.progress;
     const began = this.#began.get(taskId);
-    if (began === undefined || (!said && kind !== "artifact-update")) return;
-    this.#began.delete(taskId);
-    this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
+    if (began && (said || kind === "artifact-update")) {
+      this.#began.delete(taskId);
+      this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
+    }
+    this.apply(event);
+  }
+
+  /** Take a change of the session: it is read again, unless it was since. */
+  async #watched({ event: name = "", data }: SseEvent): Promise<void> {
+    const body = parsed(data);
+    this.records.add("received", name, body, { taskId: text(body, "taskId") });
+    if (body["version"] === undefined || body["version"] !== this.told.version) await this.#load();
   }
 }

@@ -2,7 +2,7 @@
 
 import { type EventSourceMessage, createParser } from "eventsource-parser";
 import { Failed, failedHttp } from "./failures";
-import { object, parsed } from "./json";
+import { parsed } from "./json";
 
 /** An event of a stream; `event` is its name. */
 export type SseEvent = EventSourceMessage;
@@ -112,8 +112,8 @@ export class Http {
 /** Return an event that tells no failure; raise the failure of another one. */
 function sound(event: SseEvent): SseEvent {
   const named = event.event === "error";
-  const told = (named || event.data.startsWith('{"jsonrpc":"2.0","id":')) && object(parsed(event.data));
-  if (named || (told && told["error"])) throw failedHttp(told && told["retryable"] === true ? 503 : 400, told);
+  const told = named || event.data.startsWith('{"jsonrpc":"2.0","id":') ? parsed(event.data) : {};
+  if (named || told["error"]) throw failedHttp(told["retryable"] === true ? 503 : 400, told);
   return event;
 }
 

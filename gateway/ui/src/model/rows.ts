@@ -1,20 +1,17 @@
 /** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
 
+import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
 import type { Outgoing } from "./outgoing";
 import { AT_REST } from "./states";
-import type { Artifact, Message, Part, Row, TaskInfo, ToolCall } from "./view";
+import type { Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
-export interface Shown {
-  readonly messages: readonly Message[];
-  readonly live: ReadonlyMap<string, Message>;
-  readonly artifacts: readonly Artifact[];
+export type Shown = Readonly<Pick<Conversation, "messages" | "live" | "artifacts" | "hasOlder">> & {
   readonly tasks: readonly TaskInfo[];
   readonly paused: TaskInfo | null;
   readonly outgoing: ReadonlyMap<string, Pick<Outgoing, "sending">>;
-  readonly hasOlder: boolean;
   readonly rewinding: boolean;
-}
+};
 
 /** Makes rows and keeps the objects of those that have not changed. */
 export class Rows {
@@ -25,7 +22,7 @@ export class Rows {
   of(shown: Shown): readonly Row[] {
     const before = this.#shown;
     this.#shown = shown;
-    const changed = before && KEYS.filter((key) => before[key] !== shown[key]);
+    const changed = before && (Object.keys(shown) as (keyof Shown)[]).filter((key) => before[key] !== shown[key]);
     if (changed?.length === 0) return this.#rows;
     const grows = changed?.join() === "live" && before?.live.size === shown.live.size;
     if (grows && this.#grow(shown.live)) return this.#rows;
@@ -51,8 +48,6 @@ export class Rows {
     return true;
   }
 }
-
-const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "outgoing", "hasOlder", "rewinding"] as const;
 
 function make(shown: Shown): Row[] {
   const { messages, live, outgoing, paused } = shown;

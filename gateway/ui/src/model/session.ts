@@ -1,10 +1,10 @@
 /** One open session: what the user can do in it. */
 
-import { type Event, REWIND_BEFORE, classify, read, readMessage } from "./events";
+import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
 import { Failed, failureOf } from "./failures";
 import { FollowedSession } from "./followed";
 import type { Request } from "./http";
-import { type Json, object, text } from "./json";
+import { type Json, text } from "./json";
 import { type Continuation, type Outgoing, messageOf, newId } from "./outgoing";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
@@ -69,13 +69,12 @@ export class OpenSession extends FollowedSession {
     if (!taskId || stopping.has(taskId)) return;
     stopping.add(taskId);
     this.show();
-    try {
-      this.whole(read("task", object(await this.#call("CancelTask", { id: taskId }, { taskId })) ?? {}));
-    } catch (error) {
-      const failure = failureOf(error);
-      const ended = failure.metadata["rpc"] === "-32002" && (await this.fetch(taskId).catch(() => false));
+    const failure = await this.#call("CancelTask", { id: taskId }, { taskId }).then(() => null, failureOf);
+    const asked = !failure || failure.metadata["rpc"] === "-32002";
+    const rests = asked && (await this.fetch(taskId).catch(() => false));
+    if (failure && !rests) {
       stopping.delete(taskId);
-      if (!ended) this.tell(failure);
+      this.tell(failure);
     }
     this.steer();
   }

@@ -3,7 +3,6 @@
 import { computed, signal } from "@preact/signals-core";
 import type { Api, SessionRow } from "./api";
 import { failureOf } from "./failures";
-import { object } from "./json";
 import type { Failure, SessionView } from "./view";
 
 const UNDO = 10_000;
@@ -27,7 +26,7 @@ export class SessionList {
     private readonly api: Api,
     private readonly channel?: BroadcastChannel,
   ) {
-    channel?.addEventListener("message", (event) => object(event.data) && void this.load());
+    channel?.addEventListener("message", () => void this.load());
   }
 
   /** Read the first pages again, as many rows as are shown. */
@@ -82,7 +81,7 @@ export class SessionList {
     if (!view.id || this.query.peek() || view.status !== "ready") return;
     if (!row) return void (this.loading.peek() || this.load());
     const lastState = view.tasks.at(-1)?.state ?? row.lastState;
-    const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null, taskCount: view.tasks.length };
+    const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null };
     if (JSON.stringify(changed) === JSON.stringify(row)) return;
     const stays = lastState === row.lastState;
     this.#found.value = stays ? found.map((one) => (one === row ? changed : one)) : [changed, ...found.filter((one) => one !== row)];
@@ -91,16 +90,14 @@ export class SessionList {
   async #page(pageToken: string, limit: number, before: readonly SessionRow[]): Promise<void> {
     const asked = ++this.#asked;
     this.loading.value = true;
-    try {
-      const { rows, next } = await this.api.sessions({ q: this.query.peek().trim(), pageToken, limit });
-      if (asked !== this.#asked) return;
-      const known = new Set(before.map((row) => row.id));
-      this.#found.value = [...before, ...rows.filter((row) => !known.has(row.id))];
-      this.next.value = next;
-      this.failure.value = null;
-    } catch (error) {
-      if (asked === this.#asked) this.failure.value = failureOf(error);
-    }
-    if (asked === this.#asked) this.loading.value = false;
+    const query = { q: this.query.peek().trim(), pageToken, limit };
+    const answer = await this.api.sessions(query).catch(failureOf);
+    if (asked !== this.#asked) return;
+    this.loading.value = false;
+    this.failure.value = "code" in answer ? answer : null;
+    if ("code" in answer) return;
+    const known = new Set(before.map((row) => row.id));
+    this.#found.value = [...before, ...answer.rows.filter((row) => !known.has(row.id))];
+    this.next.value = answer.next;
   }
 }
