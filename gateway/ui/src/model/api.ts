@@ -93,8 +93,8 @@ export class Api extends Http {
   }
 
   /** Return an artifact as a file; `version`: from 1; 0: the newest. */
-  readonly artifact = (taskId: string, artifactId: string, version = 0) =>
-    this.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(artifactId)}${queryOf({ version: version ? String(version) : "" })}`);
+  readonly artifact = (taskId: string, id: string, version = 0) =>
+    this.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(id)}${version ? `?version=${version}` : ""}`);
 
   /** Return a session as a file: `ndjson`, `json` or `markdown`. */
   readonly exportSession = (id: string, format: string) => this.blob(`${sessionPath(id)}/export${queryOf({ format })}`);
@@ -137,20 +137,12 @@ export class Api extends Http {
 }
 
 /** Return the path of an agent's JSON-RPC below the root; without a name, of the default agent. */
-export function agentPath(agent: string): string {
-  return agent ? `agents/${encodeURIComponent(agent)}` : "";
-}
+export const agentPath = (agent: string) => agent && `agents/${encodeURIComponent(agent)}`;
 
 /** Return the path of a session below the root. */
-export function sessionPath(id: string): string {
-  return `api/sessions/${encodeURIComponent(id)}`;
-}
+export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 
 /** Return the path of a task below the root. */
-export function taskPath(id: string): string {
-  return `api/tasks/${encodeURIComponent(id)}`;
-}
+export const taskPath = (id: string) => `api/tasks/${encodeURIComponent(id)}`;
 
-function after(cursor: string): Record<string, string> {
-  return cursor ? { "Last-Event-ID": cursor } : {};
-}
+const after = (cursor: string): Readonly<Record<string, string>> => (cursor ? { "Last-Event-ID": cursor } : {});

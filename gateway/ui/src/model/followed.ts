@@ -279,7 +279,8 @@ export class FollowedSession {
     const { taskId: id, state, cursor, history } = event;
     const known = this.conversation.tasks.find(id);
     const message = history.find((one) => one.id === messageId);
-    if (known && !AT_REST.has(known.state) && this.#cursors.get(id) && message) return this.apply({ ...event, kind: "message", message });
+    const follows = known && !AT_REST.has(known.state) && this.#cursors.get(id);
+    if (follows && message) return this.apply({ ...event, kind: "message", message });
     this.#began.set(id, began);
     this.#cursors.set(id, state === "submitted" || AT_REST.has(state) ? cursor : "");
     this.apply(event);
@@ -341,10 +342,10 @@ export class FollowedSession {
     const taskId = (this.#target = running?.id ?? "");
     const request = { signal, opened: () => this.set({ connection: "live" }) };
     const stream = {
-      open: (cursor: string) => (running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request)),
+      open: (cursor: string) =>
+        running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request),
       take: async (event: SseEvent) => {
-        if (running) this.#take(event, taskId);
-        else await this.#watched(event);
+        await (running ? this.#take(event, taskId) : this.#watched(event));
         return this.#moved;
       },
       ended: () => this.#load().then(() => this.#moved),

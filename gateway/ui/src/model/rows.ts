@@ -59,7 +59,7 @@ function make(shown: Shown): Row[] {
   const question = answer ? undefined : asked;
   const rows: Row[] = [];
   const keys = new Map<string, number>();
-  const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
+  const calls = new Map<string, ToolCall>();
 
   const unique = (key: string): string => {
     const count = keys.get(key) ?? 0;
@@ -87,20 +87,10 @@ function make(shown: Shown): Row[] {
       known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state };
       calls.set(key, known);
       const tail = rows.at(-1);
-      const follows = tail?.kind === "tools" && tail.taskId === taskId;
-      if (follows) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
+      if (tail?.kind === "tools" && tail.taskId === taskId) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
       else rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: [known] });
     }
-    if (tool.called) return;
-    known.response = tool.body;
-    known.state = "done";
-  };
-  const close = (task: TaskInfo): void => {
-    const growing = live.get(task.id);
-    if (growing) tell(growing, true);
-    for (const artifact of shown.artifacts)
-      if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
-    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
+    if (!tool.called) Object.assign(known, { response: tool.body, state: "done" });
   };
 
   messages.forEach((message, index) => {
@@ -110,7 +100,12 @@ function make(shown: Shown): Row[] {
     const reason = closes && ENDS.has(task.state) && message.role === "agent" && message.text === task.error;
     if (said && !reason && message !== question) tell(message, false);
     for (const part of message.parts) call(message.taskId, part);
-    if (closes) close(task);
+    if (!closes) return;
+    const growing = live.get(task.id);
+    if (growing) tell(growing, true);
+    for (const artifact of shown.artifacts)
+      if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
+    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
   const answered = answer && ["sending", "queued"].includes(outgoing.get(answer.id)?.sending.state ?? "");

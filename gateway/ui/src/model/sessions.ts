@@ -77,14 +77,14 @@ export class SessionList {
   /** Take what an open session of this tab shows; read the list if it is not in it. */
   note(view: SessionView): void {
     const found = this.#found.peek();
-    const row = found.find(({ id }) => id === view.id);
+    const place = found.findIndex(({ id }) => id === view.id);
+    const row = found[place];
     if (!view.id || this.query.peek() || view.status !== "ready") return;
     if (!row) return void (this.loading.peek() || this.load());
     const lastState = view.tasks.at(-1)?.state ?? row.lastState;
     const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null };
     if (JSON.stringify(changed) === JSON.stringify(row)) return;
-    const stays = lastState === row.lastState;
-    this.#found.value = stays ? found.map((one) => (one === row ? changed : one)) : [changed, ...found.filter((one) => one !== row)];
+    this.#found.value = found.toSpliced(place, 1).toSpliced(lastState === row.lastState ? place : 0, 0, changed);
   }
 
   async #page(pageToken: string, limit: number, before: readonly SessionRow[]): Promise<void> {

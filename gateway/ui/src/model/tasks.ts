@@ -85,9 +85,7 @@ export class Tasks {
 }
 
 /** Return the task infos of a JSON list, without those that cannot be read (M10). */
-export function readTaskInfos(list: unknown): TaskInfo[] {
-  return objects(list).map(readTaskInfo).filter(({ id }) => id);
-}
+export const readTaskInfos = (list: unknown) => objects(list).map(readTaskInfo).filter(({ id }) => id);
 
 /** Return the task info for its JSON. A working task that is `paused` waits for the user. */
 export function readTaskInfo(body: Json) {
