@@ -61,9 +61,8 @@ export class Api extends Http {
 
   readonly agent = (name: string) => this.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
 
-  async sessions({ q = "", pageToken = "", limit = 50 } = {}): Promise<{ rows: SessionRow[]; next: string }> {
-    const query = queryOf({ q, page_token: pageToken, limit: String(limit) });
-    const { data, next_page_token: next = "" } = (await this.json<Listed>(`api/sessions${query}`)).data;
+  async sessions(query: Readonly<Record<"q" | "page_token" | "limit", string>>): Promise<{ rows: SessionRow[]; next: string }> {
+    const { data, next_page_token: next = "" } = (await this.json<Listed>(`api/sessions${queryOf(query)}`)).data;
     return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 

@@ -383,6 +383,8 @@ export class FollowedSession {
   async #watched({ event: name = "", data }: SseEvent): Promise<void> {
     const body = parsed(data);
     this.records.add("received", name, body, { taskId: text(body, "taskId") });
-    if (body["version"] === undefined || body["version"] !== this.told.version) await this.#load();
+    if (body["version"] !== undefined && body["version"] === this.told.version) return;
+    await this.#load();
+    void this.loadArtifacts(RECENT);
   }
 }

@@ -31,12 +31,12 @@ export class SessionList {
 
   /** Read the first pages again, as many rows as are shown. */
   load(): Promise<void> {
-    return this.#page("", Math.min(1_000, Math.max(PAGE, this.#found.peek().length)), []);
+    return this.#page("", Math.min(1_000, Math.max(PAGE, this.#found.peek().length)));
   }
 
   /** Read the next page. */
   async more(): Promise<void> {
-    if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE, this.#found.peek());
+    if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE);
   }
 
   /** Show the sessions whose title contains a text, once nothing more is typed. */
@@ -87,15 +87,16 @@ export class SessionList {
     this.#found.value = found.toSpliced(place, 1).toSpliced(lastState === row.lastState ? place : 0, 0, changed);
   }
 
-  async #page(pageToken: string, limit: number, before: readonly SessionRow[]): Promise<void> {
+  async #page(pageToken: string, limit: number): Promise<void> {
     const asked = ++this.#asked;
     this.loading.value = true;
-    const query = { q: this.query.peek().trim(), pageToken, limit };
+    const query = { q: this.query.peek().trim(), page_token: pageToken, limit: String(limit) };
     const answer = await this.api.sessions(query).catch(failureOf);
     if (asked !== this.#asked) return;
     this.loading.value = false;
     this.failure.value = "code" in answer ? answer : null;
     if ("code" in answer) return;
+    const before = pageToken ? this.#found.peek() : [];
     const known = new Set(before.map((row) => row.id));
     this.#found.value = [...before, ...answer.rows.filter((row) => !known.has(row.id))];
     this.next.value = answer.next;
