@@ -65,7 +65,7 @@ export class FollowedSession {
     /** The task that the next message replies to by the user's choice; empty: by the rules. */
     replyTo: "",
     /** Something that the user should know and that has no other place; null without. */
-    notice: null as { readonly code: string; readonly text: string } | null,
+    notice: null as Failure | null,
   };
   /** Messages of the user that the server does not have. Another map, once one of them has changed. */
   protected outgoing: ReadonlyMap<string, Outgoing> = new Map();
@@ -180,14 +180,9 @@ export class FollowedSession {
     this.changed();
   }
 
-  protected tell({ code, message }: Failure): void {
-    this.set({ notice: { code, text: message } });
-  }
-
   /** Note how a message of the user fares. */
-  protected mark(out: Outgoing, state: Outgoing["sending"]["state"], failure: Failure | null = null): void {
-    out.sending = { state, failure };
-    this.outgoing = new Map(this.outgoing).set(out.id, out);
+  protected mark(out: Omit<Outgoing, "sending">, state: Outgoing["sending"]["state"], failure: Failure | null = null): void {
+    this.outgoing = new Map(this.outgoing).set(out.id, Object.assign(out, { sending: { state, failure } }));
     this.changed();
   }
 

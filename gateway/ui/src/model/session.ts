@@ -23,7 +23,7 @@ export class OpenSession extends FollowedSession {
     const [oldest] = conversation.messages;
     if (told.loadingOlder || !conversation.hasOlder || !oldest) return;
     this.set({ loadingOlder: true });
-    const page = await api.messages(id, oldest.id, OLDER_PAGE).catch((error: unknown) => this.tell(failureOf(error)));
+    const page = await api.messages(id, oldest.id, OLDER_PAGE).catch((error: unknown) => this.set({ notice: failureOf(error) }));
     if (page && epoch === this.epoch) conversation.prepend(page.messages, page.before !== null);
     this.set({ loadingOlder: false });
   }
@@ -39,8 +39,7 @@ export class OpenSession extends FollowedSession {
     if (failed) return this.retry(failed.id);
     const id = newId();
     conversation.say(readMessage(messageOf(id, draft, contextId, this.#goesTo())));
-    const sending = { state: "sending", failure: null } as const;
-    this.outgoing = new Map(outgoing).set(id, { id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id, sending });
+    this.mark({ id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id }, "sending");
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
     this.show();
@@ -74,7 +73,7 @@ export class OpenSession extends FollowedSession {
     const rests = asked && (await this.fetch(taskId).catch(() => false));
     if (failure && !rests) {
       stopping.delete(taskId);
-      this.tell(failure);
+      this.set({ notice: failure });
     }
     this.steer();
   }
@@ -205,7 +204,7 @@ export class OpenSession extends FollowedSession {
     if (again) Object.assign(out, { message: null, key: newId() });
     else if (stale) {
       this.#drop(out);
-      this.tell(failure);
+      this.set({ notice: failure });
     } else {
       if (!failure.retryable) out.message = null;
       this.mark(out, "failed", failure);

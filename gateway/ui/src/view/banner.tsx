@@ -24,7 +24,7 @@ export function Banners() {
   const lost = online.value && connection === "lost";
   const back = useBack(lost, online.value && !lost && connection !== "offline");
   const notice = view.value?.notice ?? null;
-  const said = notice ? words({ code: notice.code, message: notice.text, suggestion: "" }).join(" ") : "";
+  const said = notice ? words({ ...notice, suggestion: "" }).join(" ") : "";
   const holds = { offline: !online.value, lost, back, waiting: connection === "waiting", update: outdated.value };
   return (
     <div class="banners">
