@@ -33,7 +33,7 @@ export const agent = signal("");
 export const session = signal<OpenSession | null>(null);
 export const view = computed(() => session.value?.view.value ?? null);
 
-export const api = new Api(ROOT, { key: () => key.peek() });
+export const api = new Api(ROOT, () => key.peek());
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
 export const mayWrite = computed(() => config.value?.caller?.mayWrite ?? false);

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals-core";
 import { afterEach, beforeEach, vi } from "vitest";
 import { Api } from "../src/model/api";
-import type { SessionOptions } from "../src/model/core";
+import type { SessionOptions } from "../src/model/followed";
 import { OpenSession } from "../src/model/session";
 import { slots } from "../src/model/slots";
 import type { Draft, Row, SessionView } from "../src/model/view";
@@ -21,11 +21,11 @@ export interface Place {
 /** Give each test of a file a gateway of its own. */
 export function eachWithGateway(): Place {
   let gateway = new Gateway();
-  let api = new Api(new URL("http://127.0.0.1/"), { key: () => "" });
+  let api = new Api(new URL("http://127.0.0.1/"), () => "");
   const sessions: OpenSession[] = [];
   beforeEach(async () => {
     gateway = new Gateway();
-    api = new Api(await gateway.start(), { key: () => "" });
+    api = new Api(await gateway.start(), () => "");
   });
   afterEach(async () => {
     for (const session of sessions.splice(0)) session.close();

@@ -1,10 +1,12 @@
 /** What operators are shown, made of what the server counts and lists. */
 
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { Http } from "../src/model/http";
 import { gist } from "../src/model/inspected";
 import { type OpsEvent, type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
 import { concerns } from "../src/view/ops/concerns";
+
+afterEach(() => vi.unstubAllGlobals());
 
 const executor = { id: "e1", alive: true, agents: ["demo"], leases: 2, running: 2, lastSeenSeconds: 1 };
 const overview: Overview = {
@@ -28,8 +30,8 @@ function event(generation: number, body: unknown): OpsEvent {
 }
 
 function answering(answer: (url: URL) => unknown, headers = {}): OpsApi {
-  const fetched: typeof fetch = (input) => Promise.resolve(Response.json(answer(new URL(String(input))), { headers }));
-  return new OpsApi(new Http(new URL("http://plane.test/"), { key: () => "", fetch: fetched }));
+  vi.stubGlobal("fetch", (input: URL) => Promise.resolve(Response.json(answer(input), { headers })));
+  return new OpsApi(new Http(new URL("http://plane.test/"), () => ""));
 }
 
 const place = (query: string) => readPlace(new URLSearchParams(query));

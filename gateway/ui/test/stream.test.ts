@@ -85,8 +85,8 @@ describe("follow", () => {
     const stream: Resumable = {
       async *open() {
         asked.push(performance.now());
-        if (asked.length === 1) throw new Failed({ code: "BUSY", message: "", retryable: true }, 0.05);
-        throw new Failed({ code: "GONE", message: "" });
+        if (asked.length === 1) throw new Failed("BUSY", "", { retryable: true, retryAfter: 0.05 });
+        throw new Failed("GONE", "");
       },
       take: () => false,
       ended: () => Promise.resolve(false),
@@ -96,10 +96,10 @@ describe("follow", () => {
   });
 
   it("gives a connection up that says nothing, not even that it is alive", async () => {
-    const http = new Http(place.api.root, { key: () => "" });
+    const http = new Http(place.api.root, () => "");
     place.gateway.fault = () => "hang";
     const silent = async (): Promise<void> => {
-      for await (const _ of http.events("silent", {}, 40)) expect.unreachable();
+      for await (const _ of http.stream("silent", {}, 40)) expect.unreachable();
     };
     await expect(silent()).rejects.toMatchObject({ failure: { code: "TIMED_OUT", retryable: true } });
     await eventually(() => place.gateway.streams === 0);
@@ -108,10 +108,10 @@ describe("follow", () => {
   it("keeps a quiet connection whose server says that it is alive", async () => {
     const session = await place.open();
     await session.send(said("hold"));
-    const http = new Http(place.api.root, { key: () => "" });
+    const http = new Http(place.api.root, () => "");
     const seen: string[] = [];
     const read = (async () => {
-      for await (const { event } of http.events(`api/sessions/${session.view.value.id}/watch`, {}, 200)) if (seen.push(event ?? "") === 2) return;
+      for await (const { event } of http.stream(`api/sessions/${session.view.value.id}/watch`, {}, 200)) if (seen.push(event ?? "") === 2) return;
     })();
     await new Promise((resolve) => setTimeout(resolve, 400));
     place.gateway.tell("t1", "completed");

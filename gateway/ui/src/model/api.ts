@@ -1,11 +1,10 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { type Event, read, readMessage, readPiece } from "./events";
-import { failedHttp, failedRpc, failureOf } from "./failures";
-import { Http, type Request, type SseEvent } from "./http";
-import { type Json, object, parsed } from "./json";
-import { OpsApi, type OpsEvent } from "./ops";
-import { credential } from "./outgoing";
+import { read, readMessage, readPiece } from "./events";
+import { failedRpc, failureOf } from "./failures";
+import { Http, type Request } from "./http";
+import type { Json } from "./json";
+import { OpsApi, type OpsEvent, queryOf } from "./ops";
 import { readTaskInfos } from "./tasks";
 import { stateOf } from "./states";
 import type { Message, State } from "./view";
@@ -37,176 +36,113 @@ export interface Agent {
   readonly warnings: readonly Texts<"code" | "message">[];
 }
 
-export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> &
-  Readonly<{ version: number; lastState: State; paused?: boolean; taskCount: number }>;
+export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> & Readonly<{ lastState: State; paused?: boolean }>;
 
 /** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
 export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;
-
-export interface SendOptions {
-  /** The idempotency key. */
-  readonly key: string;
-  /** The version that the session must have. */
-  readonly version?: number;
-  /** A credential for the agent, kept and shown nowhere. */
-  readonly secret?: string | undefined;
-}
 
 /** A page of sessions; `name` is the title of those that no message has named. */
 /** A list of the gateway; without entries it has no `data`. */
 type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
-/** Milliseconds: an agent may answer directly, after as long as its model takes. */
-const SEND_TIMEOUT = 180_000;
 const A2A = {
   "A2A-Version": "1.0",
   "A2A-Extensions": "https://taskplane.dev/extensions/growing-text/v1",
 };
 
-export class Api {
-  readonly root: URL;
-  readonly ops: OpsApi;
-  readonly #http: Http;
+export class Api extends Http {
+  readonly ops = new OpsApi(this);
   #calls = 0;
 
-  constructor(root: URL, options: { key: () => string; fetch?: typeof fetch }) {
-    this.root = root;
-    this.#http = new Http(root, options);
-    this.ops = new OpsApi(this.#http);
-  }
-
-  readonly config = () => this.#http.data<Config>("api/ui-config");
+  readonly config = () => this.data<Config>("api/ui-config");
 
   /** Return whether the server answers. */
   readonly reachable = () =>
-    this.#http.json("healthz", { timeout: 5_000 }).then(() => true, (error: unknown) => failureOf(error).status !== 0);
+    this.json("healthz", { timeout: 5_000 }).then(() => true, (error: unknown) => failureOf(error).status !== 0);
 
-  readonly agent = (name: string) => this.#http.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
+  readonly agent = (name: string) => this.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
 
-  async sessions({ q = "", pageToken = "", limit = 50 } = {}): Promise<{ rows: SessionRow[]; next: string }> {
-    const query = params({ q, page_token: pageToken, limit: String(limit) });
-    const { data = [], next_page_token: next = "" } = (await this.#http.json<Listed>(`api/sessions?${query}`)).data;
+  async sessions(query: Readonly<Record<"q" | "page_token" | "limit", string>>): Promise<{ rows: SessionRow[]; next: string }> {
+    const { data = [], next_page_token: next = "" } = (await this.json<Listed>(`api/sessions${queryOf(query)}`)).data;
     return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 
   async session(id: string) {
     type Found = Texts<"title" | "agent"> & Readonly<{ version: number; canUndo: boolean }>;
-    return (await this.#http.data<{ session: Found }>(`${sessionPath(id)}?limit=1`)).session;
+    return (await this.data<{ session: Found }>(`${sessionPath(id)}?limit=1`)).session;
   }
 
-  readonly rename = (id: string, name: string) => this.#http.json(sessionPath(id), { method: "PATCH", body: { name } });
+  readonly rename = (id: string, name: string) => this.json(sessionPath(id), { method: "PATCH", body: { name } });
 
-  readonly deleteSession = (id: string) => this.#http.json(sessionPath(id), { method: "DELETE" });
+  readonly deleteSession = (id: string) => this.json(sessionPath(id), { method: "DELETE" });
 
   async messages(id: string, before = "", limit = 100) {
-    const query = params({ before, limit: String(limit) });
-    const page = await this.#http.data<{ messages: Json[]; before: string | null }>(`${sessionPath(id)}/messages?${query}`);
+    const query = queryOf({ before, limit: String(limit) });
+    const page = await this.data<{ messages: Json[]; before: string | null }>(`${sessionPath(id)}/messages${query}`);
     return { ...page, messages: page.messages.map(readMessage) };
   }
 
-  readonly taskInfos = async (id: string) => readTaskInfos(await this.#http.data(`${sessionPath(id)}/task-infos`));
+  readonly taskInfos = async (id: string) => readTaskInfos(await this.data(`${sessionPath(id)}/task-infos`));
 
-  readonly task = async (id: string) => read("task", await this.#http.data<Json>(taskPath(id)));
+  readonly task = async (id: string) => read("task", await this.data<Json>(taskPath(id)));
 
   /** Return the artifacts of a task, each with the number of its versions. */
   async artifacts(taskId: string) {
-    const found = await this.#http.data<readonly (Json & { versions?: number })[] | undefined>(`${taskPath(taskId)}/artifacts`);
+    const found = await this.data<readonly (Json & { versions?: number })[] | undefined>(`${taskPath(taskId)}/artifacts`);
     return (found ?? []).map((one) => ({ piece: readPiece(one), versions: one.versions || 1 }));
   }
 
   /** Return an artifact as a file; `version`: from 1; 0: the newest. */
-  artifact(taskId: string, artifactId: string, version = 0): Promise<Blob> {
-    const query = version ? `?version=${version}` : "";
-    return this.#http.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(artifactId)}${query}`);
-  }
+  readonly artifact = (taskId: string, id: string, version = 0) =>
+    this.blob(`${taskPath(taskId)}/artifacts/${encodeURIComponent(id)}${version ? `?version=${version}` : ""}`);
 
   /** Return a session as a file: `ndjson`, `json` or `markdown`. */
-  exportSession(id: string, format: string): Promise<Blob> {
-    return this.#http.blob(`${sessionPath(id)}/export?${params({ format })}`);
-  }
+  readonly exportSession = (id: string, format: string) => this.blob(`${sessionPath(id)}/export${queryOf({ format })}`);
 
   /** Create the session of an exported file, under another id if one is given, and return its id. */
   async importSession(file: Blob, id = ""): Promise<string> {
     const request = { method: "POST", body: file, headers: { "Content-Type": "application/x-ndjson" }, timeout: 600_000 };
-    return (await this.#http.data<{ session: Texts<"id"> }>(`api/sessions/import?${params({ id })}`, request)).session.id;
-  }
-
-  /** Send a message with one effect however often it is repeated under one key. Return what it made, as it was on the wire. */
-  send(agent: string, message: Json, options: SendOptions): Promise<unknown> {
-    const headers = { "Idempotency-Key": options.key, ...(options.version && { "If-Match": `"${options.version}"` }) };
-    const params = { message, configuration: { returnImmediately: true }, ...credential(options.secret) };
-    return this.#rpc(agent, "SendMessage", params, headers, SEND_TIMEOUT);
-  }
-
-  /** Cancel a task and return it. */
-  async cancel(agent: string, taskId: string): Promise<Event> {
-    return read("task", object(await this.#rpc(agent, "CancelTask", { id: taskId }, {})) ?? {});
+    return (await this.data<{ session: Texts<"id"> }>(`api/sessions/import${queryOf({ id })}`, request)).session.id;
   }
 
   /** Undo the newest rewind, with one effect however often it is repeated under one key. */
   async undo(id: string, key: string): Promise<Message[]> {
     const request = { method: "POST", body: {}, headers: { "Idempotency-Key": key } };
-    return (await this.#http.data<{ messages: Json[] }>(`${sessionPath(id)}/undo_rewind`, request)).messages.map(readMessage);
+    return (await this.data<{ messages: Json[] }>(`${sessionPath(id)}/undo_rewind`, request)).messages.map(readMessage);
   }
 
   /** Yield the events of a task after a place, or the task first. */
-  async *subscribe(agent: string, taskId: string, cursor: string, request: Request): AsyncGenerator<SseEvent> {
-    const headers = { ...A2A, ...(cursor ? { "Last-Event-ID": cursor } : {}) };
-    const body = this.#envelope("SubscribeToTask", { id: taskId });
-    for await (const event of this.#http.events(agentPath(agent), { ...request, method: "POST", headers, body })) {
-      const error = event.data.startsWith('{"jsonrpc":"2.0","id":') && object(object(parsed(event.data))?.["error"]);
-      if (error) throw failedRpc(error);
-      yield event;
-    }
-  }
+  readonly subscribe = (agent: string, id: string, cursor: string, request: Request) =>
+    this.stream(agentPath(agent), this.#a2a("SubscribeToTask", { id }, { ...request, headers: after(cursor) }));
 
   /** Yield the changes of a session, beginning with a snapshot. */
-  watch(id: string, request: Request): AsyncGenerator<SseEvent> {
-    return this.#named(`${sessionPath(id)}/watch`, request);
-  }
+  readonly watch = (id: string, request: Request) => this.stream(`${sessionPath(id)}/watch`, request);
 
   /** Yield the log of a task after a place, then what is added, until the task has ended or says nothing for `idle` ms. */
-  async *events(taskId: string, cursor: string, signal: AbortSignal, idle: number): AsyncGenerator<SseEvent> {
-    const headers: Record<string, string> = cursor ? { "Last-Event-ID": cursor } : {};
-    yield* this.#named(`${taskPath(taskId)}/events`, { headers, signal }, idle);
-  }
+  readonly events = (taskId: string, cursor: string, signal: AbortSignal, idle: number) =>
+    this.stream(`${taskPath(taskId)}/events`, { headers: after(cursor), signal }, idle);
 
-  async *#named(path: string, request: Request, idle?: number): AsyncGenerator<SseEvent> {
-    for await (const event of this.#http.events(path, request, idle)) {
-      const failure = event.event === "error" && (object(parsed(event.data)) ?? {});
-      if (failure) throw failedHttp(failure["retryable"] === true ? 503 : 400, failure);
-      yield event;
-    }
-  }
-
-  async #rpc(agent: string, method: string, args: Json, headers: Request["headers"], timeout?: number): Promise<unknown> {
-    const request = { method: "POST", headers: { ...A2A, ...headers }, body: this.#envelope(method, args), timeout };
+  /** Call a method of an agent. Return its result as it was on the wire. */
+  async call(agent: string, method: string, params: Json, request: Request): Promise<unknown> {
     type Response = { result?: unknown; error?: Json } | null;
-    const { result, error } = (await this.#http.json<Response>(agentPath(agent), request)).data ?? {};
-    if (error) throw failedRpc(error);
-    return result;
+    const { data } = await this.json<Response>(agentPath(agent), this.#a2a(method, params, request));
+    if (data?.error) throw failedRpc(data.error);
+    return data?.result;
   }
 
-  #envelope(method: string, params: Json): Json {
-    return { jsonrpc: "2.0", id: ++this.#calls, method, params };
+  #a2a(method: string, params: Json, request: Request): Request {
+    const body = { jsonrpc: "2.0", id: ++this.#calls, method, params };
+    return { ...request, method: "POST", headers: { ...A2A, ...request.headers }, body };
   }
 }
 
 /** Return the path of an agent's JSON-RPC below the root; without a name, of the default agent. */
-export function agentPath(agent: string): string {
-  return agent ? `agents/${encodeURIComponent(agent)}` : "";
-}
+export const agentPath = (agent: string) => agent && `agents/${encodeURIComponent(agent)}`;
 
 /** Return the path of a session below the root. */
-export function sessionPath(id: string): string {
-  return `api/sessions/${encodeURIComponent(id)}`;
-}
+export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id)}`;
 
 /** Return the path of a task below the root. */
-export function taskPath(id: string): string {
-  return `api/tasks/${encodeURIComponent(id)}`;
-}
+export const taskPath = (id: string) => `api/tasks/${encodeURIComponent(id)}`;
 
-function params(values: Readonly<Record<string, string>>): URLSearchParams {
-  return new URLSearchParams(Object.entries(values).filter(([, value]) => value));
-}
+const after = (cursor: string): Readonly<Record<string, string>> => (cursor ? { "Last-Event-ID": cursor } : {});

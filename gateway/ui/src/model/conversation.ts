@@ -102,10 +102,10 @@ export class Conversation {
    * `INVOCATION_NOT_FOUND` if no such turn is shown.
    */
   rewind(invocationId: string): string {
-    if (this.#cut) throw Failed.of("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
+    if (this.#cut) throw new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
     const shown = this.#all;
     const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
-    if (place < 0) throw Failed.of("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
+    if (place < 0) throw new Failed("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
     const ids = this.tasks.list.map((task) => task.id);
     this.#cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
     this.notice = "";

@@ -2,6 +2,7 @@
 
 import { type EventSourceMessage, createParser } from "eventsource-parser";
 import { Failed, failedHttp } from "./failures";
+import { parsed } from "./json";
 
 /** An event of a stream; `event` is its name. */
 export type SseEvent = EventSourceMessage;
@@ -22,15 +23,10 @@ export interface Request {
 }
 
 export class Http {
-  readonly root: URL;
-  readonly #key: () => string;
-  readonly #fetch: typeof fetch;
-
-  constructor(root: URL, options: { key: () => string; fetch?: typeof fetch }) {
-    this.root = root;
-    this.#key = options.key;
-    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
-  }
+  constructor(
+    readonly root: URL,
+    private readonly key: () => string,
+  ) {}
 
   /** Return the JSON of an answer; null if it is empty. Raise Failed. */
   async json<Body = unknown>(path: string, request: Request = {}): Promise<{ data: Body; headers: Headers }> {
@@ -39,7 +35,7 @@ export class Http {
     try {
       return { data: (text ? JSON.parse(text) : null) as Body, headers: response.headers };
     } catch {
-      throw new Failed({ code: "NOT_UNDERSTOOD", message: "The server's answer is not JSON.", status: response.status });
+      throw new Failed("NOT_UNDERSTOOD", "The server's answer is not JSON.", { status: response.status });
     }
   }
 
@@ -49,12 +45,15 @@ export class Http {
   }
 
   /** Return the content of an answer as a file. Raise Failed. */
-  async blob(path: string, request: Request = {}): Promise<Blob> {
-    return (await this.#open(path, { timeout: 0, ...request })).blob().catch(unreachable);
+  async blob(path: string): Promise<Blob> {
+    return (await this.#open(path, { timeout: 0 })).blob().catch(unreachable);
   }
 
-  /** Yield the events of a stream until the server ends it; none for 204. Raise Failed, `TIMED_OUT` if `idle` ms are silent. */
-  async *events(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
+  /**
+   * Yield the events of a stream until the server ends it; none for 204. Raise Failed: what an event tells, or `TIMED_OUT`
+   * if `idle` ms are silent.
+   */
+  async *stream(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
     const response = await this.#open(path, request, "text/event-stream");
     if (response.status === 204 || !response.body) return;
     if (!response.headers.get("Content-Type")?.startsWith("text/event-stream"))
@@ -74,7 +73,7 @@ export class Http {
         const { done, value } = await read.finally(() => clearTimeout(timer));
         if (done) return;
         parser.feed(decoder.decode(value, { stream: true }));
-        yield* events.splice(0);
+        for (const event of events.splice(0)) yield sound(event);
       }
     } finally {
       void reader.cancel().catch(() => undefined);
@@ -83,11 +82,11 @@ export class Http {
 
   async #open(path: string, request: Request, accept = "*/*"): Promise<Response> {
     const { method = "GET", headers = {}, body, signal, timeout = 30_000 } = request;
-    const key = this.#key();
+    const key = this.key();
     const deadline = new AbortController();
     const late = timeout ? setTimeout(() => deadline.abort(timedOut("The server did not answer in time.")), timeout) : undefined;
     try {
-      const response = await this.#fetch(new URL(path, this.root), {
+      const response = await fetch(new URL(path, this.root), {
         method,
         headers: {
           Accept: accept,
@@ -110,8 +109,16 @@ export class Http {
   }
 }
 
+/** Return an event that tells no failure; raise the failure of another one. */
+function sound(event: SseEvent): SseEvent {
+  const named = event.event === "error";
+  const told = named || event.data.startsWith('{"jsonrpc":"2.0","id":') ? parsed(event.data) : {};
+  if (named || told["error"]) throw failedHttp(told["retryable"] === true ? 503 : 400, told);
+  return event;
+}
+
 function timedOut(message: string): Failed {
-  return new Failed({ code: "TIMED_OUT", message, retryable: true });
+  return new Failed("TIMED_OUT", message, { retryable: true });
 }
 
 /** Raise an error of the transport as Failed. */
@@ -119,5 +126,5 @@ function unreachable(error: unknown): never {
   if (error instanceof Failed) throw error;
   const code = globalThis.navigator?.onLine === false ? "OFFLINE" : "UNREACHABLE";
   const detail = error instanceof Error ? error.message : String(error);
-  throw new Failed({ code, message: `The server cannot be reached (${detail}).`, retryable: true });
+  throw new Failed(code, `The server cannot be reached (${detail}).`, { retryable: true });
 }

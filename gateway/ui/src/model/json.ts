@@ -18,17 +18,11 @@ export function text(body: Json, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Return a number of a JSON object; 0 for any other value. */
-export function number(body: Json, key: string): number {
-  const value = body[key];
-  return typeof value === "number" ? value : 0;
-}
-
-/** Return the value of JSON text; null if it is not JSON. */
-export function parsed(data: string): unknown {
+/** Return the object of JSON text; empty for any other text. */
+export function parsed(data: string): Json {
   try {
-    return JSON.parse(data) as unknown;
+    return object(JSON.parse(data)) ?? {};
   } catch {
-    return null;
+    return {};
   }
 }

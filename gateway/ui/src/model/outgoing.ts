@@ -33,8 +33,3 @@ export function messageOf(messageId: string, draft: Draft, contextId: string, { 
   const goesTo = taskId ? { taskId } : referenceTaskIds.length ? { referenceTaskIds } : {};
   return { messageId, role: "ROLE_USER", parts, contextId, ...goesTo };
 }
-
-/** Return the metadata of a request with a credential: agents get it, and no conversation, log or export has it. */
-export function credential(secret: string | undefined): Json {
-  return secret ? { metadata: { credential: secret } } : {};
-}

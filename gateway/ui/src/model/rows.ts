@@ -1,20 +1,17 @@
 /** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
 
+import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
 import type { Outgoing } from "./outgoing";
 import { AT_REST } from "./states";
-import type { Artifact, Message, Part, Row, TaskInfo, ToolCall } from "./view";
+import type { Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
-export interface Shown {
-  readonly messages: readonly Message[];
-  readonly live: ReadonlyMap<string, Message>;
-  readonly artifacts: readonly Artifact[];
+export type Shown = Readonly<Pick<Conversation, "messages" | "live" | "artifacts" | "hasOlder">> & {
   readonly tasks: readonly TaskInfo[];
   readonly paused: TaskInfo | null;
   readonly outgoing: ReadonlyMap<string, Pick<Outgoing, "sending">>;
-  readonly hasOlder: boolean;
   readonly rewinding: boolean;
-}
+};
 
 /** Makes rows and keeps the objects of those that have not changed. */
 export class Rows {
@@ -25,7 +22,7 @@ export class Rows {
   of(shown: Shown): readonly Row[] {
     const before = this.#shown;
     this.#shown = shown;
-    const changed = before && KEYS.filter((key) => before[key] !== shown[key]);
+    const changed = before && (Object.keys(shown) as (keyof Shown)[]).filter((key) => before[key] !== shown[key]);
     if (changed?.length === 0) return this.#rows;
     const grows = changed?.join() === "live" && before?.live.size === shown.live.size;
     if (grows && this.#grow(shown.live)) return this.#rows;
@@ -52,8 +49,6 @@ export class Rows {
   }
 }
 
-const KEYS = ["messages", "live", "artifacts", "tasks", "paused", "outgoing", "hasOlder", "rewinding"] as const;
-
 function make(shown: Shown): Row[] {
   const { messages, live, outgoing, paused } = shown;
   const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
@@ -64,7 +59,7 @@ function make(shown: Shown): Row[] {
   const question = answer ? undefined : asked;
   const rows: Row[] = [];
   const keys = new Map<string, number>();
-  const calls = new Map<string, { -readonly [Key in keyof ToolCall]: ToolCall[Key] }>();
+  const calls = new Map<string, ToolCall>();
 
   const unique = (key: string): string => {
     const count = keys.get(key) ?? 0;
@@ -92,20 +87,10 @@ function make(shown: Shown): Row[] {
       known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state };
       calls.set(key, known);
       const tail = rows.at(-1);
-      const follows = tail?.kind === "tools" && tail.taskId === taskId;
-      if (follows) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
+      if (tail?.kind === "tools" && tail.taskId === taskId) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
       else rows.push({ kind: "tools", key: unique(`tools-${key}`), taskId, calls: [known] });
     }
-    if (tool.called) return;
-    known.response = tool.body;
-    known.state = "done";
-  };
-  const close = (task: TaskInfo): void => {
-    const growing = live.get(task.id);
-    if (growing) tell(growing, true);
-    for (const artifact of shown.artifacts)
-      if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
-    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
+    if (!tool.called) Object.assign(known, { response: tool.body, state: "done" });
   };
 
   messages.forEach((message, index) => {
@@ -115,7 +100,12 @@ function make(shown: Shown): Row[] {
     const reason = closes && ENDS.has(task.state) && message.role === "agent" && message.text === task.error;
     if (said && !reason && message !== question) tell(message, false);
     for (const part of message.parts) call(message.taskId, part);
-    if (closes) close(task);
+    if (!closes) return;
+    const growing = live.get(task.id);
+    if (growing) tell(growing, true);
+    for (const artifact of shown.artifacts)
+      if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
+    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
   const answered = answer && ["sending", "queued"].includes(outgoing.get(answer.id)?.sending.state ?? "");

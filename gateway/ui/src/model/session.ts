@@ -1,44 +1,21 @@
-/** One open session: what it shows, and what the user can do in it. */
+/** One open session: what the user can do in it. */
 
-import type { SendOptions } from "./api";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
-import { Failed, failureOf, unanswered } from "./failures";
-import { type Json, object, text } from "./json";
-import { type Continuation, type Outgoing, credential, messageOf, newId } from "./outgoing";
-import { FollowedSession } from "./reader";
+import { Failed, failureOf } from "./failures";
+import { FollowedSession } from "./followed";
+import type { Request } from "./http";
+import { type Json, text } from "./json";
+import { type Continuation, type Outgoing, messageOf, newId } from "./outgoing";
 import { sleep } from "./stream";
 import type { Draft, Failure, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
-const HIDDEN_AFTER = 30_000;
 const TRIES = 4;
-/** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
-const RECENT = 12;
+/** Milliseconds: an agent may answer directly, after as long as its model takes. */
+const SEND_TIMEOUT = 180_000;
 
 export class OpenSession extends FollowedSession {
   #acts: Promise<unknown> = Promise.resolve();
-  /** Whether there is a network is known. */
-  #settled: Promise<void> = Promise.resolve();
-  #hides: ReturnType<typeof setTimeout> | undefined;
-
-  /** Load the session, if there is one already, and follow it until `close`. Return when it was loaded or refused. */
-  async open(): Promise<void> {
-    const heard = ({ data }: MessageEvent): void => {
-      if (text(object(data) ?? {}, "session") === this.id) void this.refresh();
-    };
-    this.options.channel?.addEventListener("message", heard, { signal: this.closed.signal });
-    if (this.told.status !== "new") await this.load();
-    this.show();
-    void this.run();
-    void this.loadArtifacts(RECENT);
-  }
-
-  /** End everything; nothing is shown any more. */
-  close(): void {
-    this.closed.abort();
-    this.interrupt();
-    clearTimeout(this.#hides);
-  }
 
   /** Load older messages and put them before the others. */
   async older(): Promise<void> {
@@ -46,22 +23,9 @@ export class OpenSession extends FollowedSession {
     const [oldest] = conversation.messages;
     if (told.loadingOlder || !conversation.hasOlder || !oldest) return;
     this.set({ loadingOlder: true });
-    try {
-      const page = await api.messages(id, oldest.id, OLDER_PAGE);
-      if (epoch === this.epoch) conversation.prepend(page.messages, page.before !== null);
-    } catch (error) {
-      this.tell(failureOf(error));
-    }
+    const page = await api.messages(id, oldest.id, OLDER_PAGE).catch((error: unknown) => this.set({ notice: failureOf(error) }));
+    if (page && epoch === this.epoch) conversation.prepend(page.messages, page.before !== null);
     this.set({ loadingOlder: false });
-  }
-
-  /** Read the session again, for instance since it was changed elsewhere. */
-  async refresh(): Promise<void> {
-    const { status } = this.told;
-    if (status === "new") return;
-    if (status !== "ready") this.set({ status: "loading" });
-    await this.load();
-    this.steer();
   }
 
   /**
@@ -74,10 +38,8 @@ export class OpenSession extends FollowedSession {
     const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
     if (failed) return this.retry(failed.id);
     const id = newId();
-    const shown = readMessage(messageOf(id, draft, contextId, this.#goesTo()));
-    if (shown.parts.length) conversation.say(shown);
-    const sending = { state: "sending", failure: null } as const;
-    this.outgoing = new Map(outgoing).set(id, { id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id, sending });
+    conversation.say(readMessage(messageOf(id, draft, contextId, this.#goesTo())));
+    this.mark({ id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id }, "sending");
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
     this.show();
@@ -102,17 +64,16 @@ export class OpenSession extends FollowedSession {
 
   /** Cancel a task, or the running one. What is shown is what the server says of it. */
   async stop(taskId = this.running?.id): Promise<void> {
-    const { api, stopping } = this;
+    const { stopping } = this;
     if (!taskId || stopping.has(taskId)) return;
     stopping.add(taskId);
     this.show();
-    try {
-      this.whole(await this.#call("CancelTask", { id: taskId }, { taskId }, () => api.cancel(this.agentOf(taskId), taskId)));
-    } catch (error) {
-      const failure = failureOf(error);
-      const ended = failure.metadata["rpc"] === "-32002" && (await this.fetch(taskId).catch(() => false));
+    const failure = await this.#call("CancelTask", { id: taskId }, { taskId }).then(() => null, failureOf);
+    const asked = !failure || failure.metadata["rpc"] === "-32002";
+    const rests = asked && (await this.fetch(taskId).catch(() => false));
+    if (failure && !rests) {
       stopping.delete(taskId);
-      if (!ended) this.tell(failure);
+      this.set({ notice: failure });
     }
     this.steer();
   }
@@ -131,10 +92,10 @@ export class OpenSession extends FollowedSession {
       said = conversation.rewind(invocationId);
       this.show();
       try {
-        const event = await this.#persist(() => this.#sendMessage(message, { key: messageId }));
+        const event = await this.#persist(() => this.#sendMessage(message, messageId));
         this.epoch++;
         this.apply(event, true);
-        if (conversation.notice) throw Failed.of("NOT_REWOUND", conversation.notice);
+        if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
       } catch (error) {
         if (failureOf(error).metadata["rewound"] === "true") conversation.rewound();
         throw error;
@@ -161,22 +122,6 @@ export class OpenSession extends FollowedSession {
     return failure;
   }
 
-  setVisible(visible: boolean): void {
-    this.visible = visible;
-    clearTimeout(this.#hides);
-    this.#hides = setTimeout(() => this.sleeps(!visible), visible ? 0 : (this.options.hiddenAfter ?? HIDDEN_AFTER));
-  }
-
-  /** Take what the browser says of its network. It does not know that a server on this machine needs none: that is tried. */
-  setOnline(claim: boolean): void {
-    const settled = (this.#settled = (claim ? Promise.resolve(true) : this.api.reachable()).then((online) => {
-      if (settled !== this.#settled || online === this.online) return;
-      this.online = online;
-      this.set({ connection: online ? "lost" : "offline" });
-      this.interrupt();
-    }));
-  }
-
   /** Do one act after the other. */
   #after<Value>(act: () => Promise<Value>): Promise<Value> {
     const done = this.#acts.then(act, act);
@@ -186,33 +131,35 @@ export class OpenSession extends FollowedSession {
 
   /** Change the history: one at a time. Return why it was not done; then the session is read again. */
   async #steering(act: () => Promise<void>): Promise<Failure | null> {
-    if (this.told.rewinding) return Failed.of("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
+    if (this.told.rewinding) return new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
-    const failure = await this.#after(act).then(() => this.broadcast(), failureOf);
+    const failure = await this.#after(act).then(() => null, failureOf);
     this.set({ rewinding: false });
     if (failure) void this.refresh();
-    this.unsure();
+    this.altered();
     this.steer();
-    return failure ?? null;
+    return failure;
   }
 
-  /** Make a call of A2A, and record it; a failure too. */
-  async #call<Value>(method: string, params: Json, what: Partial<WireRecord>, act: () => Promise<Value>): Promise<Value> {
-    this.records.add("sent", "request", { method, params }, what);
-    return act().catch((error: unknown) => {
-      this.records.add("received", "error", failureOf(error), what);
+  /** Make a call of A2A, and record it; a failure too. Agents get a credential, and no conversation, log or export has it. */
+  async #call(method: string, params: Json, about: Partial<WireRecord>, request: Request = {}, secret = ""): Promise<unknown> {
+    const { api, records } = this;
+    const given = (credential: string): Json => (credential ? { ...params, metadata: { credential } } : params);
+    records.add("sent", "request", { method, params: given(secret && "***") }, about);
+    return api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
+      records.add("received", "error", failureOf(error), about);
       throw error;
     });
   }
 
-  async #sendMessage(message: Json, options: SendOptions): Promise<Event> {
-    const { api, records, told } = this;
-    const params = { message, ...credential(options.secret && "***") };
-    const sent = { messageId: text(message, "messageId") };
-    const result = await this.#call("SendMessage", params, sent, () => api.send(told.agent, message, options));
+  /** Send a message with one effect however often it is repeated under one key; `version`: that the session must have. */
+  async #sendMessage(message: Json, key: string, version = 0, secret = ""): Promise<Event> {
+    const params = { message, configuration: { returnImmediately: true } };
+    const headers = { "Idempotency-Key": key, ...(version && { "If-Match": `"${version}"` }) };
+    const request = { headers, timeout: SEND_TIMEOUT };
+    const result = await this.#call("SendMessage", params, { messageId: text(message, "messageId") }, request, secret);
     const event = classify(result);
-    const { taskId, messageId } = event;
-    records.add("received", "response", result, { taskId, messageId });
+    this.records.add("received", "response", result, { taskId: event.taskId, messageId: event.messageId });
     return event;
   }
 
@@ -221,11 +168,11 @@ export class OpenSession extends FollowedSession {
     for (;;) {
       while (!this.online && !signal.aborted) await sleep(100, signal);
       const out = this.outgoing.get(id);
-      if (!out || !this.online) return Failed.of("GONE", "This message was removed.").failure;
+      if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
       if (!failure) return null;
-      await this.#settled;
+      await this.settled;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
       else if (!(await this.#resolved(out, failure))) return failure;
     }
@@ -237,13 +184,12 @@ export class OpenSession extends FollowedSession {
     const began = Date.now();
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
-    const event = await this.#sendMessage(message, { key: out.key, version: guarded ? told.version : 0, secret: out.draft.secret });
+    const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
     this.forget((id) => id === out.id);
     conversation.accept(out.id);
     this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
-    this.unsure();
+    this.altered();
     this.answered(event, out.id, began);
-    this.broadcast();
     this.steer();
   }
 
@@ -251,23 +197,20 @@ export class OpenSession extends FollowedSession {
   async #resolved(out: Outgoing, failure: Failure): Promise<boolean> {
     const named = text(out.message ?? {}, "taskId");
     const stale = failure.code === "VERSION_MISMATCH";
-    if (stale || (failure.metadata["rpc"] === "-32004" && named)) {
-      await this.load();
-      const again = stale ? out.saw === this.#signature() : !this.#goesTo().taskId && this.conversation.tasks.find(named);
-      if (again) {
-        Object.assign(out, { message: null, key: newId() });
-        return true;
-      }
-    }
-    if (stale) {
+    const ended = failure.metadata["rpc"] === "-32004" && named !== "";
+    if (stale || ended) await this.load();
+    const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
+    const again = stale ? out.saw === this.#signature() : goesOn;
+    if (again) Object.assign(out, { message: null, key: newId() });
+    else if (stale) {
       this.#drop(out);
-      this.tell(failure);
+      this.set({ notice: failure });
     } else {
       if (!failure.retryable) out.message = null;
       this.mark(out, "failed", failure);
     }
     this.show();
-    return false;
+    return again;
   }
 
   /** Return what of the session matters to somebody who writes. */
@@ -278,14 +221,13 @@ export class OpenSession extends FollowedSession {
   }
 
   /** Do what has one effect however often it is done, until it is answered or was tried often enough. */
-  async #persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
-    try {
-      return await act();
-    } catch (error) {
-      if (!unanswered(error) || attempt === TRIES) throw error;
+  #persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
+    return act().catch(async (error: unknown) => {
+      const { retryable, status } = failureOf(error);
+      if (!retryable || (status > 0 && status < 500) || attempt === TRIES) throw error;
       await sleep((this.options.pauses?.first ?? 250) * 2 ** attempt, this.closed.signal);
       return this.#persist(act, attempt + 1);
-    }
+    });
   }
 
   #goesTo(): Continuation {

@@ -3,7 +3,6 @@
 import { computed, signal } from "@preact/signals-core";
 import type { Api, SessionRow } from "./api";
 import { failureOf } from "./failures";
-import { object } from "./json";
 import type { Failure, SessionView } from "./view";
 
 const UNDO = 10_000;
@@ -27,17 +26,17 @@ export class SessionList {
     private readonly api: Api,
     private readonly channel?: BroadcastChannel,
   ) {
-    channel?.addEventListener("message", (event) => object(event.data) && void this.load());
+    channel?.addEventListener("message", () => void this.load());
   }
 
   /** Read the first pages again, as many rows as are shown. */
   load(): Promise<void> {
-    return this.#page("", Math.min(1_000, Math.max(PAGE, this.#found.peek().length)), []);
+    return this.#page("", Math.min(1_000, Math.max(PAGE, this.#found.peek().length)));
   }
 
   /** Read the next page. */
   async more(): Promise<void> {
-    if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE, this.#found.peek());
+    if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE);
   }
 
   /** Show the sessions whose title contains a text, once nothing more is typed. */
@@ -78,29 +77,28 @@ export class SessionList {
   /** Take what an open session of this tab shows; read the list if it is not in it. */
   note(view: SessionView): void {
     const found = this.#found.peek();
-    const row = found.find(({ id }) => id === view.id);
+    const place = found.findIndex(({ id }) => id === view.id);
+    const row = found[place];
     if (!view.id || this.query.peek() || view.status !== "ready") return;
     if (!row) return void (this.loading.peek() || this.load());
     const lastState = view.tasks.at(-1)?.state ?? row.lastState;
-    const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null, taskCount: view.tasks.length };
+    const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null };
     if (JSON.stringify(changed) === JSON.stringify(row)) return;
-    const stays = lastState === row.lastState;
-    this.#found.value = stays ? found.map((one) => (one === row ? changed : one)) : [changed, ...found.filter((one) => one !== row)];
+    this.#found.value = found.toSpliced(place, 1).toSpliced(lastState === row.lastState ? place : 0, 0, changed);
   }
 
-  async #page(pageToken: string, limit: number, before: readonly SessionRow[]): Promise<void> {
+  async #page(pageToken: string, limit: number): Promise<void> {
     const asked = ++this.#asked;
     this.loading.value = true;
-    try {
-      const { rows, next } = await this.api.sessions({ q: this.query.peek().trim(), pageToken, limit });
-      if (asked !== this.#asked) return;
-      const known = new Set(before.map((row) => row.id));
-      this.#found.value = [...before, ...rows.filter((row) => !known.has(row.id))];
-      this.next.value = next;
-      this.failure.value = null;
-    } catch (error) {
-      if (asked === this.#asked) this.failure.value = failureOf(error);
-    }
-    if (asked === this.#asked) this.loading.value = false;
+    const query = { q: this.query.peek().trim(), page_token: pageToken, limit: String(limit) };
+    const answer = await this.api.sessions(query).catch(failureOf);
+    if (asked !== this.#asked) return;
+    this.loading.value = false;
+    this.failure.value = "code" in answer ? answer : null;
+    if ("code" in answer) return;
+    const before = pageToken ? this.#found.peek() : [];
+    const known = new Set(before.map((row) => row.id));
+    this.#found.value = [...before, ...answer.rows.filter((row) => !known.has(row.id))];
+    this.next.value = answer.next;
   }
 }

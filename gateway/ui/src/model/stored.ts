@@ -3,7 +3,7 @@
  * cache only; the server knows better. Storage may be missing, blocked, full or written by an older page (M10).
  */
 
-import { object, parsed, text } from "./json";
+import { parsed, text } from "./json";
 import { readTaskInfos } from "./tasks";
 import type { TaskInfo } from "./view";
 
@@ -55,7 +55,7 @@ export class Stored {
    * session stored its `taskId` and `state` in the session.
    */
   last(): LastSession | null {
-    const body = object(parsed(this.get(LAST))) ?? {};
+    const body = parsed(this.get(LAST));
     const contextId = text(body, "contextId");
     if (!contextId) return null;
     return { contextId, agentEndpoint: text(body, "agentEndpoint"), tasks: readTaskInfos(body["tasks"] ?? [body]) };

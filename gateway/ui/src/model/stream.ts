@@ -1,6 +1,6 @@
 /** A stream that survives broken connections: it is opened again after its last event, after growing pauses. */
 
-import { Failed, failureOf } from "./failures";
+import { failureOf } from "./failures";
 import type { SseEvent } from "./http";
 import type { Failure } from "./view";
 
@@ -37,9 +37,10 @@ export async function follow(stream: Resumable, cursor: string, signal: AbortSig
       if (signal.aborted || (await stream.ended())) return cursor;
     } catch (error) {
       if (signal.aborted) return cursor;
-      if (!(error instanceof Failed) || !error.failure.retryable) throw error;
-      wait = error.retryAfter * 1_000;
-      stream.lost?.(failureOf(error));
+      const failure = failureOf(error);
+      if (!failure.retryable) throw error;
+      wait = failure.retryAfter * 1_000;
+      stream.lost?.(failure);
     }
     const pause = Math.min(pauses.most, pauses.first * 2 ** attempts++) * (0.5 + Math.random() / 2);
     await sleep(Math.max(wait, pause), signal);

@@ -64,10 +64,9 @@ export class Tasks {
   /** Take the server's list: its order, and no task that is not in it, except `also`. */
   replace(told: readonly TaskInfo[], also: (task: TaskInfo) => boolean): void {
     for (const task of told) this.put(task);
-    const known = new Map(this.#tasks);
+    const all = [...told.map((task) => this.find(task.id) ?? task), ...this.list.filter(also)];
     this.#tasks.clear();
-    for (const task of told) this.#tasks.set(task.id, known.get(task.id) ?? task);
-    for (const task of known.values()) if (also(task)) this.#tasks.set(task.id, task);
+    for (const task of all) this.#tasks.set(task.id, task);
     this.#list = null;
   }
 
@@ -85,9 +84,7 @@ export class Tasks {
 }
 
 /** Return the task infos of a JSON list, without those that cannot be read (M10). */
-export function readTaskInfos(list: unknown): TaskInfo[] {
-  return objects(list).map(readTaskInfo).filter(({ id }) => id);
-}
+export const readTaskInfos = (list: unknown) => objects(list).map(readTaskInfo).filter(({ id }) => id);
 
 /** Return the task info for its JSON. A working task that is `paused` waits for the user. */
 export function readTaskInfo(body: Json) {

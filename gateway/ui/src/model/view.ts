@@ -8,7 +8,7 @@ import type { Failure } from "./failures";
 import type { Outgoing } from "./outgoing";
 import type { TaskInfo } from "./tasks";
 
-export type { SessionView } from "./core";
+export type { SessionView } from "./followed";
 export type { WireRecord } from "./records";
 export type { Failure, Message, TaskInfo };
 

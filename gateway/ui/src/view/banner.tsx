@@ -34,7 +34,7 @@ export function Banners() {
         </Banner>
       ))}
       {notice && (
-        <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.text }).join(" ")}>
+        <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.message }).join(" ")}>
           <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
         </Banner>
       )}

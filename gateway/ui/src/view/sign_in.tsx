@@ -18,7 +18,7 @@ export function SignIn() {
     event.preventDefault();
     const given = field.current!.value.trim();
     setBusy(true);
-    const asked = new Api(ROOT, { key: () => given }).config();
+    const asked = new Api(ROOT, () => given).config();
     const why = await asked.then(({ caller }) => (caller ? "" : strings.signIn.wrong), refusalOf);
     setBusy(false);
     setRefusal(why);

@@ -41,12 +41,9 @@ function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: Ses
   const path = (of: string): string => new URL(of, ROOT).href;
   const given = object(body) ?? {};
   if (kind === "request") {
-    // The same key has the same effect only with the same request: what every send of this page has is not in its record.
-    const sends = messageId && { configuration: { returnImmediately: true } };
-    const params = { ...object(given["params"]), ...sends };
     const headers = { "A2A-Version": "1.0", ...(messageId && { "Idempotency-Key": messageId }) };
     const agent = open.tasks.find(({ id }) => id === taskId)?.agent || open.agent;
-    return { url: path(agentPath(agent)), headers, body: { jsonrpc: "2.0", id: 1, ...given, params } };
+    return { url: path(agentPath(agent)), headers, body: { jsonrpc: "2.0", id: 1, ...given } };
   }
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
   if (incarnation) return { url: path(`${taskPath(taskId)}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };

@@ -1,0 +1,387 @@
+/**
+ * One session that is loaded and followed: the stream of its running task, or else the changes of the session. What is
+ * shown of it is made anew by a timer, as often as it can be seen.
+ */
+
+import { signal } from "@preact/signals-core";
+import { type Api, agentPath } from "./api";
+import { Conversation } from "./conversation";
+import { type Event, classify } from "./events";
+import { failureOf } from "./failures";
+import type { SseEvent } from "./http";
+import { parsed, text } from "./json";
+import { type Outgoing, newId } from "./outgoing";
+import { Records } from "./records";
+import { Rows } from "./rows";
+import type { Slots } from "./slots";
+import { ACTIVE, AT_REST, PAUSED } from "./states";
+import type { Stored } from "./stored";
+import { type Pauses, follow, sleep } from "./stream";
+import type { Failure, TaskInfo } from "./view";
+
+export interface SessionOptions {
+  readonly id?: string;
+  readonly agent: string;
+  readonly slots: Slots;
+  readonly channel?: BroadcastChannel | undefined;
+  readonly pauses?: Pauses;
+  /** Where the session is kept as the last one, with its tasks, until it can be read again. */
+  readonly stored?: Stored;
+  /** Milliseconds after which a hidden page drops its stream. */
+  readonly hiddenAfter?: number;
+}
+
+/** What a page shows of a session. Parts that did not change keep their identity, so that they are compared by reference. */
+export type SessionView = ReturnType<FollowedSession["made"]>;
+
+const PAINT = 33;
+const PAINT_HIDDEN = 200;
+const HIDDEN_AFTER = 30_000;
+const NEVER = 2 ** 31 - 1;
+/** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
+const RECENT = 12;
+
+export class FollowedSession {
+  /** What is shown, made anew after changes, at most every 33 ms (200 ms in a hidden page). */
+  readonly view;
+  /** What came and was sent. */
+  readonly records = new Records();
+  protected readonly conversation: Conversation;
+  /** The part of the view that is simply set. */
+  protected readonly told = {
+    /** `missing`: deleted, or another user's. `refused`: see `failure`. */
+    status: "new" as "new" | "loading" | "ready" | "missing" | "refused",
+    failure: null as Failure | null,
+    /** `live`: a stream is open. `waiting`: for a slot. `lost`: reconnecting. `offline`: the browser says so. */
+    connection: "idle" as "idle" | "live" | "waiting" | "lost" | "offline",
+    agent: "",
+    title: "",
+    /** The version that the page has seen; 0: none. */
+    version: 0,
+    loadingOlder: false,
+    rewinding: false,
+    /** The last rewind can be undone. */
+    canUndo: false,
+    /** The task that the next message replies to by the user's choice; empty: by the rules. */
+    replyTo: "",
+    /** Something that the user should know and that has no other place; null without. */
+    notice: null as Failure | null,
+  };
+  /** Messages of the user that the server does not have. Another map, once one of them has changed. */
+  protected outgoing: ReadonlyMap<string, Outgoing> = new Map();
+  protected readonly stopping = new Set<string>();
+  protected readonly closed = new AbortController();
+  protected online = true;
+  /** Whether there is a network is known. */
+  protected settled: Promise<void> = Promise.resolve();
+  /** Rises when the history becomes another one, so that an older answer is not taken. */
+  protected epoch = 0;
+  readonly #rows = new Rows();
+  readonly #cursors = new Map<string, string>();
+  /** When this client sent what began a task, until there is an output. */
+  readonly #began = new Map<string, number>();
+  /** Tasks whose artifacts were listed. */
+  readonly #listed = new Set<string>();
+  #turn = new AbortController();
+  /** The task whose stream is read; empty: the session; null: nothing yet. */
+  #target: string | null = null;
+  #visible = true;
+  /** It was hidden for so long that nothing is read. */
+  #dormant = false;
+  #hides: ReturnType<typeof setTimeout> | undefined;
+  #painted = 0;
+  #paint: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    protected readonly api: Api,
+    protected readonly options: SessionOptions,
+  ) {
+    const { id = "", agent, stored } = options;
+    const last = stored?.last();
+    this.conversation = new Conversation(id || newId(), last?.contextId === id ? last.tasks : []);
+    Object.assign(this.told, { agent, status: id ? "loading" : "new" });
+    this.view = signal(this.made());
+  }
+
+  protected get id(): string {
+    return this.conversation.contextId;
+  }
+
+  protected get running(): TaskInfo | null {
+    return this.conversation.taskList.findLast(({ state }) => ACTIVE.has(state)) ?? null;
+  }
+
+  protected agentOf(taskId: string): string {
+    return this.conversation.tasks.find(taskId)?.agent || this.told.agent;
+  }
+
+  /** Load the session, if there is one already, and follow it until `close`. Return when it was loaded or refused. */
+  async open(): Promise<void> {
+    const heard = ({ data }: MessageEvent<{ session?: string }>) => data.session === this.id && void this.refresh();
+    this.options.channel?.addEventListener("message", heard, { signal: this.closed.signal });
+    if (this.told.status !== "new") await this.load();
+    this.show();
+    void this.#run();
+    void this.loadArtifacts(RECENT);
+  }
+
+  /** End everything; nothing is shown any more. */
+  close(): void {
+    this.closed.abort();
+    this.#turn.abort();
+    clearTimeout(this.#hides);
+  }
+
+  /** Read the session again, for instance since it was changed elsewhere. */
+  async refresh(): Promise<void> {
+    const { status } = this.told;
+    if (status === "new") return;
+    if (status !== "ready") this.set({ status: "loading" });
+    await this.load();
+    this.steer();
+  }
+
+  /** Load the artifacts of tasks that have ended, with the numbers of their versions; `newest`: of at most so many. */
+  async loadArtifacts(newest = Infinity): Promise<void> {
+    const { api, conversation, closed } = this;
+    const tasks = conversation.taskList.filter((task) => AT_REST.has(task.state)).slice(-newest);
+    for (const { id } of tasks.reverse()) {
+      if (closed.signal.aborted || this.#listed.has(id)) continue;
+      this.#listed.add(id);
+      const found = await api.artifacts(id).catch(() => []);
+      for (const { piece, versions } of found) conversation.artifactsOf.put(id, piece, true, versions);
+    }
+    this.changed();
+  }
+
+  setVisible(visible: boolean): void {
+    this.#visible = visible;
+    clearTimeout(this.#hides);
+    const settle = (): void => {
+      if (this.#dormant === visible) this.#turn.abort();
+      this.#dormant = !visible;
+    };
+    this.#hides = setTimeout(settle, visible ? 0 : (this.options.hiddenAfter ?? HIDDEN_AFTER));
+  }
+
+  /** Take what the browser says of its network. It does not know that a server on this machine needs none: that is tried. */
+  setOnline(claim: boolean): void {
+    const settled = (this.settled = (claim ? Promise.resolve(true) : this.api.reachable()).then((online) => {
+      if (settled !== this.settled || online === this.online) return;
+      this.online = online;
+      this.set({ connection: online ? "lost" : "offline" });
+      this.#turn.abort();
+    }));
+  }
+
+  /** Set what the user may set: what the next message replies to, and that no notice is shown. */
+  set(change: Partial<FollowedSession["told"]>): void {
+    Object.assign(this.told, change);
+    this.changed();
+  }
+
+  /** Note how a message of the user fares. */
+  protected mark(out: Omit<Outgoing, "sending">, state: Outgoing["sending"]["state"], failure: Failure | null = null): void {
+    this.outgoing = new Map(this.outgoing).set(out.id, Object.assign(out, { sending: { state, failure } }));
+    this.changed();
+  }
+
+  /** Forget messages of the user that are not to be sent any more. */
+  protected forget(gone: (id: string) => boolean): void {
+    this.outgoing = new Map([...this.outgoing].filter(([id]) => !gone(id)));
+    this.changed();
+  }
+
+  /** Make the view anew soon: by a timer, which also works in a hidden page. */
+  protected changed(): void {
+    const every = this.#visible ? PAINT : PAINT_HIDDEN;
+    this.#paint ??= setTimeout(() => this.show(), Math.max(0, every - (performance.now() - this.#painted)));
+  }
+
+  /** Make the view anew at once. */
+  protected show(): void {
+    clearTimeout(this.#paint);
+    this.#paint = undefined;
+    if (this.closed.signal.aborted) return;
+    this.#painted = performance.now();
+    const { tasks } = this.view.peek();
+    const made = (this.view.value = this.made());
+    if (made.tasks === tasks || made.status !== "ready") return;
+    const agentEndpoint = new URL(agentPath(made.agent), this.api.root).href;
+    this.options.stored?.keepLast({ contextId: made.id, agentEndpoint, tasks: made.tasks });
+  }
+
+  /** Return what there is to show now. */
+  made() {
+    const { conversation, outgoing, running, told } = this;
+    const { messages, live, progress, artifacts, taskList: tasks, hasOlder, unknown } = conversation;
+    const paused = tasks.slice(-1).find(({ state }) => PAUSED.has(state)) ?? null;
+    return {
+      ...(told as Readonly<FollowedSession["told"]>),
+      /** Empty until the server has made the session. */
+      id: told.status === "new" ? "" : this.id,
+      rows: this.#rows.of({ messages, live, artifacts, tasks, paused, outgoing, hasOlder, rewinding: told.rewinding }),
+      /** Oldest first, without superseded ones. */
+      tasks,
+      artifacts,
+      /** The newest line of progress of the running task; empty without one. */
+      progress: (running && progress.get(running.id)) ?? "",
+      /** The newest task that is submitted or working. */
+      running,
+      /** A cancel was sent and not answered yet. */
+      stopping: running !== null && this.stopping.has(running.id),
+      paused,
+      /** Events of unknown shape so far. */
+      unknown,
+    };
+  }
+
+  /** Let the stream be of what matters now, and show what an act has changed. */
+  protected steer(): void {
+    if (this.#moved) this.#turn.abort();
+    this.show();
+  }
+
+  /** Another stream than the one that is read matters now. */
+  get #moved(): boolean {
+    return this.#target !== (this.running?.id ?? "");
+  }
+
+  /** Tell other tabs that the session may have changed, and forget the version, unless a stream tells the new one. */
+  protected altered(): void {
+    this.options.channel?.postMessage({ session: this.id });
+    if (this.#target !== "" || this.told.connection !== "live") this.set({ version: 0 });
+  }
+
+  /** Read the session, its newest messages and its tasks; do nothing if that fails. */
+  protected load(): Promise<void> {
+    return this.#load().catch((error: unknown) => this.#refused(error));
+  }
+
+  /** Read a task as the server has it; return whether it is at rest. */
+  protected async fetch(taskId: string): Promise<boolean> {
+    const task = await this.api.task(taskId);
+    if (!AT_REST.has(task.state)) return false;
+    this.records.add("received", "task", task, { taskId });
+    if (task.cursor) this.#cursors.set(taskId, task.cursor);
+    this.apply(task);
+    return true;
+  }
+
+  /** Take what a message made. A task whose stream is being read tells the rest itself. */
+  protected answered(event: Event, messageId: string, began: number): void {
+    if (event.kind !== "task") return this.apply(event);
+    const { taskId: id, state, cursor, history } = event;
+    const known = this.conversation.tasks.find(id);
+    const message = history.find((one) => one.id === messageId);
+    const follows = known && !AT_REST.has(known.state) && this.#cursors.get(id);
+    if (follows && message) return this.apply({ ...event, kind: "message", message });
+    this.#began.set(id, began);
+    this.#cursors.set(id, state === "submitted" || AT_REST.has(state) ? cursor : "");
+    this.apply(event);
+  }
+
+  protected apply(event: Event, answersRewind = false): void {
+    const { conversation, stopping, told } = this;
+    conversation.apply(event, answersRewind);
+    const task = conversation.tasks.find(event.taskId);
+    if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
+    if (task && AT_REST.has(task.state)) stopping.delete(task.id);
+    this.changed();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.closed.signal.aborted) {
+      const turn = (this.#turn = new AbortController());
+      const mayRead = this.online && !this.#dormant && ["loading", "ready"].includes(this.told.status);
+      if (mayRead) await this.options.slots(turn, () => this.set({ connection: "waiting" }), () => this.#read(turn.signal));
+      else {
+        if (this.online) this.set({ connection: "idle" });
+        await sleep(NEVER, turn.signal);
+      }
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { api, id, conversation, outgoing, closed, told, epoch } = this;
+    const known = new Set([...conversation.messages, ...conversation.tasks.list].map((one) => one.id));
+    const arrived = (one: string): boolean => !known.has(one) || outgoing.has(one);
+    const session = await api.session(id);
+    const [page, tasks] = await Promise.all([api.messages(id), api.taskInfos(id)]);
+    if (epoch !== this.epoch || closed.signal.aborted) return;
+    conversation.reload(page.messages, page.before !== null, tasks, arrived);
+    this.set({ ...session, agent: session.agent || told.agent, status: "ready", failure: null });
+    const latest = conversation.taskList.at(-1);
+    if (latest && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);
+  }
+
+  #refused(error: unknown): void {
+    const failure = failureOf(error);
+    if (failure.retryable) this.set({ connection: this.online ? "lost" : "offline" });
+    else this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    try {
+      if (this.told.status === "loading") await this.#load();
+      await this.#follow(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#refused(error);
+      await sleep(1_000, signal);
+    }
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { api, id, records, running } = this;
+    const taskId = (this.#target = running?.id ?? "");
+    const request = { signal, opened: () => this.set({ connection: "live" }) };
+    const stream = {
+      open: (cursor: string) =>
+        running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request),
+      take: async (event: SseEvent) => {
+        await (running ? this.#take(event, taskId) : this.#watched(event));
+        return this.#moved;
+      },
+      ended: () => this.#load().then(() => this.#moved),
+      lost: (failure: Failure) => {
+        records.add("received", "error", failure, { taskId });
+        this.set({ connection: "lost" });
+      },
+    };
+    try {
+      await follow(stream, this.#cursors.get(taskId) ?? "", signal, this.options.pauses);
+    } catch (error) {
+      // The task has ended, or is gone.
+      if (!["-32004", "-32001"].includes(failureOf(error).metadata["rpc"] ?? "")) throw error;
+      await this.#load();
+    }
+    // Still running in what is shown, as a task that was cut and put back: the server is asked again, but not at once.
+    if (taskId && !signal.aborted && this.running?.id === taskId) await sleep(1_000, signal);
+  }
+
+  /** Take an event of a task's stream, and note the time until the first output of a task that this client began. */
+  #take({ id: cursor = "", data }: SseEvent, taskId: string): void {
+    const body = parsed(data)["result"];
+    const event = classify(body);
+    const { kind, message, messageId } = event;
+    if (cursor) this.#cursors.set(taskId, cursor);
+    this.records.add("received", kind, body, { taskId, messageId, cursor });
+    const said = kind === "status-update" && message?.role === "agent" && !message.progress;
+    const began = this.#began.get(taskId);
+    if (began && (said || kind === "artifact-update")) {
+      this.#began.delete(taskId);
+      this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
+    }
+    this.apply(event);
+  }
+
+  /** Take a change of the session: it is read again, unless it was since. */
+  async #watched({ event: name = "", data }: SseEvent): Promise<void> {
+    const body = parsed(data);
+    this.records.add("received", name, body, { taskId: text(body, "taskId") });
+    if (body["version"] !== undefined && body["version"] === this.told.version) return;
+    await this.#load();
+    void this.loadArtifacts(RECENT);
+  }
+}
