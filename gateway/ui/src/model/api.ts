@@ -52,8 +52,7 @@ export interface SendOptions {
   readonly secret?: string | undefined;
 }
 
-/** A page of sessions; `name` is the title of those that no message has named. */
-/** A list of the gateway; without entries it has no `data`. */
+/** A page of sessions; without any it has no `data`. `name` is the title of those that no message has named. */
 type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */

@@ -47,15 +47,30 @@ export function useNewest(count: number, place: number, page = 100): [from: numb
   return [from, from > 0 && <Act label={strings.panel.earlier(Math.min(page, from))} act={() => setMost(count - from + page)} />];
 }
 
-/** A list of names with their values; those without values are left out. */
-export function Facts({ rows }: { rows: readonly (readonly [name: string, values: readonly string[]])[] }) {
-  const told = rows.filter(([, values]) => values.length);
+/** Act every so many milliseconds, 0: never, while the tab can be seen, and whenever it is seen again. */
+export function useEvery(ms: number, act: () => unknown): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const ends = new AbortController();
+    const look = () => void (document.hidden || latest.current());
+    const timer = ms ? setInterval(look, ms) : undefined;
+    document.addEventListener("visibilitychange", look, ends);
+    return () => {
+      clearInterval(timer);
+      ends.abort();
+    };
+  }, [ms]);
+}
+
+/** A list of names with their values, and more of these; those without a value are left out. */
+export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
   return (
-    <dl class="facts">
-      {told.map(([name, values]) => (
-        <div key={name}>
+    <dl class={kind}>
+      {rows.map(([name, ...values], row) => values[0] && (
+        <div key={row}>
           <dt>{name}</dt>
-          {values.map((value) => <dd key={value} dir="auto">{value}</dd>)}
+          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
         </div>
       ))}
     </dl>

@@ -4,9 +4,11 @@ import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
+import { ACTIVE } from "../model/states";
 import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn, type Route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
+import { useEvery } from "./controls";
 import { write } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
@@ -116,16 +118,8 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
-  const atWork = rows.some(({ lastState, paused }) => (lastState === "working" || lastState === "submitted") && !paused);
-  useEffect(() => {
-    const look = () => document.hidden || void sessions.load();
-    document.addEventListener("visibilitychange", look);
-    const timer = atWork ? setInterval(look, AT_WORK_MS) : 0;
-    return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, [atWork]);
+  const atWork = rows.some(({ lastState, paused }) => ACTIVE.has(lastState) && !paused);
+  useEvery(atWork ? AT_WORK_MS : 0, () => sessions.load());
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>

@@ -84,12 +84,12 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
-            [strings.agent.inputModes, card.defaultInputModes],
-            [strings.agent.outputModes, card.defaultOutputModes],
-            [strings.agent.interfaces, interfaces],
-            [strings.agent.extensions, extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
-            [strings.agent.security, security.length ? security : [strings.agent.noSecurity]],
+            [strings.agent.capabilities, ...Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.inputModes, ...card.defaultInputModes],
+            [strings.agent.outputModes, ...card.defaultOutputModes],
+            [strings.agent.interfaces, ...interfaces],
+            [strings.agent.extensions, ...extensions.map(({ uri, description = "" }) => `${description} ${uri}`)],
+            [strings.agent.security, ...(security.length ? security : [strings.agent.noSecurity])],
           ]}
         />
         {documentation && <a href={documentation} target="_blank" rel="noopener noreferrer nofollow">{strings.agent.documentation}</a>}

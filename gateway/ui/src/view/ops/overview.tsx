@@ -4,10 +4,11 @@ import { STATES, matrix, peak } from "../../model/ops";
 import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
+import { Facts } from "../controls";
 import { time } from "../format";
 import { Icon } from "../icons";
 import { concerns, seconds } from "./concerns";
-import { Columns, Facts, OfExecutor, Part, StateMark, To } from "./pieces";
+import { Columns, OfExecutor, Part, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;

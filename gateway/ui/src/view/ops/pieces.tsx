@@ -55,20 +55,6 @@ export function Part({ title, hint, children }: { title: string; hint?: Componen
   );
 }
 
-/** Names with their values, and more of these; those without a value are left out. */
-export function Facts({ kind, rows }: { kind: string; rows: readonly (readonly [name: string, ...ComponentChildren[]])[] }) {
-  return (
-    <dl class={kind}>
-      {rows.map(([name, ...values]) => values[0] && (
-        <div key={name}>
-          <dt>{name}</dt>
-          {values.map((value, index) => <dd key={index} dir="auto">{value}</dd>)}
-        </div>
-      ))}
-    </dl>
-  );
-}
-
 /** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */
 type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string, label?: string];
 

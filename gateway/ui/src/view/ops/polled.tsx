@@ -6,6 +6,7 @@ import { failureOf } from "../../model/failures";
 import type { Failure } from "../../model/view";
 import { config } from "../../state";
 import { strings } from "../../strings";
+import { useEvery } from "../controls";
 import { Notice } from "../empty";
 import { Button } from "../icons";
 import { words } from "../toasts";
@@ -26,28 +27,22 @@ export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
 }) {
   const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
   const [asked, setAsked] = useState(0);
-  const known = useRef(data);
-  known.current = data;
+  const reading = useRef<unknown>(null);
+  const read = async () => {
+    if (document.hidden || reading.current) return;
+    const mine = (reading.current = {});
+    const found = await load(data).then(
+      (data) => ({ data, failure: null, at: Date.now() }),
+      (error: unknown) => ({ failure: failureOf(error) }),
+    );
+    if (reading.current !== mine) return;
+    reading.current = null;
+    setState((before) => ({ ...before, ...found }));
+  };
+  useEvery(ms, read);
   useEffect(() => {
-    const ends = new AbortController();
-    let busy = false;
-    const read = async () => {
-      if (document.hidden || busy) return;
-      busy = true;
-      const found = await load(known.current).then(
-        (data) => ({ data, failure: null, at: Date.now() }),
-        (error: unknown) => ({ failure: failureOf(error) }),
-      );
-      busy = false;
-      if (!ends.signal.aborted) setState((before) => ({ ...before, ...found }));
-    };
-    const timer = setInterval(read, ms);
-    document.addEventListener("visibilitychange", read, { signal: ends.signal });
     void read();
-    return () => {
-      clearInterval(timer);
-      ends.abort();
-    };
+    return () => (reading.current = null);
   }, [turn, ms, asked]);
   if (failure?.status === 403) return <Refused />;
   if (!data && failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;

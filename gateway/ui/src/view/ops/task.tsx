@@ -7,13 +7,13 @@ import { gist } from "../../model/inspected";
 import { type OpsEvent, type Tail, opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
-import { Act } from "../controls";
+import { Facts, Act } from "../controls";
 import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
 import { toastFailure } from "../toasts";
-import { Columns, Facts, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
+import { Columns, Moment, OfExecutor, Part, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;

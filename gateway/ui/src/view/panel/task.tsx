@@ -19,11 +19,11 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const stopping = open.stopping && open.running?.id === task.id;
   const [what, todo] = task.error ? words({ code: task.error, message: task.error, suggestion: "" }) : ["", ""];
   const advice = todo || strings.endings[task.state];
-  const facts: Parameters<typeof Facts>[0]["rows"] = [
-    [strings.panel.firstOutput, task.firstOutputMs === null ? [] : [duration(task.firstOutputMs)]],
-    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), [value.toLocaleString()]] as const),
-    [strings.chat.agent, task.agent ? [task.agent] : []],
-    [strings.panel.id, [task.id]],
+  const facts = [
+    [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
+    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
+    [strings.chat.agent, task.agent],
+    [strings.panel.id, task.id],
   ];
   return (
     <div class="opened">
