@@ -15,7 +15,7 @@ def test_a_card_without_warnings_is_fine(url: str) -> None:
 
 
 def test_warnings_about_a_card_are_listed_and_are_the_exit_code(tmp_path: Path) -> None:
-    """Of the default agent where none is named."""
+    """Without a name, describe the default agent."""
     with dev(cwd=tmp_path, env={"TASKPLANE_GATEWAY_PUBLIC_URL": "http://plane.example"}) as plane:
         url = plane.said.split("http://127.0.0.1:")[1].split("/")[0]
         arguments = ("card", "check", "--url", f"http://127.0.0.1:{url}")

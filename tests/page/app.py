@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import httpx
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Request, Route, expect
 from tests.page.seen import Seen
 from tests.system.wire import send
 
@@ -84,6 +84,18 @@ class App:
             return self.session
 
         return await until(named)
+
+    async def hold(self, part: str) -> asyncio.Event:
+        """Keep back requests whose body contains `part`, until the event is set."""
+        released = asyncio.Event()
+
+        async def wait(route: Route, request: Request) -> None:
+            if part in (request.post_data or ""):
+                await released.wait()
+            await route.continue_()
+
+        await self.page.route(f"{self.url}/**", wait)
+        return released
 
     async def new_chat(self) -> None:
         await self.button("New chat").first.click()

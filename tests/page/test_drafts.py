@@ -1,29 +1,19 @@
 """Drafts: whose they are, and when they end."""
 
-import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Request, Route, expect
+from playwright.async_api import Browser, expect
 from tests.page.app import App, until
+from tests.page.keys import sign_in, with_keys
 from tests.page.seen import Seen
 from tests.system.plane import STEADY, running
-
-SECRET = "a-secret-of-forty-three-characters-0123456789"
 
 
 @pytest.mark.parametrize("begun", [True, False])
 async def test_a_message_whose_session_was_left_before_its_answer_is_no_draft(app: App, *, begun: bool) -> None:
     """A session that exists, and a new conversation: the message is there once, and the box is empty."""
-    answer = asyncio.Event()
-
-    async def hold(route: Route, request: Request) -> None:
-        if "sent once" in (request.post_data or ""):
-            await answer.wait()
-        await route.continue_()
-
     await app.open()
     await app.run("elsewhere")
     other = app.session
@@ -33,7 +23,7 @@ async def test_a_message_whose_session_was_left_before_its_answer_is_no_draft(ap
     else:
         await app.new_chat()
     session = app.session
-    await app.page.route(f"{app.url}/**", hold)
+    answer = await app.hold("sent once")
     await app.box.fill("echo sent once")
     async with app.page.expect_request(lambda request: "sent once" in (request.post_data or "")):
         await app.box.press("Enter")
@@ -65,33 +55,26 @@ async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
 
 async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
     """The same browser: no draft, no session and no key is left after signing out."""
-    digest = hashlib.sha256(SECRET.encode()).hexdigest()
-    keys = [f'[[keys]]\nid = "{name}"\nsha256 = "{digest}"\nowner = "{name}"\n' for name in ("ann", "bob")]
-    (tmp_path / "keys.toml").write_text("".join(keys))
-    async with running("one", tmp_path, {**STEADY, "TASKPLANE_GATEWAY_API_KEYS": str(tmp_path / "keys.toml")}) as plane:
+    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "write"))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
         context = await browser.new_context()
         seen = Seen()
         seen.watch(context)
         app = App(await context.new_page(), plane.url, seen)
         await app.page.goto(f"{app.url}/ui")
-        await _sign_in(app, "ann")
+        await sign_in(app, "ann")
         await app.run("hello")
         await app.box.fill("for nobody else")
         await until(_drafts(app))
         await app.button("Sign out").click()
-        await _sign_in(app, "bob")
+        await sign_in(app, "bob")
+        await expect(app.box).to_be_visible()
         await app.page.goto(f"{app.url}/ui")
         await expect(app.box).to_have_value("")
         stored = await app.page.evaluate("() => JSON.stringify(localStorage)")
         assert "nobody else" not in stored and "hello" not in stored
         await context.close()
         assert seen.unexpected() == []
-
-
-async def _sign_in(app: App, name: str) -> None:
-    await app.page.get_by_label("Key", exact=True).fill(f"{name}.{SECRET}")
-    await app.button("Sign in").click()
-    await expect(app.box).to_be_visible()
 
 
 def _drafts(app: App) -> Callable[[], Awaitable[list[str]]]:

@@ -1,12 +1,12 @@
 """What operators find out and do with the page alone."""
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
+from tests.page.keys import sign_in, with_keys
 from tests.page.seen import Seen
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
@@ -15,7 +15,6 @@ from tests.system.wire import client, result, send, text_message
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-SECRET = "the-secret-of-ann"
 WAIT = 6_000
 """Milliseconds in which the view reads what it shows again."""
 
@@ -171,22 +170,15 @@ async def test_a_lost_executor_is_seen_with_what_became_of_its_task(
 
 async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp_path: Path) -> None:
     """V3: a key without the scope: an explanation, and not one call for operators; with it, the view."""
-    digest = hashlib.sha256(SECRET.encode()).hexdigest()
-    keys = "".join(
-        f'[[keys]]\nid = "{name}"\nsha256 = "{digest}"\nowner = "{name}"\nscopes = {scopes}\n'
-        for name, scopes in (("ann", '["read", "write"]'), ("bob", '["read", "operate"]'))
-    )
-    (tmp_path / "keys.toml").write_text(keys)
-    extra = {**STEADY, "TASKPLANE_GATEWAY_API_KEYS": str(tmp_path / "keys.toml")}
-    async with running("one", tmp_path, extra) as plane:
+    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "operate"))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
         for name in ("ann", "bob"):
             context = await browser.new_context()
             seen = Seen()
             seen.watch(context)
             app = App(await context.new_page(), plane.url, seen)
             await app.page.goto(f"{app.url}/ui/ops")
-            await app.page.get_by_label("Key").fill(f"{name}.{SECRET}")
-            await app.button("Sign in").click()
+            await sign_in(app, name)
             if name == "ann":
                 await expect(app.page.get_by_text("This part is for operators")).to_be_visible()
                 await expect(app.page.get_by_text('"operate"')).to_be_visible()

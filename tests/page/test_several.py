@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 import httpx
-from playwright.async_api import Request, Route, expect
+from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.marks import on_both_if_thorough
@@ -19,21 +19,14 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     app: App, http: httpx.AsyncClient
 ) -> None:
     """B10, R9: another browser was faster; the page reads what is new, says so and keeps the draft."""
-    held = asyncio.Event()
     app.seen.allow("status of 409")
-
-    async def hold(route: Route, request: Request) -> None:
-        if "too late" in (request.post_data or ""):
-            await held.wait()
-        await route.continue_()
-
     await app.open()
     await app.run("first")
     session = await app.in_session()
     async with app.page.expect_response("**/watch"):
         await app.reload()
     await app.shows("first", "first")
-    await app.page.route(f"{app.url}/**", hold)
+    held = await app.hold("too late")
     await app.box.fill("too late")
     async with app.page.expect_request(lambda request: "too late" in (request.post_data or "")):
         await app.box.press("Enter")

@@ -41,8 +41,7 @@ export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> & Readonl
 /** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
 export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;
 
-/** A page of sessions; `name` is the title of those that no message has named. */
-/** A list of the gateway; without entries it has no `data`. */
+/** A page of sessions; without any it has no `data`. `name` is the title of those that no message has named. */
 type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
 
 const A2A = {

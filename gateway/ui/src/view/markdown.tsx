@@ -18,7 +18,7 @@ type Cells = readonly ComponentChildren[];
 const QUIET_MS = 120;
 /** Longer code stays plain: colouring it would hold up the page. */
 const LONGEST = 60_000;
-/** What is nested more deeply is shown as it was written. */
+/** Levels of nesting; deeper ones are shown as they were written. */
 const DEEPEST = 50;
 
 /** Show a text; `live` while it grows. */

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
+import { ACTIVE } from "../model/states";
 import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
@@ -107,7 +108,7 @@ function Sessions() {
     near.observe(end.current);
     return () => near.disconnect();
   }, [hasMore, rows.length]);
-  const atWork = rows.some(({ lastState, paused }) => (lastState === "working" || lastState === "submitted") && !paused);
+  const atWork = rows.some(({ lastState, paused }) => ACTIVE.has(lastState) && !paused);
   useEvery(atWork ? AT_WORK_MS : 0, () => sessions.load());
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   return (

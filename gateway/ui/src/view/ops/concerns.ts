@@ -1,4 +1,4 @@
-/** What an operator should look at, in words. */
+/** Concerns of an operator, in words. */
 
 import type { Executor, Overview } from "../../model/ops";
 import { strings } from "../../strings";

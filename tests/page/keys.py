@@ -1,0 +1,26 @@
+"""API keys of a plane, and signing in with them."""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from tests.page.app import App
+
+SECRET: Final = "the-secret-of-all-keys"
+
+
+def with_keys(folder: Path, **scopes: tuple[str, ...]) -> dict[str, str]:
+    """Write a file of keys, each with the name and the scopes of its owner, and return the setting that names it."""
+    digest = hashlib.sha256(SECRET.encode()).hexdigest()
+    keys = (
+        f'[[keys]]\nid = "{name}"\nsha256 = "{digest}"\nowner = "{name}"\nscopes = {list(given)}\n'
+        for name, given in scopes.items()
+    )
+    (folder / "keys.toml").write_text("".join(keys))
+    return {"TASKPLANE_GATEWAY_API_KEYS": str(folder / "keys.toml")}
+
+
+async def sign_in(app: App, name: str) -> None:
+    """Give the page the key of an owner."""
+    await app.page.get_by_label("Key", exact=True).fill(f"{name}.{SECRET}")
+    await app.button("Sign in").click()
