@@ -112,6 +112,12 @@ export class Gateway {
     return this.#begin({ messageId: `other-${this.tasks.size}`, role: "ROLE_USER", parts: [{ text }] });
   }
 
+  /** Add an entry of another client that shows nothing. */
+  change(): void {
+    this.version++;
+    this.#watch("entry-added", { kind: "event", version: this.version });
+  }
+
   task(id: string): Task {
     const task = this.tasks.get(id);
     if (!task) throw new Error(`no task ${id}`);

@@ -38,6 +38,17 @@ describe("a task's stream", () => {
     await until(session, (view) => view.connection === "live");
   });
 
+  it("reads a session again for many changes of another client only a few times", async () => {
+    const session = await place.open();
+    await session.send(said("hello"));
+    await idle(session);
+    const reads = () => place.gateway.seen.filter(({ path }) => path.includes("/messages")).length;
+    const before = reads();
+    for (let count = 0; count < 50; count++) place.gateway.change();
+    await until(session, (view) => view.version === place.gateway.version);
+    expect(reads() - before).toBeLessThan(5);
+  });
+
   it("takes the whole task if its place is not known any more (scenario 13)", async () => {
     const session = await place.open();
     await session.send(said("hold"));

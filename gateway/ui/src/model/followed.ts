@@ -380,7 +380,9 @@ export class FollowedSession {
   async #watched({ event: name = "", data }: SseEvent): Promise<void> {
     const body = parsed(data);
     this.records.add("received", name, body, { taskId: text(body, "taskId") });
-    if (body["version"] !== undefined && body["version"] === this.told.version) return;
+    const { version } = body;
+    const known = name === "snapshot" ? version === this.told.version : Number(version) <= this.told.version;
+    if (known) return;
     await this.#load();
     void this.loadArtifacts(RECENT);
   }

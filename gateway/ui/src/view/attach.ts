@@ -26,9 +26,9 @@ export async function attach(given: readonly File[]): Promise<void> {
       reader.readAsDataURL(file);
       await new Promise((done) => (reader.onloadend = done));
       const base64 = String(reader.result).split(",", 2)[1] ?? "";
-      const url = () => (type.startsWith("image/") ? URL.createObjectURL(file) : "");
+      const shown = () => (type.startsWith("image/") ? URL.createObjectURL(file) : "");
       if (reader.error) refusal.value = strings.chat.fileUnreadable(file.name);
-      else files.value = [...files.value, { name: file.name, mediaType: type, size: file.size, base64, url: url() }];
+      else files.value = [...files.value, { name: file.name, mediaType: type, size: file.size, base64, url: shown() }];
     }
   }
 }

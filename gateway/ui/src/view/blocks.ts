@@ -11,6 +11,8 @@ export interface Blocks {
 const OPEN = 2;
 /** A longer text is shown as it is: reading it would hold up the page for seconds. */
 const LONGEST = 250_000;
+/** A line that is nested more deeply than anybody can read. */
+const DEEP = /^(?:[ \t]*(?:>|(?:[-*+]|\d+[.)])[ \t])){100}/m;
 
 /** Read a text. With `before`, what was read of a beginning of it, the finished blocks keep their identity. */
 export function blocksOf(given: string, before?: Blocks): Blocks {
@@ -23,7 +25,7 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 function tokensOf(text: string): Token[] {
   try {
-    if (text.length <= LONGEST) return Lexer.lex(text, { gfm: true, breaks: true });
+    if (text.length <= LONGEST && !DEEP.test(text)) return Lexer.lex(text, { gfm: true, breaks: true });
   } catch {
     // It is nested more deeply than the lexer can follow.
   }
