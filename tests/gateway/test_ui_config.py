@@ -48,7 +48,7 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
         assert found["version"]
         assert found["auth"] == {"required": False, "schemes": []}
         assert found["caller"] == {"user": "local", "tenant": "default", "mayWrite": True, "mayOperate": True}
-        assert found["limits"] == {"body": 12345}
+        assert found["limits"] == {"body": 12345, "message": 4 * 1024 * 1024 - 64 * 1024}
         assert [(agent["name"], agent["isDefault"]) for agent in found["agents"]] == [("demo", True), ("second", False)]
         assert found["agents"][0]["title"] == "demo"
         assert found["agents"][0]["description"] == Demo().card.description

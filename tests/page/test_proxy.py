@@ -1,18 +1,22 @@
 """The page below a path of a proxy."""
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 from tests.page.app import App
-from tests.page.proxy import below
+from tests.page.proxy import below, below_in_nginx
 from tests.system.plane import Plane
 
+no_nginx = pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed; on Debian: apt install nginx")
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def at(plane: Plane) -> AsyncIterator[str]:
+
+@pytest_asyncio.fixture(loop_scope="session", params=["any", pytest.param("nginx", marks=no_nginx)])
+async def at(plane: Plane, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """The address of the plane behind a proxy."""
-    async with below("/team/plane", plane.url) as url:
+    async with below_in_nginx(plane.url) if request.param == "nginx" else below("/team/plane", plane.url) as url:
         yield url
 
 
@@ -26,6 +30,7 @@ async def test_below_a_path_of_a_proxy_everything_works_and_nothing_is_asked_for
     asked: list[str] = []
     app.page.on("request", lambda request: asked.append(request.url))
     await app.open("/")
+    assert app.page.url.startswith(f"{at}/")
     await app.run("code")
     session = await app.in_session()
     assert app.page.url.startswith(f"{at}/ui/sessions/{session}")
@@ -42,3 +47,15 @@ async def test_below_a_path_of_a_proxy_everything_works_and_nothing_is_asked_for
     await expect(app.page.get_by_role("heading", name="Operations")).to_be_visible()
     assert app.page.url.startswith(f"{at}/ui/ops")
     assert [each for each in asked if not each.startswith((f"{at}/", "data:", "blob:"))] == []
+
+
+async def test_a_message_may_be_as_big_below_a_path_as_the_gateway_takes(
+    at: str, another: Callable[..., Awaitable[App]]
+) -> None:
+    found = await another()
+    app = App(found.page, at, found.seen)
+    await app.open("/ui/")
+    big = FilePayload(name="big.txt", mimeType="text/plain", buffer=b"x" * 4_000_000)
+    await app.page.locator("input[type=file][multiple]").set_input_files([big])
+    await expect(app.page.get_by_text("big.txt")).to_be_visible()
+    await app.run("hello")

@@ -37,6 +37,7 @@ ELSEWHERE: Final = {
         "pip install opentelemetry-distro": "tests/system/test_traces.py",
         "taskplane ops ": "tests/cli/test_ops.py",
     },
+    "page": {"location /plane/ ": "tests/page/test_proxy.py"},
 }
 # The drawings of a document: blocks without a language.
 DRAWINGS: Final = {"architecture": 2, "http": 2, "workers": 1}

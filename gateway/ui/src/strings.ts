@@ -140,7 +140,7 @@ export const strings = {
     imported: (title: string) => `“${title}” was imported.`,
     line: (line: string) => `Line ${line}.`,
     exists: ["This session, or a part of it, is here already.", "Import it as a copy: its tasks get other ids as well."],
-    otherId: "Id of the copy", importCopy: "Import as a copy",
+    importCopy: "Import as a copy",
   },
   ops: {
     title: "Operations",
@@ -277,6 +277,7 @@ export const strings = {
     MESSAGE_TOO_LARGE: ["The message is too big.", "Shorten it, or attach less."],
     REQUEST_TOO_LARGE: ["The message is too big.", "Shorten it, or attach less."],
     BODY_TOO_LARGE: ["The message is too big.", "Shorten it, or attach less."],
+    HTTP413: ["A proxy before the server does not take a message of this size.", "Shorten it, or attach less."],
     SHUTTING_DOWN: ["The server is being restarted.", "Retry in a moment."],
   } as Readonly<Record<string, readonly [string, string]>>,
   /** What to do after a task that did not complete, where its error says nothing of it. */

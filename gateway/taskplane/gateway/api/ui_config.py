@@ -7,6 +7,7 @@ from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.validation import MAX_REQUEST_BYTES
 
 _VERSION: Final = version("taskplane")
 
@@ -29,7 +30,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
             "mayWrite": caller.may_write,
             "mayOperate": caller.may_operate,
         },
-        "limits": {"body": plane.settings.max_body},
+        "limits": {"body": plane.settings.max_body, "message": MAX_REQUEST_BYTES},
         "agents": [
             {
                 "name": agent.name,

@@ -8,13 +8,15 @@ import { accepts, bytes } from "./format";
 
 /** Base64 has four characters for three bytes; the rest of the request has some room beside it. */
 const ROOM = 0.74;
-const BODY = 8_000_000;
+/** Bytes for the text beside the files. */
+const TEXT = 64_000;
 const UNKNOWN = "application/octet-stream";
 
 /** Attach files to the draft, those that fit the input modes and the size of a request. */
 export async function attach(given: readonly File[]): Promise<void> {
   const modes = cardOf(view.value?.agent ?? "")?.card.defaultInputModes ?? [];
-  const limit = Math.floor((config.value?.limits.body ?? BODY) * ROOM);
+  const { body = 0, message = 0 } = config.value?.limits ?? {};
+  const limit = Math.floor(Math.min(body * ROOM, message - TEXT));
   refusal.value = "";
   for (const file of given) {
     const type = file.type || UNKNOWN;

@@ -3,13 +3,14 @@
 import "../../style/panel.css";
 import { useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
+import { newId } from "../../model/outgoing";
 import type { Failure } from "../../model/view";
 import { address, api, chat, config, go, mayWrite, sessions, view } from "../../state";
 import { strings } from "../../strings";
 import { Dialog, walk } from "../controls";
 import { copy } from "../copy";
 import { bytes } from "../format";
-import { Icon, IconButton, type IconName } from "../icons";
+import { Button, Icon, IconButton, type IconName } from "../icons";
 import { toast, toastError, words } from "../toasts";
 import { save } from "./save";
 
@@ -72,10 +73,6 @@ export function Import() {
     setFile(given);
     void bring(given);
   };
-  const again = (event: SubmitEvent) => {
-    event.preventDefault();
-    void bring(file!, String(new FormData(event.currentTarget as HTMLFormElement).get("id") ?? "").trim());
-  };
   const exists = failure?.status === 409;
   const [what, todo] = exists ? strings.share.exists : words(failure ?? { code: "" });
   const line = failure?.metadata["line"];
@@ -87,20 +84,13 @@ export function Import() {
         <Dialog title={strings.share.importing(file.name, bytes(file.size))} close={() => setFile(null)}>
           {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
           {failure && (
-            <form class="try" onSubmit={again}>
+            <div class="try">
               <p class="failure" role="alert" data-code={failure.code}>
                 {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
               </p>
-              {exists && (
-                <label>
-                  {strings.share.otherId}
-                  <input class="field" name="id" defaultValue={`copy-${Date.now().toString(36)}`} required maxLength={128} />
-                </label>
-              )}
-              {(exists || failure.retryable) && (
-                <button class="button primary">{exists ? strings.share.importCopy : strings.chat.retry}</button>
-              )}
-            </form>
+              {exists && <Button kind="primary" label={strings.share.importCopy} act={() => void bring(file, newId())} />}
+              {failure.retryable && <Button kind="primary" label={strings.chat.retry} act={() => void bring(file)} />}
+            </div>
           )}
         </Dialog>
       )}
