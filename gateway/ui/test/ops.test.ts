@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { Http } from "../src/model/http";
 import { gist } from "../src/model/inspected";
-import { type OpsEvent, type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
+import { type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
 import { concerns } from "../src/view/ops/concerns";
 
 afterEach(() => vi.unstubAllGlobals());
@@ -23,10 +23,6 @@ const overview: Overview = {
 function task(taskId: string, error = "", more: Partial<OpsTask> = {}): OpsTask {
   const at = "2026-01-01T00:00:00Z";
   return { taskId, contextId: "c", owner: "ann", agent: "demo", state: "failed", createdAt: at, updatedAt: at, statusAt: at, generation: 1, attempt: 1, maxAttempts: 3, fence: 1, copied: true, ...(error && { error }), ...more };
-}
-
-function event(generation: number, body: unknown): OpsEvent {
-  return { generation, time: "2026-01-01T00:00:00Z", attempt: 1, fence: 1, actor: "ann", kind: "status", event: body };
 }
 
 function answering(answer: (url: URL) => unknown, headers = {}): OpsApi {
@@ -107,34 +103,6 @@ describe("a task and its log", () => {
     expect(said({ statusUpdate: { taskId: "t", status: { state: "TASK_STATE_FAILED", message } } })).toBe("failed Done");
     expect(said({ artifactUpdate: { taskId: "t", artifact: { artifactId: "a", name: "Plan", parts: [{ text: "x" }] } } })).toBe("Plan x");
     expect(said({ message })).toBe("Done");
-  });
-
-  it("is read at its end first, then what came before and after that, each event once, in order", async () => {
-    let log = [2, 4, 5, 6, 7, 8, 9];
-    const asked: number[] = [];
-    const api = answering((url) => {
-      const after = Number(url.searchParams.get("after"));
-      asked.push(after);
-      const [one, two, more] = log.filter((each) => each > after);
-      const events = [one, two].filter((each) => each !== undefined).map((each) => event(each, null));
-      return { data: { events, ...(more && { next_after: two }) } };
-    });
-    const shown = ({ events, from }: { events: readonly OpsEvent[]; from: number }) => [events.map(({ generation }) => generation), from];
-    const at = (generation: number) => ({ ...task("1"), generation });
-    const end = await api.tail(at(9), 3);
-    expect(shown(end)).toEqual([[7, 8, 9], 6]);
-    expect(shown(await api.tail(at(9), 5, end))).toEqual([[5, 6, 7, 8, 9], 4]);
-    expect(shown(await api.tail(at(9), 20, end))).toEqual([[2, 4, 5, 6, 7, 8, 9], 0]);
-    log = [...log, 10, 11];
-    asked.length = 0;
-    const next = await api.tail(at(11), 3, end);
-    expect(shown(next)).toEqual([[9, 10, 11], 8]);
-    expect(await api.tail(at(11), 3, next)).toEqual(next);
-    expect(asked).toEqual([9]);
-    log = [30];
-    expect(shown(await api.tail(at(30), 3, next))).toEqual([[30], 0]);
-    log = [];
-    expect(shown(await api.tail(at(31), 3))).toEqual([[], 0]);
   });
 
   it("is read page by page until there is enough, and says whether there is more", async () => {

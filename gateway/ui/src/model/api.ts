@@ -39,7 +39,7 @@ export interface Agent {
 export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> & Readonly<{ lastState: State; paused?: boolean }>;
 
 /** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
-export type LogEvent = Omit<OpsEvent, "fence"> & Texts<"cursor">;
+export type LogEvent = Omit<OpsEvent, "fence"> & Partial<Texts<"cursor">>;
 
 /** A page of sessions; without any it has no `data`. `name` is the title of those that no message has named. */
 type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;

@@ -35,7 +35,7 @@ export class Sieve {
 
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
-  const { cursor, generation, time, kind } = event;
+  const { cursor = "", generation, time, kind } = event;
   const { messageId } = classify(event.event);
   return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
 }

@@ -31,10 +31,7 @@ export type OpsTask = InState &
 export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
   Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
 
-/** The end of a log: all its events after the generation `from`. */
-export type Tail = Readonly<{ events: readonly OpsEvent[]; from: number }>;
 type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
-const UNREAD: Tail = { events: [], from: Infinity };
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
@@ -62,27 +59,11 @@ export class OpsApi {
     return { ...data.task, first: data.events[0], lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
   }
 
-  /**
-   * Return the last `count` events of a task up to its generation, or all if there are fewer; the events that `known` has
-   * are not read again. Numbers of events may be missing, since events are removed by age.
-   */
-  async tail({ taskId, generation }: OpsTask, count: number, known = UNREAD): Promise<Tail> {
-    let { events, from } = known;
-    for (let reach = count; ; reach *= 2) {
-      const begin = Math.max(0, generation - reach);
-      const last = events.at(-1)?.generation ?? 0;
-      const goesOn = from <= begin && begin <= last;
-      if (!goesOn) [events, from] = [[], begin];
-      for (let after: number | undefined = goesOn ? last : begin; after !== undefined && after < generation; ) {
-        const { data }: { data: LogPage } = await this.#json<LogPage>(`${path(taskId)}/events?after=${after}&limit=1000`);
-        events = [...events, ...data.events];
-        after = data.next_after;
-      }
-      if (events.length < count && from) continue;
-      const kept = events.slice(-count);
-      return { events: kept, from: kept.length < events.length ? kept[0]!.generation - 1 : from };
-    }
-  }
+  /** Return the path of a page of a task's log below the root: so many events after a generation. */
+  readonly logPath = (id: string, after: number, limit = 1000) => `api/ops/${path(id)}/events?after=${after}&limit=${limit}`;
+
+  /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
+  readonly events = (id: string, after: number) => this.http.data<LogPage>(this.logPath(id, after));
 
   async cancel(id: string): Promise<void> {
     await this.#json(`${path(id)}/cancel`, { method: "POST", body: {} });

@@ -1,7 +1,7 @@
 /** What the operators' view is made of: links, states and times, sections, tables and lists of facts. */
 
 import { computed } from "@preact/signals";
-import { type ComponentChildren, Fragment } from "preact";
+import type { ComponentChildren } from "preact";
 import { type OpsState, type Place, placeQuery, readPlace } from "../../model/ops";
 import { address, route } from "../../state";
 import { strings } from "../../strings";
@@ -32,16 +32,15 @@ export function StateMark({ state, children = strings.ops.states[state] }: { sta
 }
 
 /** A column: its head, what a row has in it, a class of its cells, and what they are called in cards if the head is no text. */
-type Column<T> = readonly [head: ComponentChildren, cell: (row: T, index: number) => ComponentChildren, kind?: string, label?: string];
+type Column<T> = readonly [head: ComponentChildren, cell: (row: T) => ComponentChildren, kind?: string, label?: string];
 
 /**
- * A table with a row for each of `rows`, whose first cell names it, and with what is `below` a row; without rows it says
- * `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. With a `hint` it is a section. A table
+ * A table with a row for each of `rows`, whose first cell names it; without rows it says `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. With a `hint` it is a section. A table
  * that is wider than its place scrolls in it, or becomes cards.
  */
-export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none, below }: {
+export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none }: {
   name: string; hint?: string; kind?: string; rows: readonly T[]; columns: readonly Column<T>[]; none?: ComponentChildren;
-  id: (row: T) => string | number | null; below?: (row: T) => ComponentChildren;
+  id: (row: T) => string | number | null;
   marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
 }) {
   const table = !rows.length ? <p class="aside">{none}</p> : (
@@ -52,17 +51,14 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
           <tr>{columns.map(([head], index) => <th key={index} scope="col">{head}</th>)}</tr>
         </thead>
         <tbody>
-          {rows.map((row, at) => (
-            <Fragment key={id(row)}>
-              <tr {...marks?.(row)}>
-                {columns.map(([head, cell, of, label = head], index) => {
-                  const Cell = index ? "td" : "th";
-                  const names = index ? { "data-label": typeof label === "string" ? label : undefined } : { scope: "row" as const };
-                  return <Cell key={index} {...names} class={of} dir="auto">{cell(row, at)}</Cell>;
-                })}
-              </tr>
-              {below?.(row)}
-            </Fragment>
+          {rows.map((row) => (
+            <tr key={id(row)} {...marks?.(row)}>
+              {columns.map(([head, cell, of, label = head], index) => {
+                const Cell = index ? "td" : "th";
+                const names = index ? { "data-label": typeof label === "string" ? label : undefined } : { scope: "row" as const };
+                return <Cell key={index} {...names} class={of} dir="auto">{cell(row)}</Cell>;
+              })}
+            </tr>
           ))}
         </tbody>
       </table>

@@ -2,24 +2,19 @@
 
 import { useRef, useState } from "preact/hooks";
 import { classify, wordsOf } from "../../model/events";
-import { gist } from "../../model/inspected";
-import { type OpsEvent, type Tail, opsState } from "../../model/ops";
+import { opsState } from "../../model/ops";
 import { address, api, chat, config, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
-import { copy } from "../copy";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
 import { Button, Icon, type IconName } from "../icons";
 import { toastError } from "../toasts";
-import { Columns, OfExecutor, StateMark, To } from "./pieces";
+import { Log } from "./log";
+import { OfExecutor, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
-/** So many events are shown at first, and more whenever earlier ones are asked for. */
-const STEP = 500;
-const two = "2-digit";
-const clock = new Intl.DateTimeFormat(undefined, { hour: two, minute: two, second: two, fractionalSecondDigits: 3 });
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 
@@ -43,7 +38,7 @@ export function Task({ id }: { id: string }) {
             {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />}
           </div>
           <Record task={task} />
-          <Log task={task} />
+          <Log {...task} />
         </>
       )}
     </Polled>
@@ -125,54 +120,5 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
         <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
       </dialog>
     </>
-  );
-}
-
-/** The log up to the task's generation: its end first, earlier events when asked for, and new ones as they come. */
-function Log({ task }: Found) {
-  const [count, setCount] = useState(STEP);
-  const [open, setOpen] = useState<readonly number[]>([]);
-  const toggle = (number: number) => setOpen(open.includes(number) ? open.filter((one) => one !== number) : [...open, number]);
-  const since = (time: string, before?: OpsEvent) => before && `+${duration(Date.parse(time) - Date.parse(before.time))}`;
-  const json = (event: OpsEvent) => JSON.stringify(event, null, 2);
-  return (
-    <Part kind="ops-part" title={words.log} hint={`${words.logHint} ${task.completedAt ? "" : words.follows}`}>
-      <Polled load={(before?: Tail) => api.ops.tail(task, count, before)} turn={`${task.generation} ${count}`}>
-        {({ events, from }) => (
-          <>
-            {from > 0 && <Button kind="small" label={words.earlier} act={() => setCount(count + STEP)} />}
-            <Columns
-              name={words.log} kind="ops-cards ops-log" none={words.noLog} rows={events} id={({ generation }) => generation}
-              marks={({ generation, kind }) => ({ "data-generation": generation, "data-kind": kind })}
-              columns={[
-                [words.number, ({ generation: one }) => (
-                  <button
-                    type="button" class="link" aria-expanded={open.includes(one)} aria-label={words.event(one)}
-                    onClick={() => toggle(one)}
-                  >
-                    {one}
-                  </button>
-                )],
-                [words.time, ({ time }) => <Moment at={time}>{clock.format(new Date(time))}</Moment>],
-                [words.delta, ({ time }, at) => since(time, events[at - 1]), "ops-delta"],
-                [words.attempt, ({ attempt }) => attempt],
-                [words.fence, ({ fence }) => fence],
-                [words.actor, ({ actor }) => actor],
-                [words.kind, ({ kind }) => kind.replaceAll("_", " ")],
-                [words.said, ({ event }) => (event ? firstLine(gist({ body: event }), 160) : ""), "ops-wide"],
-              ]}
-              below={(event) => open.includes(event.generation) && (
-                <tr class="ops-json">
-                  <td colSpan={8}>
-                    <Button kind="small" label={words.copy} act={() => void copy(json(event))} />
-                    <pre tabIndex={0} dir="ltr">{json(event)}</pre>
-                  </td>
-                </tr>
-              )}
-            />
-          </>
-        )}
-      </Polled>
-    </Part>
   );
 }

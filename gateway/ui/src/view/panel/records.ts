@@ -22,7 +22,7 @@ export function useRecords(task: string) {
   const [failure, setFailure] = useState<Failure | null>(null);
   const open = session.value;
   const records = useMemo(() => (task || !open ? new Records() : open.records), [task, open]);
-  const { list: all, total } = records;
+  const { total } = records;
   useEvery(PAINT_MS, () => total === records.total || paint({}));
   useEffect(() => {
     const ends = new AbortController();
@@ -41,5 +41,5 @@ export function useRecords(task: string) {
     if (task) void follow(stream, "", ends.signal, PAUSES).catch((error: unknown) => setFailure(failureOf(error)));
     return () => ends.abort();
   }, [records]);
-  return { all, total, failure };
+  return { records, failure };
 }
