@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import httpx
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
-from tests.page.keys import sign_in, with_keys
+from tests.page.keys import as_owner, sign_in, with_keys
 from tests.page.seen import Seen
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
@@ -188,6 +188,38 @@ async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp
                 await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
             await context.close()
             assert seen.unexpected() == []
+
+
+async def test_who_may_only_operate_is_brought_to_operations(browser: "Browser", tmp_path: Path) -> None:
+    """V3: wherever one comes from, with no entry in the history; nothing else is offered, asked for or reached by keys."""
+    keys = with_keys(tmp_path, olga=("operate",), ann=("write",))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane, client(plane.url, **as_owner("ann")) as http:
+        task = (await send(http, "echo hello"))["task"]
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui/")
+        before = await app.page.evaluate("history.length")
+        await sign_in(app, "olga")
+        await expect(app.page).to_have_url(f"{app.url}/ui/ops")
+        await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
+        for role, name in (("button", "New chat"), ("searchbox", "Search sessions"), ("navigation", "Sessions")):
+            await expect(app.page.get_by_role(role, name=name)).to_have_count(0)  # type: ignore[arg-type]
+        await app.page.keyboard.press("n")
+        await app.page.keyboard.press("?")
+        shortcuts = app.page.get_by_role("dialog", name="Keyboard shortcuts")
+        await expect(shortcuts).to_contain_text("Operations")
+        await expect(shortcuts).not_to_contain_text("New chat")
+        await app.page.keyboard.press("Escape")
+        assert await app.page.evaluate("history.length") == before
+        for path in (f"/ui/sessions/{task['contextId']}?task={task['id']}", "/ui/agents/demo", "/ui/none"):
+            app.seen.allow("status of 404")
+            await app.page.goto(f"{app.url}{path}")
+            await expect(app.page).to_have_url(f"{app.url}/ui/ops")
+        assert seen.sent("/api/sessions") == []
+        await context.close()
+        assert seen.unexpected() == []
 
 
 async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:

@@ -4,7 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { classify, wordsOf } from "../../model/events";
 import { gist } from "../../model/inspected";
 import { type OpsEvent, type Tail, opsState } from "../../model/ops";
-import { address, api, chat, config, mayWrite } from "../../state";
+import { address, api, chat, config, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
 import { copy } from "../copy";
@@ -78,7 +78,7 @@ function Record({ task }: Found) {
   const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
   const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
   const rests = completedAt || task.paused;
-  const own = owner === config.value?.caller?.user;
+  const own = mayRead.value && owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
     <Part kind="ops-part" title={words.record}>
