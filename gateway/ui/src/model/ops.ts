@@ -24,7 +24,7 @@ export interface Overview {
 
 export type OpsTask = InState &
   Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "updatedAt" | "statusAt", string>> &
-  Readonly<Partial<Record<"executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
+  Readonly<Partial<Record<"asked" | "executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
