@@ -62,11 +62,12 @@ async def test_back_closes_the_sessions_and_then_leaves(narrow: App) -> None:
     await narrow.page.go_back()
     await _shows(narrow)
     assert narrow.session == session
-    for close in (
+    closings: list[Callable[[], Awaitable[None]]] = [
         lambda: narrow.sessions.get_by_role("button", name="Close").click(),
         lambda: narrow.page.keyboard.press("Escape"),
         lambda: narrow.page.locator(".scrim").click(position={"x": 350, "y": 400}),
-    ):
+    ]
+    for close in closings:
         await menu.click()
         await _shows(narrow, sessions=True)
         await close()

@@ -1,6 +1,6 @@
 /** The state of the whole page: one signal for each thing that views read, and the acts that change them. */
 
-import { batch, computed, effect, signal, untracked } from "@preact/signals";
+import { batch, computed, signal, untracked } from "@preact/signals";
 import { Api, type Config } from "./model/api";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
@@ -147,9 +147,7 @@ export function signIn(value: string, remember: boolean): void {
 
 /** The address of the route: a link to a task opens the panel when it is followed, not when the panel was closed. */
 let there = "";
-effect(() => {
-  if (route.value) there = location.href;
-});
+route.subscribe(() => (there = location.href));
 addEventListener("popstate", () => {
   batch(() => {
     if (!history.state && covered()) [panel.value, drawer.value] = [null, false];
@@ -157,6 +155,4 @@ addEventListener("popstate", () => {
     else cover();
   });
 });
-effect(() => {
-  if (view.value) sessions.note(view.value);
-});
+view.subscribe((now) => now && sessions.note(now));

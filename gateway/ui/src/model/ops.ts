@@ -55,11 +55,11 @@ export class OpsApi {
     return { tasks, more: token !== "" };
   }
 
-  /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | undefined; readonly lapsed: boolean }> {
-    const { data, headers } = await this.#json<{ task: OpsTask; events: OpsEvent[] }>(path(id));
+  /** Return a task, and whether its lease has run out by the clock of the server. */
+  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
+    const { data, headers } = await this.#json<{ task: OpsTask }>(path(id));
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...data.task, first: data.events[0], lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
+    return { ...data.task, lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
   }
 
   /**
