@@ -37,9 +37,9 @@ def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
     assert ids("--limit", "1") == [paused]
     assert ids("--agent", "nobody") == []
     lines = taskplane("ops", "tasks", "--failed", "--url", url).stdout.splitlines()
-    assert lines[0].split() == ["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ERROR"]
+    assert lines[0].split() == ["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ASKED", "ERROR"]
     assert lines[1].split()[:2] == [failed, "failed"]
-    assert lines[1].endswith("The demo agent was told to fail.")
+    assert " ".join(lines[1].split()).endswith("demo - fail The demo agent was told to fail.")
     none = taskplane("ops", "tasks", "--executor", "nobody", "--url", url)
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "No tasks.\n")
     assert taskplane("ops", "tasks", "--state", "done", "--url", url).returncode == 2
@@ -52,6 +52,7 @@ def test_a_task_is_shown_with_its_log_canceled_and_deleted(url: str) -> None:
     assert (canceled.returncode, "state     canceled" in canceled.stdout) == (0, True)
     shown = taskplane("ops", "show", task[:28], "--url", url).stdout.splitlines()
     assert shown[0] == f"task      {task}"
+    assert "asked     ask Why?" in shown
     head = next(at for at, line in enumerate(shown) if line.split()[:1] == ["#"])
     assert shown[head].split() == ["#", "TIME", "ATTEMPT", "FENCE", "ACTOR", "KIND", "TEXT"]
     last = shown[-1].split()

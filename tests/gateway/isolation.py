@@ -35,10 +35,11 @@ class Cell:
 @dataclass(frozen=True)
 class NoId:
     """A route or method that takes no id of anything that has an owner, and why. `GET` routes are asked nevertheless,
-    with these headers, and answer with nothing of an owner."""
+    with these headers, and answer with this status and nothing of an owner."""
 
     why: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    status: int = 200
 
 
 Row = NoId | tuple[Cell, ...]
@@ -197,6 +198,7 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /ui/ops/tasks/{task}": _PAGE,
     "GET /ui/assets/{file}": _PAGE,
     "GET /ui/licenses.txt": _PAGE,
+    "GET /ui/{path*}": NoId(_PAGE.why, _PAGE.headers, 404),
     "GET /api/ui-config": _PUBLIC,
     "GET /api/agents/{agent}": _CARD,
     # The methods have rows of their own, all of them at this path; the other paths lead to the same handler.

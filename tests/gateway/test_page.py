@@ -116,19 +116,42 @@ async def test_a_file_is_kept_for_ever_and_sent_as_it_was_compressed_to_who_take
         "/ui/assets/index-1.js.gz",
         "/ui/assets/..%2Findex.html",
         "/ui/assets/%2E%2E%2Flicenses.txt",
+        "/ui/assets/more/none.js",
         "/ui/assets",
-        "/ui/index.html",
-        "/ui/none",
-        "/ui/sessions",
-        "/ui/sessions/s/more",
         "/assets/index-1.js",
         "/index.html",
     ],
 )
 async def test_nothing_else_is_there(page: Plane, path: str) -> None:
-    """Neither files beside the assets, nor a page at a path that it does not know."""
+    """Neither files beside the assets, nor a page elsewhere."""
     reply = await page.http.get(path, headers=BROWSER)
     assert (reply.status_code, reply.json()["error"] != "") == (404, True)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/none",
+        "/ui/none/",
+        "/ui/index.html",
+        "/ui/sessions",
+        "/ui/sessions/a/b",
+        "/ui/ops/none",
+        "/ui/ops/tasks/t/x",
+    ],
+)
+async def test_a_place_that_the_page_does_not_have_is_the_page_for_browsers_only(page: Plane, path: str) -> None:
+    """B33: with status 404, so that the page says so itself; other clients are answered with the error."""
+    reply = await page.http.get(path, headers=BROWSER)
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert is_safe(reply)
+    assert (reply.headers["cache-control"], "etag" in reply.headers) == ("no-cache", False)
+    there = urljoin(f"http://proxy.example/base{path}", ASSETS.findall(reply.text)[0])
+    assert (await page.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
+    for accept in ("*/*", "application/json"):
+        refused = await page.http.get(path, headers={"Accept": accept})
+        assert (refused.status_code, refused.json()["code"]) == (404, "NO_SUCH_ROUTE")
 
 
 @pytest.mark.asyncio(loop_scope="module")

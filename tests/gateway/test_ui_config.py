@@ -47,7 +47,13 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
         assert found["product"] == "taskplane"
         assert found["version"]
         assert found["auth"] == {"required": False, "schemes": []}
-        assert found["caller"] == {"user": "local", "tenant": "default", "mayWrite": True, "mayOperate": True}
+        assert found["caller"] == {
+            "user": "local",
+            "tenant": "default",
+            "mayRead": True,
+            "mayWrite": True,
+            "mayOperate": True,
+        }
         assert found["limits"] == {"body": 12345, "message": 4 * 1024 * 1024 - 64 * 1024}
         assert [(agent["name"], agent["isDefault"]) for agent in found["agents"]] == [("demo", True), ("second", False)]
         assert found["agents"][0]["title"] == "demo"
@@ -66,12 +72,18 @@ async def test_where_keys_are_needed_only_their_owners_are_told_who_and_which_ag
         assert unknown["auth"] == {"required": True, "schemes": ["key"]}
         assert (unknown["caller"], unknown["agents"]) == (None, [])
         ann = await config(plane, authorization="Bearer ann.s3cret")
-        assert ann["caller"] == {"user": "ann", "tenant": "default", "mayWrite": True, "mayOperate": False}
+        assert ann["caller"] == {
+            "user": "ann",
+            "tenant": "default",
+            "mayRead": True,
+            "mayWrite": True,
+            "mayOperate": False,
+        }
         assert [agent["name"] for agent in ann["agents"]] == ["demo"]
         eve = await config(plane, x_api_key="eve.s3cret")
-        assert (eve["caller"]["tenant"], eve["caller"]["mayWrite"]) == ("acme", False)
+        assert (eve["caller"]["tenant"], eve["caller"]["mayRead"], eve["caller"]["mayWrite"]) == ("acme", True, False)
         olga = await config(plane, x_api_key="olga.s3cret")
-        assert (olga["caller"]["mayWrite"], olga["caller"]["mayOperate"]) == (False, True)
+        assert [olga["caller"][may] for may in ("mayRead", "mayWrite", "mayOperate")] == [False, False, True]
         for headers in ({"Authorization": "Bearer ann.wrong"}, {"X-API-Key": "none.s3cret"}):
             refused = await plane.http.get(PATH, headers=headers)
             assert (refused.status_code, refused.json()["code"]) == (401, "BAD_CREDENTIALS")

@@ -20,6 +20,11 @@ def with_keys(folder: Path, **scopes: tuple[str, ...]) -> dict[str, str]:
     return {"TASKPLANE_GATEWAY_API_KEYS": str(folder / "keys.toml")}
 
 
+def as_owner(name: str) -> dict[str, str]:
+    """Return the headers of calls with the key of an owner."""
+    return {"X-API-Key": f"{name}.{SECRET}"}
+
+
 async def sign_in(app: App, name: str) -> None:
     """Give the page the key of an owner."""
     await app.page.get_by_label("Key", exact=True).fill(f"{name}.{SECRET}")

@@ -26,6 +26,18 @@ async def test_a_link_to_a_session_that_is_not_there_says_so(app: App, path: str
     await app.shows("hello", "hello")
 
 
+@pytest.mark.parametrize(
+    "path", ["/ui/none", "/ui/sessions/a/b", "/ui/agents/a/b", "/ui/ops/none", "/ui/ops/tasks/t/x"]
+)
+async def test_an_address_that_the_page_does_not_have_says_so(app: App, path: str) -> None:
+    """B33: in the page, from which one goes on."""
+    app.seen.allow("status of 404")
+    await app.page.goto(f"{app.url}{path}")
+    await expect(app.page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    await app.button("New chat").last.click()
+    await expect(app.box).to_be_focused()
+
+
 async def test_a_session_that_is_deleted_elsewhere_is_missing_here(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:

@@ -1,5 +1,6 @@
 """What operators find out and do with the page alone."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
-from tests.page.keys import sign_in, with_keys
+from tests.page.keys import as_owner, sign_in, with_keys
 from tests.page.seen import Seen
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
@@ -29,7 +30,9 @@ async def test_an_operator_finds_out_what_an_executor_does_and_stops_it(app: App
     await app.page.get_by_role("link", name="Operations").click()
     working = _table(app, "Executors").get_by_role("row").filter(has_text="Alive").first
     await working.get_by_role("link", name="Show its").click()
-    await _table(app, "Tasks").locator(f"tr[data-task-id='{task}']").get_by_role("link", name=task).click()
+    row = _table(app, "Tasks").locator(f"tr[data-task-id='{task}']")
+    await expect(row.get_by_role("rowheader")).to_contain_text(task)
+    await row.get_by_role("link", name="count 2000 50").click()
     await expect(app.page.get_by_text("count 2000 50").first).to_be_visible()
     await expect(app.page.get_by_text("Runs on executor")).to_be_visible()
     before = await _count(app)
@@ -57,9 +60,9 @@ async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncCli
     await app.page.goto(f"{app.url}/ui/ops?view=failures&owner={user}")
     await expect(app.page.get_by_text("3 failed tasks, 2 reasons")).to_be_visible()
     first = app.page.get_by_role("group").filter(has_text=f"{reason}22 s").first
-    for task in tasks:
-        await expect(first.get_by_role("link", name=task)).to_be_visible()
-    await first.get_by_role("link", name=tasks[0]).click()
+    for number in (1, 22):
+        await expect(first.get_by_role("link", name=f"fail {reason}{number} s")).to_be_visible()
+    await first.locator(f"tr[data-task-id='{tasks[0]}']").get_by_role("link").click()
     await expect(app.page.get_by_text("Failed after")).to_be_visible()
     await expect(app.page.get_by_text(f"{reason}1 s", exact=True).first).to_be_visible()
     last = _log(app).last
@@ -68,6 +71,17 @@ async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncCli
     await last.get_by_role("button").press("Enter")
     await expect(app.page.locator(".record pre")).to_contain_text('"TASK_STATE_FAILED"')
     assert await app.page.locator(".ops img").count() == 0
+
+
+async def test_a_task_without_words_is_told_by_its_id(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """V1: others by the first line of what was asked, up to a length."""
+    message = text_message("", parts=[{"data": {"number": 1}}])
+    bare = (await result(http, "SendMessage", {"message": message}))["task"]["id"]
+    await send(http, f"echo {'long ' * 50}\nsecond line")
+    await app.page.goto(f"{app.url}/ui/ops?view=tasks&owner={user}")
+    links = _table(app, "Tasks").get_by_role("rowheader").get_by_role("link")
+    await expect(links).to_have_text([re.compile("^echo (long )+l?o?n?g?…$"), bare])
+    assert len(await links.first.inner_text()) == 120
 
 
 async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, user: str) -> None:
@@ -199,6 +213,38 @@ async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp
                 await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
             await context.close()
             assert seen.unexpected() == []
+
+
+async def test_who_may_only_operate_is_brought_to_operations(browser: "Browser", tmp_path: Path) -> None:
+    """V3: wherever one comes from, with no entry in the history; nothing else is offered or asked for."""
+    keys = with_keys(tmp_path, olga=("operate",), ann=("write",))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane, client(plane.url, **as_owner("ann")) as http:
+        task = (await send(http, "echo hello"))["task"]
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui/")
+        before = await app.page.evaluate("history.length")
+        await sign_in(app, "olga")
+        await expect(app.page).to_have_url(f"{app.url}/ui/ops")
+        await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
+        for role, name in (("button", "New chat"), ("searchbox", "Search sessions"), ("navigation", "Sessions")):
+            await expect(app.page.get_by_role(role, name=name)).to_have_count(0)  # type: ignore[arg-type]
+        await app.page.keyboard.press("n")
+        await app.page.keyboard.press("?")
+        shortcuts = app.page.get_by_role("dialog", name="Keyboard shortcuts")
+        await expect(shortcuts).to_contain_text("Operations")
+        await expect(shortcuts).not_to_contain_text("New chat")
+        await app.page.keyboard.press("Escape")
+        assert await app.page.evaluate("history.length") == before
+        for path in (f"/ui/sessions/{task['contextId']}?task={task['id']}", "/ui/agents/demo", "/ui/none"):
+            app.seen.allow("status of 404")
+            await app.page.goto(f"{app.url}{path}")
+            await expect(app.page).to_have_url(f"{app.url}/ui/ops")
+        assert seen.sent("/api/sessions") == []
+        await context.close()
+        assert seen.unexpected() == []
 
 
 async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:

@@ -19,6 +19,7 @@ from tests.tasks.plane import (
     Run,
     creation,
     document,
+    follow_up,
     message,
     opened,
     status,
@@ -201,6 +202,29 @@ async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) 
     assert ids(await listed(plane, executor="p2", owner="ann")) == []
     assert ids(await listed(plane, executor="p1", states=[WORKING], agent="demo")) == [running.id]
     assert ids(await listed(plane, ELSEWHERE)) == []
+
+
+async def test_a_task_is_told_by_the_words_that_began_it(plane: Plane) -> None:
+    """V1: the beginning of the message, whatever was said since; none where there is no text within reach."""
+    run = await begun(plane, "ann", message=message("Summarize this, please"))
+    await run.append(status(INPUT_REQUIRED, message("Which?", AGENT)))
+    await plane.store(ANN).AddMessage(follow_up(run.id, "The second"))
+    long = await queued(plane, "ann", message=message("ä" * 5_000))
+    file = a2a.Part(raw=bytes(100_000), filename="a file")
+    after = message("")
+    after.parts.insert(0, file)
+    with_files = [message("Look at these"), after, message("Too large")]
+    with_files[0].parts.append(file)
+    with_files[2].parts.append(a2a.Part(raw=bytes(1024 * 1024)))
+    filed = [await queued(plane, "bob", message=each) for each in with_files]
+    await plane.store(ANN).PutTask(pb.PutTaskRequest(task=document("d1"), agent="runtime"))
+    asked = {run.id: "Summarize this, please", long.id: "ä" * 200, filed[0].id: "Look at these"}
+    whole = await listed(plane)
+    assert {each.record.id: each.asked for each in whole if each.asked} == asked
+    assert len(whole) == 6
+    for task_id in (run.id, "d1"):
+        found = await operations(plane).GetTenantTask(pb.GetTenantTaskRequest(task_id=task_id))
+        assert found.task.asked == asked.get(task_id, "")
 
 
 async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane) -> None:

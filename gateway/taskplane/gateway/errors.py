@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError
 
 A2A_DOMAIN: Final = "a2a-protocol.org"
 OWN_DOMAIN: Final = "taskplane"
@@ -96,6 +96,11 @@ class MethodNotAllowed(PlaneError):
     def __init__(self, allowed: Sequence[str]) -> None:
         super().__init__(f"this path allows {', '.join(allowed)} only")
         self.allowed = ", ".join(allowed)
+
+
+def no_such_route() -> NotFound:
+    """Return the error of a path where nothing is."""
+    return NotFound("there is nothing at this path", reason="NO_SUCH_ROUTE")
 
 
 def a2a_error(error: PlaneError) -> A2AError:

@@ -26,11 +26,10 @@ from taskplane.gateway.api import (
     ui_config,
 )
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.errors import MethodNotAllowed
+from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.page import serving
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     *(PublicRoute("GET", path, serving.document) for path in _PAGE),
     PublicRoute("GET", "/ui/assets/{file}", serving.asset),
     PublicRoute("GET", "/ui/licenses.txt", serving.licenses),
+    PublicRoute("GET", "/ui/{path*}", serving.nowhere),
     PublicRoute("GET", "/api/ui-config", ui_config.serve),
     PublicRoute("GET", "/api/agents/{agent}", agents.get),
     *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
@@ -108,6 +108,8 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
 )
 
+# With a star it may have slashes.
+_PART: Final = re.compile(r"\{(\w+)(\*?)\}")
 _Methods = dict[str, PublicRoute | Route]
 
 
@@ -123,7 +125,7 @@ class RouteTable:
             by_path.setdefault(route.path, {})[route.method] = route
         for path, methods in by_path.items():
             if "{" in path:
-                pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path.replace(".", r"\."))
+                pattern = _PART.sub(_pattern, path.replace(".", r"\."))
                 self._patterns.append((re.compile(pattern), methods))
             else:
                 self._exact[path] = methods
@@ -142,8 +144,12 @@ class RouteTable:
                     arguments = {name: unquote(value) for name, value in match.groupdict().items()}
                     break
             else:
-                raise NotFound("there is nothing at this path", reason="NO_SUCH_ROUTE")
+                raise no_such_route()
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise MethodNotAllowed(sorted(methods))
         return route, arguments
+
+
+def _pattern(part: re.Match[str]) -> str:
+    return f"(?P<{part[1]}>{'.+' if part[2] else '[^/]+'})"

@@ -1,6 +1,6 @@
 /** The state of the whole page: one signal for each thing that views read, and the acts that change them. */
 
-import { computed, effect, signal, untracked } from "@preact/signals";
+import { batch, computed, signal, untracked } from "@preact/signals";
 import { Api, type Config } from "./model/api";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
@@ -27,6 +27,12 @@ export const key = signal(keptForTab.get(KEY));
 export const config = signal<Config | null>(null);
 export const route = signal<Route>(read(location));
 export const panel = signal<Panel | null>(null);
+/** The sessions are shown over the conversation, where there is no room beside it. */
+export const drawer = signal(false);
+const slim = matchMedia("(width < 900px)");
+/** The panel is shown over the conversation. */
+export const narrow = signal(slim.matches);
+slim.addEventListener("change", () => (narrow.value = slim.matches));
 /** The task, artifact or message that the panel shows; empty: none in particular. */
 export const selected = signal("");
 export const agent = signal("");
@@ -36,6 +42,7 @@ export const view = computed(() => session.value?.view.value ?? null);
 export const api = new Api(ROOT, () => key.peek());
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
+export const mayRead = computed(() => config.value?.caller?.mayRead ?? false);
 export const mayWrite = computed(() => config.value?.caller?.mayWrite ?? false);
 export const mayOperate = computed(() => config.value?.caller?.mayOperate ?? false);
 
@@ -52,9 +59,10 @@ export function show(id: string): void {
   void session.value.open();
 }
 
-/** Show the session of the address, unless it is shown already. */
+/** Show the session of the address, unless it is shown already; to who may only operate, Operations. */
 export function showRoute(): void {
   const at = route.value;
+  if (!mayRead.value && at.name !== "ops") return go({ name: "ops" }, true);
   if (at.name !== "chat") return;
   if (at.session !== shown) untracked(() => show(at.session));
   if (!at.task && !at.event) return;
@@ -78,10 +86,33 @@ export function address(to: Partial<Route>): string {
   return new URL(query.size ? `${path}?${query}` : path, ROOT).href;
 }
 
-/** Go to a place or an address; `replace` leaves no entry in the history of the browser. */
+/** Go to a place or an address; `replace` leaves no entry in the history of the browser. The sessions above close. */
 export function go(to: Partial<Route> | string, replace = false): void {
-  history[replace ? "replaceState" : "pushState"](null, "", typeof to === "string" ? to : address(to));
-  route.value = read(location);
+  const href = typeof to === "string" ? to : address(to);
+  const stays = replace || href === location.href;
+  if (stays) drawer.value = false;
+  // What was above has just closed, and the browser is about to go back: see `cover`.
+  if (history.state && !covered()) return addEventListener("popstate", () => go(href, replace), { once: true });
+  batch(() => {
+    history[stays || history.state ? "replaceState" : "pushState"](null, "", href);
+    route.value = read(location);
+    drawer.value = false;
+  });
+}
+
+/** Return whether the sessions or the panel lie above the conversation. */
+function covered(): boolean {
+  return (route.value.name === "chat" && narrow.value && panel.value !== null) || drawer.value;
+}
+
+/**
+ * Have an entry in the history, the last one and with a state, while something lies above the conversation: Back closes
+ * that, and what closes it otherwise goes back. Forward to such an entry comes back, too.
+ */
+export function cover(): void {
+  if (covered() === !!history.state) return;
+  if (history.state) history.back();
+  else history.pushState(true, "");
 }
 
 /** Return the place of a conversation. */
@@ -92,11 +123,11 @@ export function chat(session: string, at: Partial<Route> = {}): Route {
 /** Return the place of an address. */
 export function read(at: Location | URL): Route {
   const path = at.pathname.replace(ROOT.pathname, "").replace(/\/$/, "");
-  const [ui, kind = "", id = "", more = ""] = path.split("/").map(decoded);
+  const [ui, kind = "", id = "", task = "", ...more] = path.split("/").map(decoded);
   if ((ui === "" || ui === "ui") && !kind) return chat("");
-  if (kind === "sessions" && id) return chat(id, Object.fromEntries(new URLSearchParams(at.search)));
-  if (kind === "agents" && id) return { ...NOWHERE, name: "agent", agent: id };
-  if (kind === "ops") return { ...NOWHERE, name: "ops", task: id === "tasks" ? more : "" };
+  if (kind === "sessions" && id && !task) return chat(id, Object.fromEntries(new URLSearchParams(at.search)));
+  if (kind === "agents" && id && !task) return { ...NOWHERE, name: "agent", agent: id };
+  if (kind === "ops" && (!id || (id === "tasks" && task && !more.length))) return { ...NOWHERE, name: "ops", task };
   return NOWHERE;
 }
 
@@ -114,9 +145,14 @@ export function signIn(value: string, remember: boolean): void {
   keptForTab.set(KEY, remember ? value : "");
 }
 
+/** The address of the route: a link to a task opens the panel when it is followed, not when the panel was closed. */
+let there = "";
+route.subscribe(() => (there = location.href));
 addEventListener("popstate", () => {
-  route.value = read(location);
+  batch(() => {
+    if (!history.state && covered()) [panel.value, drawer.value] = [null, false];
+    if (location.href !== there) route.value = read(location);
+    else cover();
+  });
 });
-effect(() => {
-  if (view.value) sessions.note(view.value);
-});
+view.subscribe((now) => now && sessions.note(now));

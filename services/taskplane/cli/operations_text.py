@@ -8,11 +8,13 @@ from taskplane.cli.client.events import classify
 from taskplane.cli.client.states import state_of
 from taskplane.cli.render import columns, one_line, text_of
 
+_ASKED: Final = 60
 _FACTS: Final = (
     ("task", "taskId"),
     ("session", "contextId"),
     ("owner", "owner"),
     ("agent", "agent"),
+    ("asked", "asked"),
     ("created", "createdAt"),
     ("changed", "statusAt"),
     ("queued", "queuedAt"),
@@ -47,7 +49,7 @@ def overview_text(found: dict[str, Any]) -> str:
 
 def task_table(tasks: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return a table of tasks with a header."""
-    return [["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ERROR"], *map(_task_row, tasks)]
+    return [["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ASKED", "ERROR"], *map(_task_row, tasks)]
 
 
 def task_text(task: dict[str, Any]) -> str:
@@ -95,6 +97,7 @@ def _task_row(task: dict[str, Any]) -> list[str]:
         one_line(task["owner"], 40),
         one_line(task["agent"], 40) or "-",
         one_line(task.get("executor", ""), 40) or "-",
+        one_line(task.get("asked", ""), _ASKED) or "-",
         one_line(task.get("error", "")),
     ]
 

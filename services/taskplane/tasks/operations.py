@@ -81,6 +81,7 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
         if row.ready_at is not None:
             set_time(message.queued_at, row.ready_at)
         message.error = found.error[:MAX_ERROR]
+        message.asked = found.asked
 
 
 def _overview(found: Overview) -> pb.GetOverviewResponse:

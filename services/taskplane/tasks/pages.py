@@ -12,12 +12,14 @@ from taskplane.tasks.domain.task import Event, Row
 class TenantTask(NamedTuple):
     """A task as operators see it. `lease_until`: the end of its lease (microseconds); None: it has none.
 
-    `error`: the text with which it failed or was rejected; empty otherwise, and for a document.
+    `error`: the text with which it failed or was rejected; empty otherwise, and for a document. `asked`: the beginning
+    of the text of the message that began it; empty without any, of a very large message, and for a document.
     """
 
     row: Row
     lease_until: int | None
     error: str
+    asked: str
 
 
 class TenantPage(NamedTuple):

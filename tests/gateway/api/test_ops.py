@@ -123,6 +123,9 @@ async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> No
     log = [event["generation"] for event in found["events"]]
     assert log == list(range(1, task["generation"] + 1)) and "next_after" not in found
     assert {"generation", "time", "attempt", "fence", "actor", "kind", "event"} <= found["events"][0].keys()
+    assert task["asked"] == "fail"
+    listed = (await data(plane, OLGA, "/api/ops/tasks?owner=bob"))[0]
+    assert (listed["taskId"], listed["asked"]) == (failed["id"], "fail")
     pages: list[int] = []
     after: int | None = 0
     while after is not None:

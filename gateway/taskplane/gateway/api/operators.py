@@ -166,6 +166,7 @@ def _task(found: pb.TenantTask) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "taskId": record.id,
         "contextId": record.context_id,
+        **({"asked": found.asked} if found.asked else {}),
         "owner": record.owner,
         "agent": record.agent,
         **_state(record.state),

@@ -27,6 +27,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
         and {
             "user": caller.principal.owner,
             "tenant": caller.principal.tenant,
+            "mayRead": caller.may_read,
             "mayWrite": caller.may_write,
             "mayOperate": caller.may_operate,
         },

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from taskplane.gateway.errors import MethodNotAllowed
+from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.page.built import File, to_root
@@ -23,23 +23,37 @@ _SAFETY: Final[Headers] = [
     (b"referrer-policy", b"no-referrer"),
 ]
 _REVALIDATED: Final = (b"cache-control", b"no-cache")
+_CACHING: Final[Headers] = [_REVALIDATED, (b"vary", b"Accept"), *_SAFETY]
 _FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
 async def root(plane: Plane, request: Request) -> Reply:
     """Return the page to a browser. Raise MethodNotAllowed for other clients, which POST to this path."""
-    if "text/html" not in request.header(b"accept"):
+    if not _is_browser(request):
         raise MethodNotAllowed(["POST"])
     return await document(plane, request)
 
 
 async def document(plane: Plane, request: Request) -> Reply:
     """Return the document of the page or, if the page was not built, one that says why and what there is instead."""
+    return if_changed(request, Content(200, await _document(plane, request), _HTML), caching=_CACHING)
+
+
+async def nowhere(plane: Plane, request: Request) -> Reply:
+    """Return the document to a browser, which shows that it has no such place. Raise NotFound `NO_SUCH_ROUTE` for other
+    clients and for what can only be a file."""
+    if not _is_browser(request) or request.arguments["path"].partition("/")[0] == "assets":
+        raise no_such_route()
+    return Content(404, await _document(plane, request), _HTML, _CACHING)
+
+
+async def _document(plane: Plane, request: Request) -> bytes:
     path: str = request.scope["raw_path"].decode("latin-1")
-    page = plane.page
-    body = await explanation(plane, to_root(path)) if page.why_not else page.document(path)
-    caching = [_REVALIDATED, (b"vary", b"Accept"), *_SAFETY]
-    return if_changed(request, Content(200, body, _HTML), caching=caching)
+    return await explanation(plane, to_root(path)) if plane.page.why_not else plane.page.document(path)
+
+
+def _is_browser(request: Request) -> bool:
+    return "text/html" in request.header(b"accept")
 
 
 async def asset(plane: Plane, request: Request) -> Reply:

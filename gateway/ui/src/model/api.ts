@@ -13,7 +13,7 @@ type Texts<Name extends string> = Readonly<Record<Name, string>>;
 
 export interface Config extends Texts<"product" | "version"> {
   readonly auth: { readonly required: boolean; readonly schemes: readonly string[] };
-  readonly caller: (Texts<"user" | "tenant"> & { readonly mayWrite: boolean; readonly mayOperate: boolean }) | null;
+  readonly caller: (Texts<"user" | "tenant"> & Readonly<Record<"mayRead" | "mayWrite" | "mayOperate", boolean>>) | null;
   readonly limits: { readonly body: number; readonly message: number };
   readonly agents: readonly (Texts<"name" | "title" | "description"> & { readonly isDefault: boolean })[];
   readonly features: { readonly ops: boolean; readonly import: boolean };

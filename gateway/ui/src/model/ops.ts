@@ -24,7 +24,7 @@ export interface Overview {
 
 export type OpsTask = InState &
   Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "updatedAt" | "statusAt", string>> &
-  Readonly<Partial<Record<"executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
+  Readonly<Partial<Record<"asked" | "executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
@@ -52,11 +52,11 @@ export class OpsApi {
     return { tasks, more: token !== "" };
   }
 
-  /** Return a task with its first event, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly first: OpsEvent | undefined; readonly lapsed: boolean }> {
-    const { data, headers } = await this.#json<{ task: OpsTask; events: OpsEvent[] }>(path(id));
+  /** Return a task, and whether its lease has run out by the clock of the server. */
+  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
+    const { data, headers } = await this.#json<{ task: OpsTask }>(path(id));
     const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...data.task, first: data.events[0], lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
+    return { ...data.task, lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
   }
 
   /** Return the path of a page of a task's log below the root: so many events after a generation. */

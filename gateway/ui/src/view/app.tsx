@@ -30,7 +30,7 @@ export function App() {
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
         void session.value?.refresh();
-        if (given.caller) void sessions.load();
+        if (given.caller?.mayRead) void sessions.load();
       },
       (error: unknown) => current && setFailure(failureOf(error)),
     );

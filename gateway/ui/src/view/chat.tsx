@@ -2,13 +2,13 @@
 
 import type { ComponentChildren, ComponentProps } from "preact";
 import type { SessionView } from "../model/view";
-import { PANELS, config, go, panel, session, view } from "../state";
+import { PANELS, config, drawer, go, panel, session, view } from "../state";
 import { strings } from "../strings";
 import { Banners } from "./banner";
 import { Composer } from "./composer";
 import { Empty, Failing, Notice } from "./empty";
 import { Button, Icon, IconButton } from "./icons";
-import { drawer, newChat, togglePanel } from "./keyboard";
+import { newChat, togglePanel } from "./keyboard";
 import { Export, Rows } from "./parts";
 import { Progress, UndoStrip } from "./status";
 

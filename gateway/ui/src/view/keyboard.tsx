@@ -2,14 +2,12 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { PANELS, agent, chat, go, mayOperate, panel, route, session, show, type Panel } from "../state";
+import { PANELS, agent, chat, drawer, go, mayOperate, mayRead, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
 import { write } from "./draft";
 
-/** The sessions are shown over the conversation, where there is no room beside it. */
-export const drawer = signal(false);
 /** The list of keys is open. */
 export const help = signal(false);
 
@@ -18,7 +16,6 @@ export const newChat = () => begin(agent.peek());
 
 /** Begin a new conversation with an agent, with a text in the box if one is given. */
 export function begin(name: string, text = ""): void {
-  drawer.value = false;
   agent.value = name;
   show("");
   go(chat(""), route.value.name === "chat" && !route.value.session);
@@ -56,6 +53,9 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ["Esc", more.close],
 ];
 
+/** Return the keys of what the caller may use. */
+const usable = () => (mayRead.value ? KEYS : KEYS.filter(([keys]) => /\?|g o|Esc/.test(keys)));
+
 /** Listen to the keys of the page. */
 export function useKeys(): void {
   const before = useRef("");
@@ -67,7 +67,7 @@ export function useKeys(): void {
       if (target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]")) return;
       const both = `${before.current} ${event.key}`;
       before.current = event.key;
-      const act = (KEYS.find(([keys]) => keys === both) ?? KEYS.find(([keys]) => keys === event.key))?.[2];
+      const act = (usable().find(([keys]) => keys === both) ?? usable().find(([keys]) => keys === event.key))?.[2];
       if (!act) return;
       event.preventDefault();
       act();
@@ -94,7 +94,7 @@ export function Help() {
   if (!help.value) return null;
   return (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
-      <Facts kind="keys" rows={KEYS.map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
+      <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
     </Dialog>
   );
 }

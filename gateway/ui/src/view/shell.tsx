@@ -1,11 +1,12 @@
 /** The three columns of the page: sessions, what is open, and details. Where it is narrow, the outer ones lie above. */
 
 import type { ComponentChildren } from "preact";
+import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { panel, route } from "../state";
+import { cover, drawer, narrow, panel, route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Help, closeTop, drawer, useKeys } from "./keyboard";
+import { Help, closeTop, useKeys } from "./keyboard";
 import { Panel } from "./parts";
 import { Sidebar } from "./sidebar";
 import { Toasts } from "./toasts";
@@ -13,6 +14,7 @@ import { Toasts } from "./toasts";
 /** Lay out the page around what is open. */
 export function Shell({ children }: { children: ComponentChildren }) {
   useKeys();
+  useSignalEffect(cover);
   useReturn(drawer.value, ".sidebar a, .sidebar button");
   const details = panel.value !== null && route.value.name === "chat";
   useReturn(details, ".details button");
@@ -41,7 +43,7 @@ function useReturn(open: boolean, first: string): void {
   useEffect(() => {
     if (open) {
       opener.current = document.activeElement;
-      if (matchMedia("(width < 900px)").matches) document.querySelector<HTMLElement>(first)?.focus();
+      if (narrow.value) document.querySelector<HTMLElement>(first)?.focus();
     } else if (opener.current instanceof HTMLElement && document.activeElement === document.body) opener.current.focus();
   }, [open]);
 }

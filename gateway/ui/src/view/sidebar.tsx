@@ -5,14 +5,14 @@ import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
 import { ACTIVE } from "../model/states";
-import { address, agent, chat, config, go, kept, key, mayOperate, mayWrite, route, sessions, signIn } from "../state";
+import { address, agent, chat, config, drawer, go, kept, key, mayOperate, mayRead, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Choice, useEvery } from "./controls";
 import { write } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
-import { begin, drawer, help, newChat } from "./keyboard";
+import { begin, help, newChat } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
@@ -31,13 +31,12 @@ export function Sidebar() {
         <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
-      {agents.length > 1 && (
+      {mayRead.value && agents.length > 1 && (
         <Choice label={strings.chat.agent} value={agent.value} act={begin}
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
-      <Search />
-      <Sessions />
+      {mayRead.value && [<Search />, <Sessions />]}
       <footer>
         {mayOperate.value && config.value?.features.ops && (
           <PageLink href={address({ name: "ops" })} here={route.value.name === "ops"} class="row-link">
@@ -74,7 +73,6 @@ export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "rol
   const visit = (event: MouseEvent) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    drawer.value = false;
     go(href);
   };
   return <a href={href} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;

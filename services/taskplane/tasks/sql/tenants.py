@@ -8,9 +8,11 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    LargeBinary,
     Select,
     Subquery,
     bindparam,
+    case,
     func,
     literal_column,
     select,
@@ -19,21 +21,28 @@ from sqlalchemy import (
     union_all,
 )
 
+from taskplane.tasks.domain.asked import BEGINNING, MOST_READ, asked_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.infos import Brief
-from taskplane.tasks.domain.task import MANAGED, Row, Scope
+from taskplane.tasks.domain.task import CREATED, MANAGED, Row, Scope
 from taskplane.tasks.pages import MAX_TENANT_TASKS, TenantFilter, TenantPage, TenantTask
 from taskplane.tasks.sql.infos import errors_of
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import IN_UIDS, ROW_COLUMNS, to_row
 from taskplane.tasks.sql.texts import has_nul
-from taskplane.tasks.tables import OF_ANY_OWNER, lease, task
+from taskplane.tasks.tables import OF_ANY_OWNER, event, lease, task
 
 MOST_LOOKED_AT: Final = 10_000
 """Tasks that are looked at for one page, where no index has what is asked for."""
 
-_leased: Final = select(*ROW_COLUMNS, lease.c.lease_until).select_from(
-    task.outerjoin(lease, lease.c.task_uid == task.c.uid)
+# That of a document is in its content, like its error.
+_created: Final = (event.c.task_uid == task.c.uid) & (event.c.generation == 1) & (event.c.kind == CREATED)
+_beginning: Final = case(
+    (func.length(event.c.payload) <= MOST_READ, func.substr(event.c.payload, 1, BEGINNING, type_=LargeBinary)),
+    else_=b"",
+)
+_leased: Final = select(*ROW_COLUMNS, lease.c.lease_until, _beginning).select_from(
+    task.outerjoin(lease, lease.c.task_uid == task.c.uid).outerjoin(event, _created)
 )
 _ROWS: Final = _leased.where(IN_UIDS)
 _ONE: Final = _leased.where(task.c.tenant == bindparam("tenant"), task.c.id == bindparam("id"))
@@ -138,10 +147,13 @@ def _ordered(query: "Select[*tuple[Any, ...]]", keys: Subquery) -> "Select[*tupl
 
 
 def _tasks(conn: Connection, found: Sequence[Any]) -> list[TenantTask]:
-    rows = [to_row(values[:-1]) for values in found]
+    rows = [to_row(values[:-2]) for values in found]
     # That of a document is in its content, which may be large, and is not read for a list.
     errors = errors_of(conn, [_brief(row) for row in rows if row.origin == MANAGED])
-    return [TenantTask(row, values[-1], errors.get(row.uid, "")) for row, values in zip(rows, found, strict=True)]
+    return [
+        TenantTask(row, lease_until, errors.get(row.uid, ""), asked_of(beginning or b""))
+        for row, (*_, lease_until, beginning) in zip(rows, found, strict=True)
+    ]
 
 
 def _brief(row: Row) -> Brief:

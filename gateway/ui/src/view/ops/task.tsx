@@ -1,9 +1,8 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
 import { useRef, useState } from "preact/hooks";
-import { classify, wordsOf } from "../../model/events";
 import { opsState } from "../../model/ops";
-import { address, api, chat, config, mayWrite } from "../../state";
+import { address, api, chat, config, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
 import { Notice } from "../empty";
@@ -47,16 +46,14 @@ export function Task({ id }: { id: string }) {
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
 function Doing({ task }: Found) {
-  const { executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", first } = task;
-  const begun = first?.kind === "created" && classify(first.event);
-  const asked = begun && begun.kind === "task" && firstLine(wordsOf((begun.message ?? begun.history.at(-1))?.parts), 300);
+  const { asked, executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "" } = task;
   const state = opsState(task);
   const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
   const doing = document ? "document" : state === "working" ? working : state;
   const late = duration(Date.now() - Date.parse(leaseExpiresAt));
   return (
     <>
-      {asked && <blockquote class="ops-asked" dir="auto">{asked}</blockquote>}
+      {asked && <blockquote class="ops-asked" dir="auto">{firstLine(asked, 160)}</blockquote>}
       <p class="ops-doing" data-doing={lapsed ? "lapsed" : state}>
         {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late })} {task.superseded && words.superseded}
       </p>
@@ -73,7 +70,7 @@ function Record({ task }: Found) {
   const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
   const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
   const rests = completedAt || task.paused;
-  const own = owner === config.value?.caller?.user;
+  const own = mayRead.value && owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
     <Part kind="ops-part" title={words.record}>

@@ -79,9 +79,10 @@ function Rows({ name, tasks }: { name: string; tasks: readonly OpsTask[] }) {
       name={name} rows={tasks} id={({ taskId }) => taskId}
       marks={(task) => ({ "data-task-id": task.taskId, "data-state": opsState(task) })}
       columns={[
-        [words.task, ({ taskId: task }) => (
-          <To href={address({ name: "ops", task })}><code class="ops-id" dir="ltr">{task}</code></To>
-        )],
+        [words.task, ({ taskId: task, asked = "" }) => {
+          const id = <code class="ops-id" dir="ltr">{task}</code>;
+          return [<To href={address({ name: "ops", task })}>{firstLine(asked, 120) || id}</To>, asked && <small><br />{id}</small>];
+        }, "ops-wide"],
         [words.state, (task) => <StateMark state={opsState(task)} />],
         [words.changed, ({ statusAt }) => <Moment at={statusAt} />],
         [words.agent, ({ agent }) => agent || words.noAgent],

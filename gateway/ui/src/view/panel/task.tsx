@@ -3,7 +3,7 @@
 import { TERMINAL } from "../../model/states";
 import { type Segment } from "../../model/timeline";
 import type { TaskInfo } from "../../model/view";
-import { address, chat, go, mayWrite, panel, session, view } from "../../state";
+import { address, chat, go, mayWrite, narrow, panel, session, view } from "../../state";
 import { strings } from "../../strings";
 import { reply, reveal } from "../acts";
 import { Act, Facts, Moment } from "../controls";
@@ -62,6 +62,6 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
 
 /** Go to the conversation, which the panel covers where it is narrow. */
 function leave(act: () => void): void {
-  if (matchMedia("(width < 900px)").matches) panel.value = null;
+  if (narrow.value) panel.value = null;
   act();
 }

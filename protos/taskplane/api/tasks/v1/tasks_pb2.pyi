@@ -3513,10 +3513,15 @@ class TenantTask(_message.Message):
     LEASE_UNTIL_FIELD_NUMBER: _builtins.int
     QUEUED_AT_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     """The process that holds its lease; empty: none does."""
     error: _builtins.str
     """The text of its status message if it FAILED or was REJECTED, at most 8,192 characters; not of a document."""
+    asked: _builtins.str
+    """The beginning of the text of the message that began it, at most 200 characters. Empty without any in the first 4 KiB
+    of that event, if the event has more than 1 MiB, and of a document.
+    """
     @_builtins.property
     def record(self) -> Global___TaskRecord:
         """Without content."""
@@ -3535,10 +3540,11 @@ class TenantTask(_message.Message):
         lease_until: _timestamp_pb2.Timestamp | None = ...,
         queued_at: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str = ...,
+        asked: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
