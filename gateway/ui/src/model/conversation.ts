@@ -92,6 +92,11 @@ export class Conversation {
     return this.#shown.has(messageId);
   }
 
+  /** Return whether the server has a message. */
+  accepted(messageId: string): boolean {
+    return this.#shown.get(messageId)?.said === false;
+  }
+
   /** Return whether events of a task are dropped because it was cut. */
   dropped(taskId: string): boolean {
     return this.#removed.tasks.has(taskId) || (this.#cut?.tasks.has(taskId) ?? false);
