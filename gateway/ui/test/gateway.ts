@@ -14,8 +14,8 @@ export interface Seen {
 }
 
 /** What happens to a request instead of an answer: an answer of another kind, a connection that breaks before or
- * after, or an answer that takes its time. */
-export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "hang" | "later";
+ * after, no answer until `breakStreams`, or one that takes its time. */
+export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "mute" | "hang" | "later";
 
 interface Task {
   readonly id: string;
@@ -70,7 +70,7 @@ export class Gateway {
     this.#server = this.#made();
   }
 
-  /** Break all streams that are open. */
+  /** Break all streams that are open, and what is not answered. */
   breakStreams(): void {
     for (const stream of this.#streams) stream.socket?.destroy();
   }
@@ -194,6 +194,7 @@ export class Gateway {
     if (seen.path.endsWith("/watch")) return this.#watching(response);
     const [status, answer] = seen.rpc ? [200, this.#call(seen)] : this.#route(seen);
     if (fault === "lose") return void request.socket.destroy();
+    if (fault === "mute") return void this.#streams.add(response);
     json(status, answer);
   }
 

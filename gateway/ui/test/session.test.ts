@@ -41,6 +41,46 @@ describe("sending", () => {
     expect(place.gateway.tasks.size).toBe(1);
   });
 
+  it("is no longer failed when the server turns out to have the message", async () => {
+    const session = await place.open();
+    await session.send(said("one"));
+    await idle(session);
+    place.gateway.fault = ({ rpc, method }) => (rpc === "SendMessage" ? "lose" : method === "GET" ? "break" : undefined);
+    expect(await session.send(said("two"))).toMatchObject({ code: "UNREACHABLE" });
+    expect(lines(session.view.value).at(-1)).toBe("user: two (failed)");
+    place.gateway.fault = () => undefined;
+    await until(session, ({ rows }) => rows.length === 4);
+    expect(lines(await idle(session)).slice(2)).toEqual(["user: two", "agent: echo two"]);
+    expect(await session.retry(place.gateway.accepted[1]?.["messageId"])).toBeNull();
+    expect(place.gateway.calls("SendMessage")).toHaveLength(2);
+  });
+
+  it("is sent when the session shows the message, and the answer that is lost then is no failure", async () => {
+    const session = await place.open();
+    await session.send(said("one"));
+    await idle(session);
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? "mute" : undefined);
+    const sent = session.send(said("two"));
+    expect(lines(await until(session, (view) => lines(view).includes("agent: echo two"))).slice(2)).toEqual(["user: two", "agent: echo two"]);
+    place.gateway.breakStreams();
+    expect(await sent).toBeNull();
+    expect(place.gateway.calls("SendMessage")).toHaveLength(2);
+  });
+
+  it.each(["lose", "break"] as const)("has one effect though the page was loaded again after the connection did %s", async (fault) => {
+    const draft = { id: "m1", contextId: "c1" };
+    const first = await place.open();
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? fault : undefined);
+    expect(await first.send(said("hello"), draft)).toMatchObject({ code: "UNREACHABLE" });
+    first.close();
+    place.gateway.fault = () => undefined;
+    const session = await place.open();
+    expect(await session.send(said("hello"), draft)).toBeNull();
+    const view = await idle(session);
+    expect([view.id, lines(view)]).toEqual(["c1", ["user: hello", "agent: echo hello"]]);
+    expect(place.gateway.accepted).toHaveLength(1);
+  });
+
   it("gives a message that failed back as a draft", async () => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc ? { error: { code: -32029, message: "too many" } } : undefined);
