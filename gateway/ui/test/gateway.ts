@@ -34,6 +34,8 @@ export class Gateway {
   /** The messages that had an effect. */
   readonly accepted: Body[] = [];
   readonly tasks = new Map<string, Task>();
+  /** Tasks that have ended though their session has not heard of it. */
+  readonly unheard = new Set<string>();
   version = 0;
   /** The first cursor of logs; another one makes known cursors stale. */
   incarnation = "log";
@@ -126,7 +128,7 @@ export class Gateway {
 
   info({ id, state }: Task): Body {
     const paused = state.endsWith("required");
-    return { taskId: id, state: paused ? "working" : state, paused, agent: "demo", changes: [] };
+    return { taskId: id, state: paused || this.unheard.has(id) ? "working" : state, paused, agent: "demo", changes: [] };
   }
 
   get #effective(): Task[] {

@@ -331,6 +331,44 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     expect(lines(view)).toEqual(["user: A", "agent: echo A", "user: C", "agent: echo C"]);
   });
 
+  it("asks now and then only for a task of another client that is put back with the history, but has ended", async () => {
+    const { gateway, api } = place;
+    const session = await place.open();
+    for (const text of ["A", "B"]) await session.send(said(text)).then(() => idle(session));
+    let cut: string[] = [];
+    gateway.fault = ({ rpc }) => {
+      if (rpc !== "SendMessage") return undefined;
+      cut = lines(session.view.value);
+      gateway.begin("hold C");
+      return undefined;
+    };
+    expect(await session.rewind("i-t2")).toEqual({ text: "B" });
+    expect(cut).toEqual(["user: A", "agent: echo A"]);
+    const before = gateway.calls("SubscribeToTask").length;
+    gateway.unheard.add("t3");
+    gateway.task("t3").cut = false;
+    gateway.change();
+    await eventually(() => gateway.calls("SubscribeToTask").length > before);
+    const asked = gateway.seen.length;
+    for (let turn = 0; turn < 100; turn++) await api.session(session.id);
+    expect(gateway.seen.length - asked).toBeLessThan(100 + 30);
+    expect(session.view.value.running?.id).toBe("t3");
+    gateway.unheard.clear();
+    expect(lines(await idle(session))).toEqual(["user: A", "agent: echo A", "user: hold C", "end: canceled"]);
+  });
+
+  it("is not kept at work by a message that failed and names the task that another client cut", async () => {
+    const session = await place.open();
+    await session.send(said("A")).then(() => idle(session));
+    const { id } = place.gateway.begin("hold C");
+    await until(session, ({ running, connection }) => running !== null && connection === "live");
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? { status: 500, body: { error: "broken" } } : undefined);
+    expect(await session.send(said("D"))).toMatchObject({ status: 500 });
+    Object.assign(place.gateway.task(id), { state: "canceled", cut: true });
+    place.gateway.breakStreams();
+    expect(lines(await idle(session))).toEqual(["user: A", "agent: echo A", "user: D (failed)"]);
+  });
+
   it("is followed by another client", async () => {
     const session = await place.open();
     for (const text of ["A", "B"]) await session.send(said(text)).then(() => idle(session));

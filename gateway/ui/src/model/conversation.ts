@@ -183,8 +183,7 @@ export class Conversation {
     this.#show([...shown.slice(0, place), ...loaded, ...tail]);
     for (const task of tasks) this.#removed.tasks.delete(task.id);
     for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
-    const known = new Set(tail.map((message) => message.taskId));
-    this.tasks.replace(tasks, (task) => known.has(task.id) || arrived(task.id));
+    this.tasks.replace(tasks, ({ id }) => arrived(id));
     this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));
   }
 
