@@ -174,9 +174,8 @@ export class OpenSession extends FollowedSession {
       if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
-      if (!failure) return null;
-      await this.settled;
-      if (!this.outgoing.has(id)) continue;
+      if (failure) await this.settled;
+      if (!failure || this.conversation.accepted(id)) return null;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
       else if (!(await this.#resolved(out, failure))) return failure;
     }

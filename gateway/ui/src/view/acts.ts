@@ -18,7 +18,7 @@ export async function send(): Promise<void> {
   const draft = { text: text.value, files: files.value.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
   const contextId = session.value?.id;
   if (!contextId || sending.value || (!draft.text.trim() && !draft.files.length)) return;
-  const last = lastSent(drafted());
+  const last = lastSent(drafted.value);
   const as = last.id && last.text === draft.text ? last : { id: newId(), contextId, text: draft.text };
   mark(as);
   await deliver((open) => open.send(draft, as), as.id);
@@ -41,7 +41,7 @@ async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: 
   const open = session.value;
   if (!open) return null;
   sending.value = true;
-  const draft = drafted();
+  const draft = drafted.value;
   const answer = act(open);
   sent.value++;
   const failure = await answer.finally(() => {

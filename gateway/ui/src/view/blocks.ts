@@ -27,15 +27,12 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 function tokensOf(text: string): Token[] {
   try {
-    if (text.length <= LONGEST && !DEEP.test(text)) return Lexer.lex(text, { gfm: true, breaks: true }).map(readable);
+    if (text.length <= LONGEST && !DEEP.test(text))
+      return Lexer.lex(text, { gfm: true, breaks: true }).map((token) => (crowded(token) ? plain(token.raw) : token));
   } catch {
     // It is nested more deeply than the lexer can follow.
   }
   return [plain(text)];
-}
-
-function readable(token: Token): Token {
-  return crowded(token) ? plain(token.raw) : token;
 }
 
 function plain(text: string): Token {

@@ -17,7 +17,8 @@ export const files = signal<readonly Attached[]>([]);
 /** Why the last file was not attached; empty: it was. */
 export const refusal = signal("");
 
-const owner = signal("");
+/** Which draft is in the box: the id of its session, or empty for that of a new conversation. */
+export const drafted = signal("");
 /** The messages that drafts were sent as, as far as this tab knows; another tab may have settled what is stored. */
 const sent = new Map<string, typeof NEVER>();
 let timer = 0;
@@ -26,17 +27,17 @@ let changed = false;
 
 /** Show the draft of a session, after keeping the one before; an empty id: of a new conversation. */
 export function openDraft(id: string): void {
-  if (id === owner.peek()) return;
+  if (id === drafted.value) return;
   keep();
   text.value = kept.get(KEY + id);
   clearFiles();
-  owner.value = id;
+  drafted.value = id;
 }
 
 /** The conversation that the draft belongs to has got an id. */
 export function nameDraft(id: string): void {
-  kept.set(KEY + owner.peek(), "");
-  owner.value = id;
+  kept.set(KEY + drafted.value, "");
+  drafted.value = id;
   changed = true;
   keep();
 }
@@ -55,30 +56,24 @@ export function putBack(given: string): void {
   write(text.value.trim() ? `${given}\n\n${text.value}` : given);
 }
 
-/** Return which draft is in the box: the id of its session, or empty for that of a new conversation. */
-export function drafted(): string {
-  return owner.peek();
-}
-
 /** Return the message that a draft was sent as last; empty if that is settled. */
 export function lastSent(draft: string): typeof NEVER {
   if (!sent.has(draft)) sent.set(draft, { ...NEVER, ...parsed(kept.get(SENT + draft)) });
   return sent.get(draft)!;
 }
 
-/** Note the message that the draft in the box is sent as: it is that one until the text is another. */
-export function mark(message: typeof NEVER): void {
-  sent.set(drafted(), message);
-  kept.set(SENT + drafted(), JSON.stringify(message));
+/** Note the message that a draft is sent as: it is that one until the text is another. */
+export function mark(message: typeof NEVER, draft = drafted.value): void {
+  sent.set(draft, message);
+  kept.set(SENT + draft, message.id && JSON.stringify(message));
 }
 
 /** Take from a draft the message that the server has accepted; what was typed in the meantime stays. */
 export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
-  sent.set(draft, NEVER);
-  kept.set(SENT + draft, "");
-  if (draft === drafted()) {
+  mark(NEVER, draft);
+  if (draft === drafted.value) {
     takeOut(message.text);
     return clearFiles();
   }
@@ -100,18 +95,17 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  if (changed) kept.set(KEY + drafted(), text.value);
+  if (changed) kept.set(KEY + drafted.value, text.value);
   changed = false;
 }
 
 // The server may turn out to have a message though its answer never came: the session shows it, or has come to be.
 effect(() => {
-  const { rows = [] } = view.value ?? {};
-  const begun = sessions.rows.value;
-  for (const draft of new Set([owner.value, ""])) {
+  const [rows, begun] = [view.value?.rows ?? [], sessions.rows.value];
+  for (const draft of new Set([drafted.value, ""])) {
     const { id, contextId } = lastSent(draft);
-    const shown = () => rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
-    if (id && (shown() || (!draft && begun.some((row) => row.id === contextId)))) untracked(() => taken(id, draft));
+    const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
+    if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
   }
 });
 
