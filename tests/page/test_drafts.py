@@ -86,6 +86,7 @@ async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
     await app.box.fill("echo second")
     await app.box.press("Enter")
     await expect(app.alerts.first).to_be_visible()
+    await until(_drafts(app))
     other = await (await another(app)).open_session(app.session)
     await expect(other.box).to_have_value("echo second")
     await other.box.press("Enter")

@@ -88,10 +88,6 @@ export class Conversation {
     return this.#cut !== null;
   }
 
-  has(messageId: string): boolean {
-    return this.#shown.has(messageId);
-  }
-
   /** Return whether the server has a message. */
   accepted(messageId: string): boolean {
     return this.#shown.get(messageId)?.said === false;

@@ -104,7 +104,7 @@ export class OpenSession extends FollowedSession {
       } finally {
         conversation.restore();
       }
-      this.forget((id) => !conversation.has(id));
+      this.forget((id) => conversation.messages.every((message) => message.id !== id));
       this.set({ canUndo: true });
     });
     return failure ?? { text: said };

@@ -73,17 +73,18 @@ export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
   mark(NEVER, draft);
-  if (draft === drafted.value) {
-    takeOut(message.text);
-    return clearFiles();
-  }
-  const other = kept.get(KEY + draft);
-  if (other.startsWith(message.text)) kept.set(KEY + draft, other.slice(message.text.length).trimStart());
+  if (draft !== drafted.value) return kept.set(KEY + draft, without(message.text, kept.get(KEY + draft)));
+  takeOut(message.text);
+  clearFiles();
 }
 
 /** Take from the box what it begins with. */
 export function takeOut(given: string): void {
-  if (given && text.value.startsWith(given)) write(text.value.slice(given.length).trimStart());
+  if (given && text.value.startsWith(given)) write(without(given, text.value));
+}
+
+function without(given: string, all: string): string {
+  return all.startsWith(given) ? all.slice(given.length).trimStart() : all;
 }
 
 /** Take one file out, or all. */
