@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Request, Route, expect
 from tests.page.app import App, until
 from tests.page.keys import sign_in, with_keys
 from tests.page.seen import Seen
@@ -36,6 +36,66 @@ async def test_a_message_whose_session_was_left_before_its_answer_is_no_draft(ap
     await expect(app.box).to_have_value("")
 
 
+@pytest.mark.parametrize("got", ["the server got it", "the server did not get it"])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_message_whose_answer_was_lost_has_one_effect_though_the_page_is_loaded_again(
+    app: App, *, begun: bool, got: str
+) -> None:
+    """R11: what the server has is no draft; what it does not have is sent under the id that it had."""
+    app.seen.allow(r"net::ERR_FAILED")
+
+    async def cut(route: Route, request: Request) -> None:
+        if "said once" in (request.post_data or "") and got == "the server got it":
+            await route.fetch()
+        await route.abort()
+
+    await app.open()
+    if begun:
+        await app.run("first")
+    await app.box.fill("echo said once")
+    # Nothing is read any more, so that the page does not learn of the message before it is loaded again.
+    await app.page.route(f"{app.url}/**", cut)
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await expect(app.box).to_have_value("echo said once")
+    await app.page.unroute_all()
+    await app.reload()
+    if got == "the server got it":
+        await expect(app.box).to_have_value("")
+        await until(_drafts(app), lambda drafts: drafts == [])
+        if not begun:
+            await app.row("echo said once").click()
+    else:
+        await expect(app.box).to_have_value("echo said once")
+        await app.box.press("Enter")
+    before = ["first", "first"] if begun else []
+    await app.shows(*before, "echo said once", "said once")
+    calls = [call for call in app.seen.calls("SendMessage") if "said once" in str(call.message)]
+    sent = {(call.message["messageId"], call.message["contextId"], call.headers["idempotency-key"]) for call in calls}
+    assert len(calls) == 1 + (got != "the server got it") and len(sent) == 1
+
+
+async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
+    app: App, another: Callable[..., Awaitable[App]]
+) -> None:
+    """The other tab has the draft with its id; the failure and the text leave this one."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await app.page.route("**/agents/**", lambda route: route.abort())
+    await app.box.fill("echo second")
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await until(_drafts(app))
+    other = await (await another(app)).open_session(app.session)
+    await expect(other.box).to_have_value("echo second")
+    await other.box.press("Enter")
+    for tab in (other, app):
+        await tab.shows("first", "first", "echo second", "second")
+        await expect(tab.box).to_have_value("")
+        await expect(tab.alerts).to_have_count(0)
+
+
 async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
@@ -64,8 +124,13 @@ async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser
         await app.page.goto(f"{app.url}/ui")
         await sign_in(app, "ann")
         await app.run("hello")
+        seen.allow(r"net::ERR_FAILED")
+        await app.page.route("**/agents/**", lambda route: route.abort())
         await app.box.fill("for nobody else")
+        await app.box.press("Enter")
+        await expect(app.alerts.first).to_be_visible()
         await until(_drafts(app))
+        await app.page.unroute_all()
         await app.button("Sign out").click()
         await sign_in(app, "bob")
         await expect(app.box).to_be_visible()

@@ -29,6 +29,10 @@ async def test_files_are_dropped_pasted_and_sent(app: App) -> None:
     (part,) = [part for part in send["parts"] if "raw" in part]
     assert part["filename"] == "note.txt" and part["mediaType"] == "text/plain"
     await expect(app.article(0)).to_contain_text("note.txt")
+    await app.page.evaluate(GIVE, ["textarea", "paste", *TEXT])
+    await app.button("Send").click()
+    await expect(app.article(2)).to_contain_text("note.txt")
+    await expect(app.button("Remove note.txt")).to_have_count(0)
 
 
 async def test_a_file_of_a_wrong_type_or_size_is_refused_at_once(app: App) -> None:

@@ -115,7 +115,7 @@ async def test_the_list_follows_sessions_that_are_not_shown(app: App, gate: Gate
 
 
 async def test_the_events_are_those_of_the_session_that_is_shown(app: App) -> None:
-    """M8: the panel stays open when another session is chosen, and what it shows goes with the session."""
+    """M8: the panel stays open when another session is chosen, and what it shows goes and comes with the session."""
     await app.open()
     await app.run("one")
     first = app.session
@@ -128,7 +128,8 @@ async def test_the_events_are_those_of_the_session_that_is_shown(app: App) -> No
     await expect(app.details.get_by_text(re.compile(r"^\d+ events$"))).to_be_visible()
     await app.page.locator(f'[data-session-id="{first}"] a').click()
     await app.shows("one", "one")
-    await expect(app.details.get_by_text("SendMessage")).to_have_count(0)
+    await expect(app.details.get_by_text("SendMessage one")).to_be_visible()
+    await expect(app.details.get_by_text("SendMessage two")).to_have_count(0)
 
 
 async def test_a_tap_at_the_end_of_a_row_opens_the_session(app: App, another: Callable[..., Awaitable[App]]) -> None:

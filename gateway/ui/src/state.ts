@@ -2,6 +2,7 @@
 
 import { batch, computed, signal, untracked } from "@preact/signals";
 import { Api, type Config } from "./model/api";
+import type { Records } from "./model/records";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
 import { slots } from "./model/slots";
@@ -48,14 +49,20 @@ export const mayOperate = computed(() => config.value?.caller?.mayOperate ?? fal
 
 // Undefined over plain HTTP on another host.
 const places = slots(navigator.locks as LockManager | undefined);
+/** Of how many sessions this tab knows what it received and sent. */
+const KNOWN = 20;
+let known = new Map<string, Records>();
 /** The id of the session that is shown; null: none yet. */
 let shown: string | null = null;
 
 /** Show a session; an empty id: a new conversation with the chosen agent. */
 export function show(id: string): void {
   shown = id;
-  session.value?.close();
-  session.value = new OpenSession(api, { id, agent: agent.value, slots: places, stored: kept, channel });
+  const left = session.value;
+  left?.close();
+  if (left) known = new Map([...known].filter(([one]) => one !== left.id).slice(1 - KNOWN)).set(left.id, left.records);
+  const records = known.get(id);
+  session.value = new OpenSession(api, { id, agent: agent.value, slots: places, stored: kept, channel, records });
   void session.value.open();
 }
 

@@ -75,6 +75,15 @@ it("says durations and sizes shortly", () => {
   expect([999, 1_500, 999_400, 999_600, 5_000_000].map(bytes)).toEqual(["999 B", "1.50 kB", "999 kB", "1.00 MB", "5.00 MB"]);
 });
 
+it.each(["*a* ", "[a](b) ", "`a` ", "a\n", "- a\n", "|a|b|\n"])("a block of very many parts like %j is shown as it is", (part) => {
+  const head = part.startsWith("|") ? "|a|b|\n|-|-|\n" : "";
+  const crowd = (head + part.repeat(5_000)).trim();
+  const some = (head + part.repeat(1_000)).trim();
+  const tokens = blocksOf(`${crowd}\n\n# A title\n\n${some}`).tokens.filter(({ type }) => type !== "space");
+  expect(tokens[0]).toMatchObject({ type: "code", text: expect.stringContaining(crowd) });
+  expect(tokens.map(({ type }) => type === "code")).toEqual([true, false, false]);
+});
+
 it("a text that is nested too deeply, or too long to be read, is shown as it is", () => {
   for (const text of ["> ".repeat(3000) + "x", "- ".repeat(3000) + "x", "word ".repeat(60_000)])
     expect(blocksOf(text).tokens).toEqual([{ type: "code", raw: text, text }]);

@@ -14,8 +14,8 @@ export interface Seen {
 }
 
 /** What happens to a request instead of an answer: an answer of another kind, a connection that breaks before or
- * after, or an answer that takes its time. */
-export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "hang" | "later";
+ * after, no answer until `breakStreams`, or one that takes its time. */
+export type Fault = { status: number; body: Body } | { error: Body } | "break" | "lose" | "mute" | "hang" | "later";
 
 interface Task {
   readonly id: string;
@@ -34,6 +34,8 @@ export class Gateway {
   /** The messages that had an effect. */
   readonly accepted: Body[] = [];
   readonly tasks = new Map<string, Task>();
+  /** Tasks that have ended though their session has not heard of it. */
+  readonly unheard = new Set<string>();
   version = 0;
   /** The first cursor of logs; another one makes known cursors stale. */
   incarnation = "log";
@@ -70,7 +72,7 @@ export class Gateway {
     this.#server = this.#made();
   }
 
-  /** Break all streams that are open. */
+  /** Break all streams that are open, and what is not answered. */
   breakStreams(): void {
     for (const stream of this.#streams) stream.socket?.destroy();
   }
@@ -126,7 +128,7 @@ export class Gateway {
 
   info({ id, state }: Task): Body {
     const paused = state.endsWith("required");
-    return { taskId: id, state: paused ? "working" : state, paused, agent: "demo", changes: [] };
+    return { taskId: id, state: paused || this.unheard.has(id) ? "working" : state, paused, agent: "demo", changes: [] };
   }
 
   get #effective(): Task[] {
@@ -194,6 +196,7 @@ export class Gateway {
     if (seen.path.endsWith("/watch")) return this.#watching(response);
     const [status, answer] = seen.rpc ? [200, this.#call(seen)] : this.#route(seen);
     if (fault === "lose") return void request.socket.destroy();
+    if (fault === "mute") return void this.#streams.add(response);
     json(status, answer);
   }
 

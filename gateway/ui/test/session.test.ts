@@ -41,6 +41,46 @@ describe("sending", () => {
     expect(place.gateway.tasks.size).toBe(1);
   });
 
+  it("is no longer failed when the server turns out to have the message", async () => {
+    const session = await place.open();
+    await session.send(said("one"));
+    await idle(session);
+    place.gateway.fault = ({ rpc, method }) => (rpc === "SendMessage" ? "lose" : method === "GET" ? "break" : undefined);
+    expect(await session.send(said("two"))).toMatchObject({ code: "UNREACHABLE" });
+    expect(lines(session.view.value).at(-1)).toBe("user: two (failed)");
+    place.gateway.fault = () => undefined;
+    await until(session, ({ rows }) => rows.length === 4);
+    expect(lines(await idle(session)).slice(2)).toEqual(["user: two", "agent: echo two"]);
+    expect(await session.retry(place.gateway.accepted[1]?.["messageId"])).toBeNull();
+    expect(place.gateway.calls("SendMessage")).toHaveLength(2);
+  });
+
+  it("is sent when the session shows the message, and the answer that is lost then is no failure", async () => {
+    const session = await place.open();
+    await session.send(said("one"));
+    await idle(session);
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? "mute" : undefined);
+    const sent = session.send(said("two"));
+    expect(lines(await until(session, (view) => lines(view).includes("agent: echo two"))).slice(2)).toEqual(["user: two", "agent: echo two"]);
+    place.gateway.breakStreams();
+    expect(await sent).toBeNull();
+    expect(place.gateway.calls("SendMessage")).toHaveLength(2);
+  });
+
+  it.each(["lose", "break"] as const)("has one effect though the page was loaded again after the connection did %s", async (fault) => {
+    const draft = { id: "m1", contextId: "c1" };
+    const first = await place.open();
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? fault : undefined);
+    expect(await first.send(said("hello"), draft)).toMatchObject({ code: "UNREACHABLE" });
+    first.close();
+    place.gateway.fault = () => undefined;
+    const session = await place.open();
+    expect(await session.send(said("hello"), draft)).toBeNull();
+    const view = await idle(session);
+    expect([view.id, lines(view)]).toEqual(["c1", ["user: hello", "agent: echo hello"]]);
+    expect(place.gateway.accepted).toHaveLength(1);
+  });
+
   it("gives a message that failed back as a draft", async () => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc ? { error: { code: -32029, message: "too many" } } : undefined);
@@ -289,6 +329,44 @@ describe("rewind and undo (scenarios 3, 19-22)", () => {
     place.gateway.begin("C");
     const view = await until(session, ({ rows, running }) => rows.length === 4 && !running);
     expect(lines(view)).toEqual(["user: A", "agent: echo A", "user: C", "agent: echo C"]);
+  });
+
+  it("asks now and then only for a task of another client that is put back with the history, but has ended", async () => {
+    const { gateway, api } = place;
+    const session = await place.open();
+    for (const text of ["A", "B"]) await session.send(said(text)).then(() => idle(session));
+    let cut: string[] = [];
+    gateway.fault = ({ rpc }) => {
+      if (rpc !== "SendMessage") return undefined;
+      cut = lines(session.view.value);
+      gateway.begin("hold C");
+      return undefined;
+    };
+    expect(await session.rewind("i-t2")).toEqual({ text: "B" });
+    expect(cut).toEqual(["user: A", "agent: echo A"]);
+    const before = gateway.calls("SubscribeToTask").length;
+    gateway.unheard.add("t3");
+    gateway.task("t3").cut = false;
+    gateway.change();
+    await eventually(() => gateway.calls("SubscribeToTask").length > before);
+    const asked = gateway.seen.length;
+    for (let turn = 0; turn < 100; turn++) await api.session(session.id);
+    expect(gateway.seen.length - asked).toBeLessThan(100 + 30);
+    expect(session.view.value.running?.id).toBe("t3");
+    gateway.unheard.clear();
+    expect(lines(await idle(session))).toEqual(["user: A", "agent: echo A", "user: hold C", "end: canceled"]);
+  });
+
+  it("is not kept at work by a message that failed and names the task that another client cut", async () => {
+    const session = await place.open();
+    await session.send(said("A")).then(() => idle(session));
+    const { id } = place.gateway.begin("hold C");
+    await until(session, ({ running, connection }) => running !== null && connection === "live");
+    place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? { status: 500, body: { error: "broken" } } : undefined);
+    expect(await session.send(said("D"))).toMatchObject({ status: 500 });
+    Object.assign(place.gateway.task(id), { state: "canceled", cut: true });
+    place.gateway.breakStreams();
+    expect(lines(await idle(session))).toEqual(["user: A", "agent: echo A", "user: D (failed)"]);
   });
 
   it("is followed by another client", async () => {

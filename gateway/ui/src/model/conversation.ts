@@ -88,8 +88,9 @@ export class Conversation {
     return this.#cut !== null;
   }
 
-  has(messageId: string): boolean {
-    return this.#shown.has(messageId);
+  /** Return whether the server has a message. */
+  accepted(messageId: string): boolean {
+    return this.#shown.get(messageId)?.said === false;
   }
 
   /** Return whether events of a task are dropped because it was cut. */
@@ -178,8 +179,7 @@ export class Conversation {
     this.#show([...shown.slice(0, place), ...loaded, ...tail]);
     for (const task of tasks) this.#removed.tasks.delete(task.id);
     for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
-    const known = new Set(tail.map((message) => message.taskId));
-    this.tasks.replace(tasks, (task) => known.has(task.id) || arrived(task.id));
+    this.tasks.replace(tasks, ({ id }) => arrived(id));
     this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));
   }
 

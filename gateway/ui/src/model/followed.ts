@@ -29,6 +29,8 @@ export interface SessionOptions {
   readonly stored?: Stored;
   /** Milliseconds after which a hidden page drops its stream. */
   readonly hiddenAfter?: number;
+  /** What came and was sent while the session was open before. */
+  readonly records?: Records | undefined;
 }
 
 /** What a page shows of a session. Parts that did not change keep their identity, so that they are compared by reference. */
@@ -45,7 +47,7 @@ export class FollowedSession {
   /** What is shown, made anew after changes, at most every 33 ms (200 ms in a hidden page). */
   readonly view;
   /** What came and was sent. */
-  readonly records = new Records();
+  readonly records: Records;
   protected readonly conversation: Conversation;
   /** The part of the view that is simply set. */
   protected readonly told = {
@@ -96,14 +98,16 @@ export class FollowedSession {
     protected readonly api: Api,
     protected readonly options: SessionOptions,
   ) {
-    const { id = "", agent, stored } = options;
+    const { id = "", agent, stored, records = new Records() } = options;
+    this.records = records;
     const last = stored?.last();
     this.conversation = new Conversation(id || newId(), last?.contextId === id ? last.tasks : []);
     Object.assign(this.told, { agent, status: id ? "loading" : "new" });
     this.view = signal(this.made());
   }
 
-  protected get id(): string {
+  /** The id that the session has, or gets with its first message. */
+  get id(): string {
     return this.conversation.contextId;
   }
 
@@ -184,6 +188,15 @@ export class FollowedSession {
   protected mark(out: Omit<Outgoing, "sending">, state: Outgoing["sending"]["state"], failure: Failure | null = null): void {
     this.outgoing = new Map(this.outgoing).set(out.id, Object.assign(out, { sending: { state, failure } }));
     this.changed();
+  }
+
+  /** End the sending of what was answered, and of what the server turns out to have, whatever became of its answer. */
+  protected settle(answered = ""): void {
+    const there = (id: string): boolean => id === answered || this.conversation.accepted(id);
+    if (![...this.outgoing.keys()].some(there)) return;
+    this.forget(there);
+    this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
+    this.altered();
   }
 
   /** Forget messages of the user that are not to be sent any more. */
@@ -284,6 +297,7 @@ export class FollowedSession {
   protected apply(event: Event, answersRewind = false): void {
     const { conversation, stopping, told } = this;
     conversation.apply(event, answersRewind);
+    this.settle();
     const task = conversation.tasks.find(event.taskId);
     if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
     if (task && AT_REST.has(task.state)) stopping.delete(task.id);
@@ -310,6 +324,7 @@ export class FollowedSession {
     const [page, tasks] = await Promise.all([api.messages(id), api.taskInfos(id)]);
     if (epoch !== this.epoch || closed.signal.aborted) return;
     conversation.reload(page.messages, page.before !== null, tasks, arrived);
+    this.settle();
     this.set({ ...session, agent: session.agent || told.agent, status: "ready", failure: null });
     const latest = conversation.taskList.at(-1);
     if (latest && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);

@@ -30,15 +30,17 @@ export class OpenSession extends FollowedSession {
 
   /**
    * Send a message. Messages are sent one after the other; while the browser is offline they wait, each once. A draft that
-   * equals one that has failed repeats it, under the same id. Return why it was not taken.
+   * equals one that has failed repeats it, under the same id; `as`: one that failed before the page was loaded. Return why
+   * it was not taken.
    */
-  send(draft: Draft): Promise<Failure | null> {
-    const { id: contextId, outgoing, conversation, told } = this;
+  send(draft: Draft, as = { id: newId(), contextId: this.id }): Promise<Failure | null> {
+    const { outgoing, conversation, told } = this;
     const said = JSON.stringify(draft);
     const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
     if (failed) return this.retry(failed.id);
-    const id = newId();
-    conversation.say(readMessage(messageOf(id, draft, contextId, this.#goesTo())));
+    const id = outgoing.has(as.id) ? newId() : as.id;
+    if (told.status === "new") conversation.contextId = as.contextId;
+    conversation.say(readMessage(messageOf(id, draft, this.id, this.#goesTo())));
     this.mark({ id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id }, "sending");
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
@@ -102,7 +104,7 @@ export class OpenSession extends FollowedSession {
       } finally {
         conversation.restore();
       }
-      this.forget((id) => !conversation.has(id));
+      this.forget((id) => conversation.messages.every((message) => message.id !== id));
       this.set({ canUndo: true });
     });
     return failure ?? { text: said };
@@ -166,13 +168,14 @@ export class OpenSession extends FollowedSession {
   async #deliver(id: string): Promise<Failure | null> {
     const { signal } = this.closed;
     for (;;) {
-      while (!this.online && !signal.aborted) await sleep(100, signal);
+      while (!this.online && !signal.aborted && this.outgoing.has(id)) await sleep(100, signal);
       const out = this.outgoing.get(id);
+      if (!out && this.conversation.accepted(id)) return null;
       if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
-      if (!failure) return null;
-      await this.settled;
+      if (failure) await this.settled;
+      if (!failure || this.conversation.accepted(id)) return null;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
       else if (!(await this.#resolved(out, failure))) return failure;
     }
@@ -185,10 +188,8 @@ export class OpenSession extends FollowedSession {
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
     const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
-    this.forget((id) => id === out.id);
     conversation.accept(out.id);
-    this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
-    this.altered();
+    this.settle(out.id);
     this.answered(event, out.id, began);
     this.steer();
   }
@@ -200,7 +201,7 @@ export class OpenSession extends FollowedSession {
     const ended = failure.metadata["rpc"] === "-32004" && named !== "";
     if (stale || ended) await this.load();
     const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
-    const again = stale ? out.saw === this.#signature() : goesOn;
+    const again = !this.outgoing.has(out.id) || (stale ? out.saw === this.#signature() : goesOn);
     if (again) Object.assign(out, { message: null, key: newId() });
     else if (stale) {
       this.#drop(out);

@@ -1,10 +1,11 @@
 /** What the reader can do with the open conversation, with what follows from it in the page. */
 
 import { signal } from "@preact/signals";
+import { newId } from "../model/outgoing";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
-import { drafted, files, nameDraft, putBack, takeOut, taken, text } from "./draft";
+import { drafted, files, lastSent, mark, nameDraft, putBack, takeOut, taken, text } from "./draft";
 import { toastFailure } from "./toasts";
 
 /** A send has not been answered yet. */
@@ -12,11 +13,15 @@ export const sending = signal(false);
 /** Counts what the reader sent, so that the list shows its end. */
 export const sent = signal(0);
 
-/** Send what is in the box. What failed before and is the same is sent again under its own id. */
+/** Send what is in the box. What was sent before and is the same is sent again under its own id, over reloads too. */
 export async function send(): Promise<void> {
   const draft = { text: text.value, files: files.value.map(({ name, mediaType, base64 }) => ({ name, mediaType, base64 })) };
-  if (sending.value || (!draft.text.trim() && !draft.files.length)) return;
-  await deliver((open) => open.send(draft), draft.text);
+  const contextId = session.value?.id;
+  if (!contextId || sending.value || (!draft.text.trim() && !draft.files.length)) return;
+  const last = lastSent(drafted.value);
+  const as = last.id && last.text === draft.text ? last : { id: newId(), contextId, text: draft.text };
+  mark(as);
+  await deliver((open) => open.send(draft, as), as.id);
 }
 
 /** Send something that is not in the box, such as an answer; returns the failure if it was not taken. */
@@ -28,20 +33,21 @@ export function say(draft: Draft): Promise<Failure | null> {
 export async function retry(id: string, given: string): Promise<void> {
   if (sending.value) return;
   focusBox();
-  await deliver((open) => open.retry(id), given);
+  if (given && text.value.startsWith(given)) mark({ id, contextId: session.value?.id ?? "", text: given });
+  await deliver((open) => open.retry(id), id);
 }
 
-async function deliver(act: (open: OpenSession) => Promise<Failure | null>, given: string): Promise<Failure | null> {
+async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: string): Promise<Failure | null> {
   const open = session.value;
   if (!open) return null;
   sending.value = true;
-  const draft = drafted();
+  const draft = drafted.value;
   const answer = act(open);
   sent.value++;
   const failure = await answer.finally(() => {
     sending.value = false;
   });
-  if (given && !failure) taken(given, draft);
+  if (!failure) taken(id, draft);
   if (failure || session.value !== open) return failure;
   if (route.value.name === "chat" && !route.value.session) {
     nameDraft(open.view.value.id);

@@ -11,6 +11,8 @@ export interface Blocks {
 const OPEN = 2;
 /** A longer text is shown as it is: reading it would hold up the page for seconds. */
 const LONGEST = 250_000;
+/** A block with more words, items or rows side by side is shown as it is: the time that a browser takes grows with its square. */
+const MOST = 4_000;
 /** A line that is nested more deeply than anybody can read. */
 const DEEP = /^(?:[ \t]*(?:>|(?:[-*+]|\d+[.)])[ \t])){100}/m;
 
@@ -25,11 +27,21 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 function tokensOf(text: string): Token[] {
   try {
-    if (text.length <= LONGEST && !DEEP.test(text)) return Lexer.lex(text, { gfm: true, breaks: true });
+    if (text.length <= LONGEST && !DEEP.test(text))
+      return Lexer.lex(text, { gfm: true, breaks: true }).map((token) => (crowded(token) ? plain(token.raw) : token));
   } catch {
     // It is nested more deeply than the lexer can follow.
   }
-  return [{ type: "code", raw: text, text }];
+  return [plain(text)];
+}
+
+function plain(text: string): Token {
+  return { type: "code", raw: text, text };
+}
+
+function crowded(part: unknown): boolean {
+  if (typeof part !== "object" || !part) return false;
+  return (Array.isArray(part) && part.length > MOST) || Object.values(part).some(crowded);
 }
 
 /** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */

@@ -1,37 +1,43 @@
 /** What the reader is writing, for each session: kept in this browser until the server has it. */
 
-import { signal } from "@preact/signals";
+import { effect, signal, untracked } from "@preact/signals";
+import { parsed } from "../model/json";
 import type { Draft } from "../model/view";
-import { kept } from "../state";
+import { kept, sessions, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
 
 const KEY = "taskplane.draft.";
+const SENT = "taskplane.sent.";
+const NEVER = { id: "", contextId: "", text: "" };
 
 export const text = signal(kept.get(KEY));
 export const files = signal<readonly Attached[]>([]);
 /** Why the last file was not attached; empty: it was. */
 export const refusal = signal("");
 
-let owner = "";
+/** Which draft is in the box: the id of its session, or empty for that of a new conversation. */
+export const drafted = signal("");
+/** The messages that drafts were sent as, as far as this tab knows; another tab may have settled what is stored. */
+const sent = new Map<string, typeof NEVER>();
 let timer = 0;
 /** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
 let changed = false;
 
 /** Show the draft of a session, after keeping the one before; an empty id: of a new conversation. */
 export function openDraft(id: string): void {
-  if (id === owner) return;
+  if (id === drafted.value) return;
   keep();
-  owner = id;
   text.value = kept.get(KEY + id);
   clearFiles();
+  drafted.value = id;
 }
 
 /** The conversation that the draft belongs to has got an id. */
 export function nameDraft(id: string): void {
-  kept.set(KEY + owner, "");
-  owner = id;
+  kept.set(KEY + drafted.value, "");
+  drafted.value = id;
   changed = true;
   keep();
 }
@@ -50,22 +56,35 @@ export function putBack(given: string): void {
   write(text.value.trim() ? `${given}\n\n${text.value}` : given);
 }
 
-/** Return which draft is in the box: the id of its session, or empty for that of a new conversation. */
-export function drafted(): string {
-  return owner;
+/** Return the message that a draft was sent as last; empty if that is settled. */
+export function lastSent(draft: string): typeof NEVER {
+  if (!sent.has(draft)) sent.set(draft, { ...NEVER, ...parsed(kept.get(SENT + draft)) });
+  return sent.get(draft)!;
 }
 
-/** Take from a draft what the server has accepted; what was typed in the meantime stays. */
-export function taken(sent: string, draft: string): void {
-  const other = kept.get(KEY + draft);
-  if (draft === owner) takeOut(sent);
-  else if (other.startsWith(sent)) kept.set(KEY + draft, other.slice(sent.length).trimStart());
-  if (draft === owner) clearFiles();
+/** Note the message that a draft is sent as: it is that one until the text is another. */
+export function mark(message: typeof NEVER, draft = drafted.value): void {
+  sent.set(draft, message);
+  kept.set(SENT + draft, message.id && JSON.stringify(message));
+}
+
+/** Take from a draft the message that the server has accepted; what was typed in the meantime stays. */
+export function taken(id: string, draft: string): void {
+  const message = lastSent(draft);
+  if (!id || message.id !== id) return;
+  mark(NEVER, draft);
+  if (draft !== drafted.value) return kept.set(KEY + draft, without(message.text, kept.get(KEY + draft)));
+  takeOut(message.text);
+  clearFiles();
 }
 
 /** Take from the box what it begins with. */
 export function takeOut(given: string): void {
-  if (given && text.value.startsWith(given)) write(text.value.slice(given.length).trimStart());
+  if (given && text.value.startsWith(given)) write(without(given, text.value));
+}
+
+function without(given: string, all: string): string {
+  return all.startsWith(given) ? all.slice(given.length).trimStart() : all;
 }
 
 /** Take one file out, or all. */
@@ -77,8 +96,18 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  if (changed) kept.set(KEY + owner, text.value);
+  if (changed) kept.set(KEY + drafted.value, text.value);
   changed = false;
 }
+
+// The server may turn out to have a message though its answer never came: the session shows it, or has come to be.
+effect(() => {
+  const [rows, begun] = [view.value?.rows ?? [], sessions.rows.value];
+  for (const draft of new Set([drafted.value, ""])) {
+    const { id, contextId } = lastSent(draft);
+    const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
+    if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
+  }
+});
 
 addEventListener("pagehide", keep);

@@ -64,7 +64,7 @@ function Logo() {
 function signOut(): void {
   signIn("", false);
   write("");
-  kept.forget("taskplane.draft.", "taskplane.session");
+  kept.forget("taskplane.draft.", "taskplane.sent.", "taskplane.session");
   location.assign(address(chat("")));
 }
 
