@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import pytest
-from playwright.async_api import Browser, Request, Route, expect
+from playwright.async_api import Browser, FilePayload, Request, Route, expect
 from tests.page.app import App, until
 from tests.page.keys import sign_in, with_keys
 from tests.page.seen import Seen
 from tests.system.plane import STEADY, running
+from tests.system.wire import result, text_message
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -73,6 +75,79 @@ async def test_a_message_whose_answer_was_lost_has_one_effect_though_the_page_is
     calls = [call for call in app.seen.calls("SendMessage") if "said once" in str(call.message)]
     sent = {(call.message["messageId"], call.message["contextId"], call.headers["idempotency-key"]) for call in calls}
     assert len(calls) == 1 + (got != "the server got it") and len(sent) == 1
+
+
+@pytest.mark.parametrize("again", ["loaded again", "kept"])
+async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
+    app: App, http: httpx.AsyncClient, again: str
+) -> None:
+    """R2: its answer was lost, and the reader sends it once more."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    session = app.session
+
+    async def cut(route: Route, request: Request) -> None:
+        if "said twice" in (request.post_data or ""):
+            await route.fetch()
+        await route.abort()
+
+    await app.box.fill("echo said twice")
+    await app.page.route(f"{app.url}/**", cut)
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await until(_drafts(app))
+    messages = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
+    turn = {"kagent_rewind_before_invocation_id": messages[-1]["metadata"]["kagent_invocation_id"]}
+    await result(http, "SendMessage", {"message": text_message("", contextId=session, metadata=turn)})
+    await app.page.unroute_all()
+    if again == "loaded again":
+        await app.reload()
+        await app.shows("first", "first")
+    await expect(app.box).to_have_value("echo said twice")
+    await app.box.press("Enter")
+    await expect(app.banner("notice").or_(app.alerts.first)).to_contain_text("rewound")
+    await app.box.press("Enter")
+    await app.shows("first", "first", "echo said twice", "said twice")
+    await app.reload()
+    await app.shows("first", "first", "echo said twice", "said twice")
+
+
+async def test_what_is_attached_after_a_reload_is_another_message(app: App) -> None:
+    """Files do not outlive a reload, so that the same text with another file is not the message that was sent."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await app.page.route("**/agents/**", lambda route: route.abort())
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
+    await app.box.fill("echo with a file")
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await until(_drafts(app))
+    await app.page.unroute_all()
+    await app.reload()
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("b.txt")])
+    await app.box.press("Enter")
+    await app.answered(4)
+    calls = [call.message for call in app.seen.calls("SendMessage") if "with a file" in str(call.message)]
+    assert [call["parts"][-1]["filename"] for call in calls] == ["a.txt", "b.txt"]
+    assert len({call["messageId"] for call in calls}) == 2
+
+
+async def test_a_text_that_was_changed_after_it_failed_stays_whole(app: App) -> None:
+    """A retry sends what failed, and takes nothing from another text that begins alike."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await app.page.route("**/agents/**", lambda route: route.abort())
+    await app.box.fill("hi")
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await app.page.unroute_all()
+    await app.box.fill("history of Rome")
+    await app.button("Retry").click()
+    await app.shows("first", "first", "hi", "hi")
+    await expect(app.box).to_have_value("history of Rome")
 
 
 async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
@@ -140,6 +215,45 @@ async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser
         assert "nobody else" not in stored and "hello" not in stored
         await context.close()
         assert seen.unexpected() == []
+
+
+async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
+    """The key of the first one is refused, and the second one signs in without a reload."""
+    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "write"))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        seen.allow("status of 40")
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui")
+        await sign_in(app, "ann")
+        await app.run("another of ann")
+        session = app.session
+        await app.new_chat()
+        await app.run("of ann only")
+        await app.box.fill("for nobody else")
+        await until(_drafts(app))
+        await app.show("Events")
+        await expect(app.details.get_by_role("listitem").first).to_contain_text("of ann only")
+        refused = {"status": 401, "json": {"error": "no", "code": "BAD_CREDENTIALS"}}
+        await app.page.route("**/api/**", lambda route: route.fulfill(**refused))
+        await app.page.locator(f'[data-session-id="{session}"] a').click()
+        await expect(app.page.get_by_label("Key", exact=True)).to_be_visible()
+        await app.page.unroute_all()
+        await sign_in(app, "bob")
+        await expect(app.page.get_by_text("This session is not here")).to_be_visible()
+        assert "ann" not in await app.page.locator("body").inner_text()
+        await app.new_chat()
+        await expect(app.box).to_have_value("")
+        stored = await app.page.evaluate("() => JSON.stringify(localStorage)")
+        assert "nobody else" not in stored and "of ann" not in stored
+        await context.close()
+        assert seen.unexpected() == []
+
+
+def _file(name: str) -> FilePayload:
+    return FilePayload(name=name, mimeType="text/plain", buffer=name.encode())
 
 
 def _drafts(app: App) -> Callable[[], Awaitable[list[str]]]:

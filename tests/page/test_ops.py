@@ -142,6 +142,20 @@ async def test_the_whole_of_a_long_log_can_be_read(app: App, http: httpx.AsyncCl
     assert (event["generation"], event["kind"]) == (1, "created")
 
 
+async def test_a_log_that_could_not_be_read_is_read_again(app: App, http: httpx.AsyncClient) -> None:
+    """V1: a task that has ended does not change any more, and its log still comes."""
+    task = (await send(http, "echo hello"))["task"]["id"]
+    app.seen.allow("status of 503")
+    await app.page.route(
+        "**/events?**", lambda route: route.fulfill(status=503, json={"error": "busy", "code": "BUSY"})
+    )
+    await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
+    await expect(app.page.locator(".ops-log [data-code=BUSY]")).to_be_visible()
+    await app.page.unroute_all()
+    await expect(_log(app).last).to_contain_text("completed")
+    await expect(app.page.locator(".ops-log [data-code=BUSY]")).to_have_count(0)
+
+
 async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.AsyncClient, user: str) -> None:
     """V1: every few seconds; not in a hidden tab; what was read stays when the server cannot be reached."""
     await app.page.clock.install()

@@ -66,6 +66,14 @@ export function show(id: string): void {
   void session.value.open();
 }
 
+/** Show nothing of what was shown: somebody else uses the page now. */
+export function forgetShown(): void {
+  session.value?.close();
+  [session.value, panel.value, selected.value, shown] = [null, null, "", null];
+  known = new Map();
+  sessions.clear();
+}
+
 /** Show the session of the address, unless it is shown already; to who may only operate, Operations. */
 export function showRoute(): void {
   const at = route.value;

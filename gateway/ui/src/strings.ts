@@ -153,7 +153,7 @@ export const strings = {
     refusedHint: "Whoever runs this server adds it to the file of API keys; it holds within seconds, without a restart. Reload this page then.",
     states: { pending: "Queued", working: "Working", paused: "Paused", completed: "Completed", failed: "Failed", cancelled: "Canceled" },
     concerns: "Needs attention",
-    fine: "Nothing needs attention: no task waits for long, none is with a silent executor, and all work is in its session.",
+    fine: "Nothing needs attention: no task waits for long, none is with a silent executor, and none is left behind for long.",
     ago: (time: string) => `${time} ago`,
     concern: {
       NO_EXECUTOR: (count: string, time: string) => [`${count} waiting, and no executor runs.`, `The first one waits for ${time}. Start an executor: taskplane serve executor.`],

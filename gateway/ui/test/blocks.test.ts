@@ -85,6 +85,6 @@ it.each(["*a* ", "[a](b) ", "`a` ", "a\n", "- a\n", "|a|b|\n"])("a block of very
 });
 
 it("a text that is nested too deeply, or too long to be read, is shown as it is", () => {
-  for (const text of ["> ".repeat(3000) + "x", "- ".repeat(3000) + "x", "word ".repeat(60_000)])
+  for (const text of ["> ".repeat(3000) + "x", "- ".repeat(3000) + "x", "word ".repeat(60_000), "~a~~ ".repeat(4_000), "a.b-c".repeat(4_000) + "@"])
     expect(blocksOf(text).tokens).toEqual([{ type: "code", raw: text, text }]);
 });

@@ -68,14 +68,14 @@ describe("sending", () => {
   });
 
   it.each(["lose", "break"] as const)("has one effect though the page was loaded again after the connection did %s", async (fault) => {
-    const draft = { id: "m1", contextId: "c1" };
+    const draft = { id: "m1", contextId: "c1", repeats: false };
     const first = await place.open();
     place.gateway.fault = ({ rpc }) => (rpc === "SendMessage" ? fault : undefined);
     expect(await first.send(said("hello"), draft)).toMatchObject({ code: "UNREACHABLE" });
     first.close();
     place.gateway.fault = () => undefined;
     const session = await place.open();
-    expect(await session.send(said("hello"), draft)).toBeNull();
+    expect(await session.send(said("hello"), { ...draft, repeats: true })).toBeNull();
     const view = await idle(session);
     expect([view.id, lines(view)]).toEqual(["c1", ["user: hello", "agent: echo hello"]]);
     expect(place.gateway.accepted).toHaveLength(1);

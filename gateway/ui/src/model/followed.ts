@@ -327,7 +327,8 @@ export class FollowedSession {
     this.settle();
     this.set({ ...session, agent: session.agent || told.agent, status: "ready", failure: null });
     const latest = conversation.taskList.at(-1);
-    if (latest && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);
+    const shown = !conversation.hasOlder || conversation.messages.some(({ taskId }) => taskId === latest?.id);
+    if (latest && shown && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);
   }
 
   #refused(error: unknown): void {

@@ -11,6 +11,8 @@ export interface Outgoing {
   readonly draft: Draft;
   /** Another message was under way when it was written, so the version that the user saw says nothing. */
   readonly behind: boolean;
+  /** It was sent before, and the server may have it. */
+  repeats: boolean;
   /** What the session showed at the last attempt, apart from messages on their way. */
   saw: string;
   /** Made once, so that a repetition is the same message; null before the first attempt. */

@@ -33,7 +33,7 @@ export class OpenSession extends FollowedSession {
    * equals one that has failed repeats it, under the same id; `as`: one that failed before the page was loaded. Return why
    * it was not taken.
    */
-  send(draft: Draft, as = { id: newId(), contextId: this.id }): Promise<Failure | null> {
+  send(draft: Draft, as = { id: newId(), contextId: this.id, repeats: false }): Promise<Failure | null> {
     const { outgoing, conversation, told } = this;
     const said = JSON.stringify(draft);
     const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
@@ -41,7 +41,7 @@ export class OpenSession extends FollowedSession {
     const id = outgoing.has(as.id) ? newId() : as.id;
     if (told.status === "new") conversation.contextId = as.contextId;
     conversation.say(readMessage(messageOf(id, draft, this.id, this.#goesTo())));
-    this.mark({ id, draft, behind: outgoing.size > 0, saw: "", message: null, key: id }, "sending");
+    this.mark({ id, draft, behind: outgoing.size > 0, repeats: as.repeats, saw: "", message: null, key: id }, "sending");
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
     this.show();
@@ -182,12 +182,16 @@ export class OpenSession extends FollowedSession {
   }
 
   async #post(out: Outgoing): Promise<void> {
-    const { id: contextId, conversation, running, told } = this;
+    const { api, id: contextId, conversation, running, told } = this;
+    const { repeats } = out;
     const guarded = out.message === null && !out.behind && running === null;
     const began = Date.now();
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
+    out.repeats = true;
     const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
+    const gone = repeats && event.kind === "task" && (await api.taskInfos(contextId)).every(({ id }) => id !== event.taskId);
+    if (gone) throw new Failed("REWOUND", "This message was rewound by another client.", { suggestion: "Send it again as a new one." });
     conversation.accept(out.id);
     this.settle(out.id);
     this.answered(event, out.id, began);
@@ -203,7 +207,7 @@ export class OpenSession extends FollowedSession {
     const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
     const again = !this.outgoing.has(out.id) || (stale ? out.saw === this.#signature() : goesOn);
     if (again) Object.assign(out, { message: null, key: newId() });
-    else if (stale) {
+    else if (stale || failure.code === "REWOUND") {
       this.#drop(out);
       this.set({ notice: failure });
     } else {

@@ -34,6 +34,11 @@ export class SessionList {
     return this.#page("", Math.min(1_000, Math.max(PAGE, this.#found.peek().length)));
   }
 
+  /** Show none, until they are read again. */
+  clear(): void {
+    this.#found.value = [];
+  }
+
   /** Read the next page. */
   async more(): Promise<void> {
     if (this.next.peek() && !this.loading.peek()) await this.#page(this.next.peek(), PAGE);

@@ -5,7 +5,7 @@ import { newId } from "../model/outgoing";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
-import { drafted, files, lastSent, mark, nameDraft, putBack, takeOut, taken, text } from "./draft";
+import { drafted, files, forgetSent, lastSent, mark, nameDraft, putBack, takeOut, taken, text, write } from "./draft";
 import { toastFailure } from "./toasts";
 
 /** A send has not been answered yet. */
@@ -19,9 +19,12 @@ export async function send(): Promise<void> {
   const contextId = session.value?.id;
   if (!contextId || sending.value || (!draft.text.trim() && !draft.files.length)) return;
   const last = lastSent(drafted.value);
-  const as = last.id && last.text === draft.text ? last : { id: newId(), contextId, text: draft.text };
+  const attached = files.value.map(({ name, size }) => `${name} ${size}`).join();
+  // Files are gone after a reload.
+  const repeats = last.id !== "" && last.text === draft.text && ["", last.attached].includes(attached);
+  const as = repeats ? last : { id: newId(), contextId, text: draft.text, attached };
   mark(as);
-  await deliver((open) => open.send(draft, as), as.id);
+  await deliver((open) => open.send(draft, { ...as, repeats }), as.id);
 }
 
 /** Send something that is not in the box, such as an answer; returns the failure if it was not taken. */
@@ -33,8 +36,9 @@ export function say(draft: Draft): Promise<Failure | null> {
 export async function retry(id: string, given: string): Promise<void> {
   if (sending.value) return;
   focusBox();
-  if (given && text.value.startsWith(given)) mark({ id, contextId: session.value?.id ?? "", text: given });
-  await deliver((open) => open.retry(id), id);
+  const failure = await deliver((open) => open.retry(id), id);
+  if (failure && view.value?.rows.every(({ key }) => key !== id)) putBack(given);
+  else if (!failure && text.value === given) write("");
 }
 
 async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: string): Promise<Failure | null> {
@@ -48,6 +52,7 @@ async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: 
     sending.value = false;
   });
   if (!failure) taken(id, draft);
+  else if (failure.code === "REWOUND") forgetSent(draft);
   if (failure || session.value !== open) return failure;
   if (route.value.name === "chat" && !route.value.session) {
     nameDraft(open.view.value.id);

@@ -4,16 +4,20 @@ import { computed, effect, useSignalEffect } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { failureOf } from "../model/failures";
+import type { Config } from "../model/api";
 import type { Failure } from "../model/view";
-import { agent, api, config, key, route, session, sessions, showRoute, view } from "../state";
+import { agent, api, config, forgetShown, kept, key, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
+import { forgetDrafts } from "./draft";
 import { Failing, Notice } from "./empty";
 import { Button } from "./icons";
 import { AgentPage, Ops, SignIn, prepare } from "./parts";
 import { Shell } from "./shell";
 
+/** Under what this browser keeps who used it last. */
+const USER = "taskplane.user";
 /** The key was taken back while it was used. */
 const expired = computed(() => view.value?.status === "refused" && view.value.failure?.status === 401);
 
@@ -27,6 +31,7 @@ export function App() {
       (given) => {
         if (!current) return;
         setFailure(null);
+        changeUser(given);
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
         void session.value?.refresh();
@@ -42,6 +47,16 @@ export function App() {
     return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
+}
+
+/** Keep nothing of one user for another, whichever way the first one left. */
+function changeUser({ caller }: Config): void {
+  if (!caller) return;
+  const [before, now] = [kept.get(USER), `${caller.tenant}/${caller.user}`];
+  kept.set(USER, now);
+  if (!before || before === now) return;
+  forgetDrafts();
+  forgetShown();
 }
 
 function Place() {

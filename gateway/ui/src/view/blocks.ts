@@ -13,6 +13,8 @@ const OPEN = 2;
 const LONGEST = 250_000;
 /** A block with more words, items or rows side by side is shown as it is: the time that a browser takes grows with its square. */
 const MOST = 4_000;
+const TILDES = 1_000;
+const WORD = 8_000;
 /** A line that is nested more deeply than anybody can read. */
 const DEEP = /^(?:[ \t]*(?:>|(?:[-*+]|\d+[.)])[ \t])){100}/m;
 
@@ -27,12 +29,18 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 function tokensOf(text: string): Token[] {
   try {
-    if (text.length <= LONGEST && !DEEP.test(text))
+    if (!isHard(text))
       return Lexer.lex(text, { gfm: true, breaks: true }).map((token) => (crowded(token) ? plain(token.raw) : token));
   } catch {
     // It is nested more deeply than the lexer can follow.
   }
   return [plain(text)];
+}
+
+/** Return whether the lexer would take seconds: what its patterns look at again and again makes it slow. */
+function isHard(text: string): boolean {
+  const words = text.split(/\s/);
+  return text.length > LONGEST || DEEP.test(text) || text.split("~").length > TILDES || words.some(({ length }) => length > WORD);
 }
 
 function plain(text: string): Token {

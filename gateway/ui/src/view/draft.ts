@@ -10,7 +10,7 @@ export type Attached = Draft["files"][number] & Readonly<{ size: number; url: st
 
 const KEY = "taskplane.draft.";
 const SENT = "taskplane.sent.";
-const NEVER = { id: "", contextId: "", text: "" };
+const NEVER = { id: "", contextId: "", text: "", attached: "" };
 
 export const text = signal(kept.get(KEY));
 export const files = signal<readonly Attached[]>([]);
@@ -68,11 +68,23 @@ export function mark(message: typeof NEVER, draft = drafted.value): void {
   kept.set(SENT + draft, message.id && JSON.stringify(message));
 }
 
+/** Forget that a draft was sent: it is a new message from now on. */
+export const forgetSent = (draft: string) => mark(NEVER, draft);
+
+/** Forget what was written, in this browser too: somebody else uses it now. */
+export function forgetDrafts(): void {
+  write("");
+  keep();
+  sent.clear();
+  clearFiles();
+  kept.forget(KEY, SENT, "taskplane.session");
+}
+
 /** Take from a draft the message that the server has accepted; what was typed in the meantime stays. */
 export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
-  mark(NEVER, draft);
+  forgetSent(draft);
   if (draft !== drafted.value) return kept.set(KEY + draft, without(message.text, kept.get(KEY + draft)));
   takeOut(message.text);
   clearFiles();
@@ -80,11 +92,13 @@ export function taken(id: string, draft: string): void {
 
 /** Take from the box what it begins with. */
 export function takeOut(given: string): void {
-  if (given && text.value.startsWith(given)) write(without(given, text.value));
+  const rest = without(given, text.value);
+  if (rest !== text.value) write(rest);
 }
 
+/** Return a text without its beginning, if that ends where a word does; else it is another text now. */
 function without(given: string, all: string): string {
-  return all.startsWith(given) ? all.slice(given.length).trimStart() : all;
+  return all.startsWith(given) && /^(\s|$)/.test(all.slice(given.length)) ? all.slice(given.length).trimStart() : all;
 }
 
 /** Take one file out, or all. */

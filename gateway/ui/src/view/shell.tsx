@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { cover, drawer, narrow, panel, route } from "../state";
+import { cover, drawer, narrow, panel, route, sessions } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Help, closeTop, useKeys } from "./keyboard";
@@ -15,6 +15,9 @@ import { Toasts } from "./toasts";
 export function Shell({ children }: { children: ComponentChildren }) {
   useKeys();
   useSignalEffect(cover);
+  useEffect(() => {
+    if (drawer.value) void sessions.load();
+  }, [drawer.value]);
   useReturn(drawer.value, ".sidebar a, .sidebar button");
   const details = panel.value !== null && route.value.name === "chat";
   useReturn(details, ".details button");

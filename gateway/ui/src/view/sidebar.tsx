@@ -5,11 +5,11 @@ import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
 import { ACTIVE } from "../model/states";
-import { address, agent, chat, config, drawer, go, kept, key, mayOperate, mayRead, mayWrite, route, sessions, signIn } from "../state";
+import { address, agent, chat, config, drawer, go, key, mayOperate, mayRead, mayWrite, route, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Choice, useEvery } from "./controls";
-import { write } from "./draft";
+import { forgetDrafts } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
 import { begin, help, newChat } from "./keyboard";
@@ -63,8 +63,7 @@ function Logo() {
 /** Leave nothing for who signs in next: neither the key nor what was written and shown. */
 function signOut(): void {
   signIn("", false);
-  write("");
-  kept.forget("taskplane.draft.", "taskplane.sent.", "taskplane.session");
+  forgetDrafts();
   location.assign(address(chat("")));
 }
 

@@ -9,18 +9,20 @@ import { Records } from "../../model/records";
 import type { Failure } from "../../model/view";
 import { ROOT, api } from "../../state";
 import { strings } from "../../strings";
-import { Part } from "../controls";
+import { Part, useEvery } from "../controls";
 import { Button } from "../icons";
 import { Inspector } from "../panel/inspector";
 
 const words = strings.ops;
 /** So many events are shown at first. */
 const NEWEST = 500;
+const AGAIN_MS = 5000;
 
 /** Show the log of a task up to its generation. */
 export function Log({ taskId, generation, completedAt }: OpsTask) {
   const [from, setFrom] = useState(Math.max(0, generation - NEWEST));
   const [failure, setFailure] = useState<Failure | null>(null);
+  const [again, setAgain] = useState(0);
   const [, paint] = useState({});
   const records = useMemo(() => new Records(), [from]);
   useEffect(() => {
@@ -38,7 +40,8 @@ export function Log({ taskId, generation, completedAt }: OpsTask) {
     return () => {
       current = false;
     };
-  }, [records, generation]);
+  }, [records, generation, again]);
+  useEvery(failure ? AGAIN_MS : 0, () => failure && setAgain(again + 1));
   const call = ({ number }: { number: number }) => ({ url: new URL(api.ops.logPath(taskId, number - 1, 1), ROOT).href });
   return (
     <Part kind="ops-part" title={words.log} hint={`${words.logHint} ${completedAt ? "" : words.follows}`}>

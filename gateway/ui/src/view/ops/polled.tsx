@@ -43,7 +43,7 @@ export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
     return () => (reading.current = null);
   }, [turn, ms, asked]);
   if (failure?.status === 403) return <Refused />;
-  if (!data && failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
+  if (failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
   const again = () => setAsked(asked + 1);
   const [what, todo] = words(failure ?? { code: "" });
   const when = new Date(at).toLocaleTimeString();
