@@ -3,10 +3,12 @@
 import re
 from typing import Final
 
+import httpx
 import pytest
 from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.marks import on_both
+from tests.system.wire import send
 
 HOSTILE: Final = (
     '<img src=x onerror="window.hostile=1"> [link](javascript:window.hostile=2) <script>window.hostile=3</script>'
@@ -95,3 +97,16 @@ async def test_what_a_user_says_is_shown_as_it_is(app: App, text: str) -> None:
     await app.run(text)
     assert (await app.messages())[0].text.strip() == text.strip()
     await expect(app.article(0).locator("h1")).to_have_count(0)
+
+
+async def test_a_task_older_than_the_page_that_is_read_stays_where_it_is(app: App, http: httpx.AsyncClient) -> None:
+    """T6: its messages are not loaded yet, and come with the older ones."""
+    await app.open()
+    await app.run("first")
+    session = app.session
+    said = [f"d{number}" for number in range(60)]
+    for word in said:
+        await send(http, f"message {word}", contextId=session)
+    await app.reload()
+    await expect(app.page.locator(".log-item").last).to_contain_text("d59")
+    assert (await app.texts())[-1] == "d59"
