@@ -236,8 +236,8 @@ async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: 
         await until(_drafts(app))
         await app.show("Events")
         await expect(app.details.get_by_role("listitem").first).to_contain_text("of ann only")
-        refused = {"status": 401, "json": {"error": "no", "code": "BAD_CREDENTIALS"}}
-        await app.page.route("**/api/**", lambda route: route.fulfill(**refused))
+        refused = {"error": "no", "code": "BAD_CREDENTIALS"}
+        await app.page.route("**/api/**", lambda route: route.fulfill(status=401, json=refused))
         await app.page.locator(f'[data-session-id="{session}"] a').click()
         await expect(app.page.get_by_label("Key", exact=True)).to_be_visible()
         await app.page.unroute_all()
