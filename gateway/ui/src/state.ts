@@ -49,8 +49,9 @@ export const mayOperate = computed(() => config.value?.caller?.mayOperate ?? fal
 
 // Undefined over plain HTTP on another host.
 const places = slots(navigator.locks as LockManager | undefined);
-/** Of how many sessions this tab knows what it received and sent. */
+/** Of how many sessions this tab knows what it received and sent, and of each that was left how much. */
 const KNOWN = 20;
+const NEWEST = 1_000;
 let known = new Map<string, Records>();
 /** The id of the session that is shown; null: none yet. */
 let shown: string | null = null;
@@ -60,6 +61,7 @@ export function show(id: string): void {
   shown = id;
   const left = session.value;
   left?.close();
+  if (left) left.records.list = left.records.list.slice(-NEWEST);
   if (left) known = new Map([...known].filter(([one]) => one !== left.id).slice(1 - KNOWN)).set(left.id, left.records);
   const records = known.get(id);
   session.value = new OpenSession(api, { id, agent: agent.value, slots: places, stored: kept, channel, records });
