@@ -118,11 +118,8 @@ async def test_what_is_attached_after_a_reload_is_another_message(app: App) -> N
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
-    await app.page.route("**/agents/**", lambda route: route.abort())
     await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
-    await app.box.fill("echo with a file")
-    await app.box.press("Enter")
-    await expect(app.alerts.first).to_be_visible()
+    await _fail(app, "echo with a file")
     await until(_drafts(app))
     await app.page.unroute_all()
     await app.reload()
@@ -139,10 +136,7 @@ async def test_a_text_that_was_changed_after_it_failed_stays_whole(app: App) -> 
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
-    await app.page.route("**/agents/**", lambda route: route.abort())
-    await app.box.fill("hi")
-    await app.box.press("Enter")
-    await expect(app.alerts.first).to_be_visible()
+    await _fail(app, "hi")
     await app.page.unroute_all()
     await app.box.fill("history of Rome")
     await app.button("Retry").click()
@@ -157,10 +151,7 @@ async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
-    await app.page.route("**/agents/**", lambda route: route.abort())
-    await app.box.fill("echo second")
-    await app.box.press("Enter")
-    await expect(app.alerts.first).to_be_visible()
+    await _fail(app, "echo second")
     await until(_drafts(app))
     other = await (await another(app)).open_session(app.session)
     await expect(other.box).to_have_value("echo second")
@@ -200,10 +191,7 @@ async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser
         await sign_in(app, "ann")
         await app.run("hello")
         seen.allow(r"net::ERR_FAILED")
-        await app.page.route("**/agents/**", lambda route: route.abort())
-        await app.box.fill("for nobody else")
-        await app.box.press("Enter")
-        await expect(app.alerts.first).to_be_visible()
+        await _fail(app, "for nobody else")
         await until(_drafts(app))
         await app.page.unroute_all()
         await app.button("Sign out").click()
@@ -250,6 +238,14 @@ async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: 
         assert "nobody else" not in stored and "of ann" not in stored
         await context.close()
         assert seen.unexpected() == []
+
+
+async def _fail(app: App, text: str) -> None:
+    """Sends a text while no agent can be reached, which stays so."""
+    await app.page.route("**/agents/**", lambda route: route.abort())
+    await app.box.fill(text)
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
 
 
 def _file(name: str) -> FilePayload:

@@ -36,7 +36,9 @@ export function say(draft: Draft): Promise<Failure | null> {
 export async function retry(id: string, given: string): Promise<void> {
   if (sending.value) return;
   focusBox();
+  const open = session.value;
   const failure = await deliver((open) => open.retry(id), id);
+  if (session.value !== open) return;
   if (failure && view.value?.rows.every(({ key }) => key !== id)) putBack(given);
   else if (!failure && text.value === given) write("");
 }
