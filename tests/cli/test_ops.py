@@ -2,11 +2,16 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
 
 import httpx
 import pytest
-from tests.cli.command import dev, json_of, said, taskplane
+from tests.cli.command import PATIENCE, dev, json_of, said, taskplane
+
+from taskplane.cli.operations_text import overview_text
 
 
 def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> None:
@@ -18,11 +23,44 @@ def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> N
     text = taskplane("ops", "--url", url)
     assert (text.returncode, text.stderr) == (0, "")
     lines = text.stdout.splitlines()
-    assert (lines[0], lines[1].split()) == ("TASKS", ["AGENT", "STATE", "COUNT"])
+    assert (lines[:2], found["concerns"]) == (["Nothing needs attention.", ""], [])
+    assert (lines[2], lines[3].split()) == ("TASKS", ["AGENT", "STATE", "COUNT"])
     assert any(line.split()[:2] == ["demo", "failed"] for line in lines)
     assert any(line.split()[:2] == ["demo", "paused"] for line in lines)
     assert "EXECUTORS" in lines and "QUEUE" not in lines
     assert any(line.startswith("  ended ") and line.endswith("of them failed") for line in lines)
+
+
+def test_what_needs_attention_comes_first(tmp_path: Path) -> None:
+    """V4: with what to do and its code, as errors are told; as JSON it is what the server answers."""
+    unrenewed = {"TASKS_LEASE_TTL": "1.0", "TASKS_RENEW_EVERY": "0.3", "TASKS_SWEEP_EVERY": "600"}
+    settings = {**unrenewed, "EXECUTOR_RENEW_EVERY": "600"}
+    with dev(cwd=tmp_path, env={f"TASKPLANE_{name}": value for name, value in settings.items()}) as plane:
+        message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "slow 600"}]}
+        params = {"message": message, "configuration": {"returnImmediately": True}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        assert "result" in httpx.post(plane.url, json=body, headers={"A2A-Version": "1.0"}).json()
+        deadline = monotonic() + PATIENCE
+        while not (concerns := json_of(plane.url, "ops")["concerns"]):
+            assert monotonic() < deadline
+        (silent,) = concerns
+        lines = taskplane("ops", "--url", plane.url).stdout.splitlines()
+        assert lines[0] == "NEEDS ATTENTION"
+        assert re.fullmatch(rf"Executor {silent['executor']} was last heard from .+ ago and holds 1 task\.", lines[1])
+        assert silent["code"] == "SILENT"
+        assert lines[2:6] == [f"  {silent['suggestion']}", "  SILENT", "", "TASKS"]
+
+
+def test_what_needs_attention_cannot_control_a_terminal() -> None:
+    """V4: the names of agents and executors are in it; each concern begins at a line of its own."""
+    recent = {"minutes": 60, "begun": 0, "ended": 0, "failed": 0, "durationSeconds": None, "queuedSeconds": None}
+    nothing = {"count": 0, "oldestSeconds": None}
+    concerns = [{"code": code, "message": f"1 task of\x1b[2J\n{code}.", "suggestion": "Look."} for code in ("A", "B")]
+    tables: dict[str, list[object]] = {"tasks": [], "queue": [], "executors": []}
+    found = {**tables, "recent": recent, "uncopied": nothing, "abandoned": nothing, "bounded": False}
+    lines = overview_text({**found, "concerns": concerns}).splitlines()
+    told = ["1 task of[2J A.", "  Look.", "  A", "1 task of[2J B.", "  Look.", "  B"]
+    assert lines[:8] == ["NEEDS ATTENTION", *told, ""]
 
 
 def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:

@@ -207,6 +207,44 @@ async def test_a_lost_executor_is_seen_with_what_became_of_its_task(
     assert seen.unexpected() == []
 
 
+async def test_what_needs_attention_comes_first_and_leads_to_its_tasks(browser: "Browser", tmp_path: Path) -> None:
+    """V4: in the words of the server, for an executor that was killed while others wait; the store does not sweep. What
+    has the focus keeps it when the figures are read again."""
+    settings = {"TASKPLANE_EXECUTOR_CAPACITY": "1", "TASKPLANE_TASKS_SWEEP_EVERY": "600"}
+    async with running("four", tmp_path, settings) as plane, client(plane.url) as http:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui/ops")
+        await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
+        tasks: list[str] = []
+        for text in ("slow 400", "slow 400"):
+            message = {"message": text_message(text), "configuration": {"returnImmediately": True}}
+            tasks.append((await result(http, "SendMessage", message))["task"]["id"])
+        await plane.kill("executor")
+        concerns = app.page.locator("[data-concern]")
+        await expect(concerns).to_have_count(2)
+        waits, silent = concerns.first, concerns.last
+        await expect(waits).to_have_attribute("data-concern", "NO_EXECUTOR")
+        await expect(waits).to_contain_text("1 task has been waiting for an executor for ")
+        await expect(waits).to_contain_text("taskplane serve executor")
+        await expect(waits.get_by_role("link")).to_have_count(0)
+        await expect(silent).to_have_attribute("data-concern", "SILENT")
+        await expect(silent).to_contain_text("ago and holds 1 task.")
+        link = silent.get_by_role("link", name="Show its task")
+        await link.focus()
+        before = await silent.inner_text()
+        await expect(silent).not_to_have_text(before, timeout=2 * WAIT)
+        await expect(link).to_be_focused()
+        await link.press("Enter")
+        rows = _table(app, "Tasks").locator("tbody tr")
+        await expect(rows).to_have_count(1)
+        await expect(rows).to_have_attribute("data-task-id", tasks[0])
+        await context.close()
+    assert seen.unexpected() == []
+
+
 async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp_path: Path) -> None:
     """V3: a key without the scope: an explanation, and not one call for operators; with it, the view."""
     keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "operate"))

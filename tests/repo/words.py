@@ -115,6 +115,7 @@ WORDS: Final[dict[str, str]] = {
     "V1": "An operator sees what runs, waits and failed, of all owners of its tenant, along indexes and within limits.",
     "V2": "An operator cancels and deletes a task as its owner would, and the log says who did.",
     "V3": "Only who may operate sees any of it, in its own tenant; to be an operator implies no other right.",
+    "V4": "What needs an operator's attention is told to every client, most urgent first, with what to do.",
     "D1": "A task whose newest event is not stored.",
     "D2": "An event that does not follow its predecessor, or lies beyond its task's generation.",
     "D3": "A generation twice.",

@@ -155,27 +155,6 @@ export const strings = {
     concerns: "Needs attention",
     fine: "Nothing needs attention: no task waits for long, none is with a silent executor, and none is left behind for long.",
     ago: (time: string) => `${time} ago`,
-    concern: {
-      NO_EXECUTOR: (count: string, time: string) => [`${count} waiting, and no executor runs.`, `The first one waits for ${time}. Start an executor: taskplane serve executor.`],
-      SLOW_QUEUE: (agent: string, count: string, time: string) => [
-        `${count} of ${agent} waiting, the first one for ${time}.`,
-        "The executors are full, or none of them has this agent. Add executors, raise TASKPLANE_EXECUTOR_CAPACITY, or check which agents they run.",
-      ],
-      SILENT: (id: string, leases: string, time: string) => [
-        `Executor ${id} was last heard ${time} ago and holds ${leases}.`,
-        "It died or is cut off. Its tasks run again or fail, by the policy of their agent, once their leases have run out. Look at its host and its log; nothing else is to be done.",
-      ],
-      UNCOPIED: (count: string, time: string) => [
-        `${count} with messages that are missing in their sessions, for up to ${time}.`,
-        "Executors copy them every minute. If the figure stays, SessionHistory cannot be reached or refuses: look at its log and at those of the executors.",
-      ],
-      ABANDONED: (count: string, time: string) => [
-        `${count} abandoned: messages without an answer or a task, for up to ${time}.`,
-        "Executors void or settle them within minutes. If the figure stays, no executor sweeps: see that one runs and reaches SessionHistory.",
-      ],
-    },
-    tasksOf: (count: number) => (count === 1 ? "1 task" : `${count.toLocaleString()} tasks`),
-    turnsOf: (count: number) => (count === 1 ? "1 turn" : `${count.toLocaleString()} turns`),
     byState: "Tasks by agent and state",
     byStateHint: "Tasks that are open now, and those that ended in the last 60 minutes. A figure leads to its tasks.", agent: "Agent",
     noAgent: "no agent", all: "All",

@@ -4,7 +4,6 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { Http } from "../src/model/http";
 import { gist } from "../src/model/inspected";
 import { type OpsTask, type Overview, OpsApi, matrix, opsState, peak, placeQuery, readPlace, reasons } from "../src/model/ops";
-import { concerns } from "../src/view/ops/concerns";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -18,6 +17,7 @@ const overview: Overview = {
   abandoned: { count: 0, oldestSeconds: null },
   recent: { minutes: 60, since: "", begun: 0, ended: 0, failed: 0, perMinute: [], durationSeconds: null, queuedSeconds: null },
   bounded: false,
+  concerns: [],
 };
 
 function task(taskId: string, error = "", more: Partial<OpsTask> = {}): OpsTask {
@@ -60,21 +60,6 @@ describe("the overview", () => {
     expect(rows[1]!.counts).toMatchObject({ working: 2, paused: 3, failed: 0 });
     expect(rows[2]!.counts).toMatchObject({ working: 2, paused: 3, failed: 5 });
     expect(matrix({ ...overview, tasks: tasks.slice(2) })).toHaveLength(1);
-  });
-
-  it("is fine while all executors answer and nothing waits for long", () => {
-    expect(concerns({ ...overview, queue: [{ agent: "demo", queued: 3, oldestSeconds: 1 }], uncopied: { count: 1, oldestSeconds: 2 } })).toEqual([]);
-  });
-
-  it("tells of silent executors with work, of a queue that nobody serves, and of what was left behind", () => {
-    const silent = { ...executor, id: "e2", alive: false };
-    const gone = { ...silent, id: "e3", leases: 0 };
-    const queue = [{ agent: "demo", queued: 3, oldestSeconds: 40 }];
-    const codes = (given: Partial<Overview>) => concerns({ ...overview, ...given }).map(({ code }) => code);
-    expect(codes({ executors: [executor, silent, gone] })).toEqual(["SILENT"]);
-    expect(codes({ queue })).toEqual(["SLOW_QUEUE"]);
-    expect(codes({ queue, executors: [silent] })).toEqual(["NO_EXECUTOR", "SILENT"]);
-    expect(codes({ uncopied: { count: 1, oldestSeconds: 90 }, abandoned: { count: 2, oldestSeconds: 1 } })).toEqual(["UNCOPIED", "ABANDONED"]);
   });
 
   it("finds the minute with the most", () => {

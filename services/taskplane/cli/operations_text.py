@@ -9,6 +9,7 @@ from taskplane.cli.client.states import state_of
 from taskplane.cli.render import columns, one_line, text_of
 
 _ASKED: Final = 60
+_SENTENCES: Final = 1_000
 _FACTS: Final = (
     ("task", "taskId"),
     ("session", "contextId"),
@@ -25,9 +26,10 @@ _FACTS: Final = (
 
 
 def overview_text(found: dict[str, Any]) -> str:
-    """Return the tables of an overview, without those that would be empty, and its figures."""
+    """Return what needs attention, the tables of an overview, without those that would be empty, and its figures."""
     recent = found["recent"]
     parts = [
+        _concerns(found["concerns"]),
         _table("TASKS", ["AGENT", "STATE", "COUNT"], map(_count_row, found["tasks"])),
         _table("QUEUE", ["AGENT", "QUEUED", "OLDEST"], map(_queue_row, found["queue"])),
         _table("EXECUTORS", ["ID", "SEEN", "LEASES", "RUNNING", "AGENTS"], map(_executor_row, found["executors"])),
@@ -65,6 +67,17 @@ def task_text(task: dict[str, Any]) -> str:
 def log_table(events: Iterable[dict[str, Any]]) -> str:
     """Return a log as a table with a header."""
     return columns([["#", "TIME", "ATTEMPT", "FENCE", "ACTOR", "KIND", "TEXT"], *map(_event_row, events)])
+
+
+def _concerns(found: Sequence[dict[str, str]]) -> str:
+    """Return what needs attention as errors are printed, or that nothing does."""
+    if not found:
+        return "Nothing needs attention."
+    lines = ["NEEDS ATTENTION"]
+    for each in found:
+        suggestion = one_line(each["suggestion"], _SENTENCES)
+        lines += [one_line(each["message"], _SENTENCES), f"  {suggestion}", f"  {each['code']}"]
+    return "\n".join(lines)
 
 
 def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -95,6 +95,7 @@ async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: 
     assert now["recent"]["failed"] - before["recent"]["failed"] == 1
     assert len(now["recent"]["perMinute"]) == 61 and now["recent"]["durationSeconds"]["p95"] > 0
     assert now["abandoned"] == {"count": 0, "oldestSeconds": None} and now["bounded"] is False
+    assert before["concerns"] == now["concerns"] == []
     (executor,) = [each for each in now["executors"] if each["running"]]
     assert (executor["alive"], executor["agents"], executor["leases"]) == (True, ["demo"], 1)
     assert 0 <= executor["lastSeenSeconds"] < 60
@@ -199,6 +200,38 @@ async def test_a_filter_that_is_none_is_refused(plane: Plane, query: str, field:
     """V1: by its name, with what it may be."""
     refused = await ask(plane, OLGA, "GET", f"/api/ops/tasks?{query}")
     assert (refused.status_code, list(refused.json()["fields"])) == (400, [field])
+
+
+async def test_what_nobody_takes_and_what_a_silent_executor_holds_needs_attention(tmp_path: Path) -> None:
+    """V4: once the executor renews no more; nothing of it before there is work, nor in another tenant."""
+    ann = Principal("default", "ann", "ann", service=True)
+    values: Json = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
+    values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])
+    async with (
+        open_behind(
+            tmp_path,
+            tasks={"lease_ttl": 1.0, "renew_every": 0.3, "sweep_every": 600.0},
+            executor={"renew_every": 600.0},
+        ) as behind,
+        open_front(behind, api_keys=keys(tmp_path)) as plane,
+    ):
+        assert (await data(plane, OLGA, "/api/ops/overview"))["concerns"] == []
+        running = await say(plane, ANN, "slow 600", wait=False)
+        await behind.stores.tasks(ann).CreateTask(pb.CreateTaskRequest(**values))
+        held = await eventually(
+            lambda: data(plane, OLGA, "/api/ops/overview"), lambda one: not one["executors"][0]["alive"]
+        )
+        waits, silent = held["concerns"]
+        assert (waits["code"], "executor" in waits) == ("NO_EXECUTOR", False)
+        assert waits["message"].startswith("1 task has been waiting for an executor for ")
+        assert "taskplane serve executor" in waits["suggestion"]
+        (executor,) = held["executors"]
+        assert (silent["code"], silent["executor"]) == ("SILENT", executor["id"])
+        assert silent["message"].startswith(f"Executor {executor['id']} was last heard from ")
+        assert silent["message"].endswith(" ago and holds 1 task.")
+        (task,) = await data(plane, OLGA, f"/api/ops/tasks?executor={silent['executor']}")
+        assert task["taskId"] == running["id"]
+        assert (await data(plane, AWAY, "/api/ops/overview"))["concerns"] == []
 
 
 async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:

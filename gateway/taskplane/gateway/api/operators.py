@@ -8,6 +8,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
+from taskplane.gateway.api.concerns import concerns
 from taskplane.gateway.api.envelope import data_reply, list_reply
 from taskplane.gateway.api.states import info_state
 from taskplane.gateway.api.task_log import event_json
@@ -36,12 +37,12 @@ _STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
 
 
 async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return what runs, waits and failed in the tenant of the operator."""
+    """Return what runs, waits and failed in the tenant of the operator, and what of it needs attention."""
     found = await plane.operations.GetOverview(pb.GetOverviewRequest())
     abandoned = await plane.sessions.CountAbandoned(sb.CountAbandonedRequest())
     begun, ended, failed = (sum(getattr(each, name) for each in found.minutes) for name in ("begun", "ended", "failed"))
     since_abandoned = found.at.ToSeconds() - abandoned.oldest.ToSeconds()
-    data = {
+    data: dict[str, Any] = {
         "at": to_text(found.at),
         "tasks": [{"agent": each.agent, **_state(each.state), "count": each.count} for each in found.tasks],
         "queue": [
@@ -65,7 +66,7 @@ async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
         },
         "bounded": found.bounded or abandoned.bounded,
     }
-    return data_reply(data, "Successfully counted tasks")
+    return data_reply(data | {"concerns": concerns(data)}, "Successfully counted tasks")
 
 
 async def list_tasks(plane: Plane, request: Request, caller: Caller) -> Reply:

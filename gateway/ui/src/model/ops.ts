@@ -8,6 +8,8 @@ export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
+/** What needs attention, and what to do. `executor`: the id of the one that is meant. */
+export type Concern = Readonly<Record<"code" | "message" | "suggestion", string> & { executor?: string }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview {
@@ -20,6 +22,8 @@ export interface Overview {
   readonly recent: Omit<Minute, "at"> & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> &
     Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
+  /** Most urgent first. */
+  readonly concerns: readonly Concern[];
 }
 
 export type OpsTask = InState &

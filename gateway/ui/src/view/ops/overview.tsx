@@ -5,9 +5,8 @@ import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from
 import { api } from "../../state";
 import { strings } from "../../strings";
 import { Facts, Part } from "../controls";
-import { time } from "../format";
+import { duration, time } from "../format";
 import { Icon } from "../icons";
-import { concerns, seconds } from "./concerns";
 import { Columns, OfExecutor, StateMark, To } from "./pieces";
 import { Polled } from "./polled";
 
@@ -40,16 +39,18 @@ export function Overview() {
   );
 }
 
-function Concerns(figures: Figures) {
-  const found = concerns(figures);
-  if (!found.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
+function Concerns({ concerns, executors }: Figures) {
+  if (!concerns.length) return <p class="ops-fine"><Icon name="check" size={16} /> {words.fine}</p>;
   return (
     <Part kind="ops-part" title={words.concerns}>
       <ul class="ops-concerns">
-        {found.map(({ code, what, todo, executor }) => (
-          <li key={what} data-concern={code}>
+        {concerns.map(({ code, message, suggestion, executor }, index) => (
+          <li key={index} data-concern={code}>
             <Icon name="alert" size={16} />
-            <p><strong dir="auto">{what}</strong> {todo} {executor && <OfExecutor {...executor} />}</p>
+            <p>
+              <strong dir="auto">{message}</strong> {suggestion}{" "}
+              {executors.map((one) => one.id === executor && <OfExecutor key={one.id} {...one} />)}
+            </p>
           </li>
         ))}
       </ul>
@@ -149,6 +150,11 @@ function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: numbe
       <div class="ops-axis" aria-hidden="true">{axis.map((text, index) => <span key={index}>{text}</span>)}</div>
     </figure>
   );
+}
+
+/** Return a number of seconds in words. */
+function seconds(value: number) {
+  return duration(value * 1000);
 }
 
 function times(of: Percentiles | null) {

@@ -1,0 +1,106 @@
+"""Rules that find what needs the attention of an operator in the JSON figures of an overview. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_SLOW_QUEUE: Final = 10.0
+_UNCOPIED: Final = 60.0
+"""Seconds. Executors copy about once a minute."""
+_SUGGESTIONS: Final = {
+    "NO_EXECUTOR": (
+        "Start an executor: taskplane serve executor. If one runs, it does not reach the task store: look at its log."
+    ),
+    "SLOW_QUEUE": (
+        "The executors are full, or none of them runs this agent. Start one more that does (taskplane serve executor, "
+        "or taskplane worker for an agent of workers), or raise TASKPLANE_EXECUTOR_CAPACITY."
+    ),
+    "UNCOPIED": (
+        "Executors copy them every minute. If the figure stays, the session history cannot be reached or refuses "
+        "them: look at its log and at those of the executors."
+    ),
+    "ABANDONED": (
+        "Executors void or settle them within minutes. If the figure stays, no executor sweeps: see that one runs and "
+        "reaches the session history."
+    ),
+}
+_UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+
+
+def concerns(figures: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what needs attention by `queue`, `executors`, `uncopied` and `abandoned` of an overview, most urgent
+    first. An executor that is gone and has left no lease behind does not."""
+    return [*_of_executors(figures), *_left_behind(figures["uncopied"], figures["abandoned"])]
+
+
+def _of_executors(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    queue, executors = figures["queue"], figures["executors"]
+    alive = any(each["alive"] for each in executors)
+    waiting = sum(each["queued"] for each in queue)
+    if waiting and not alive:
+        longest = max(each["oldestSeconds"] for each in queue)
+        yield _concern("NO_EXECUTOR", f"{_waiting(waiting, '', longest)}, and no executor is alive.")
+    yield from (_silent(each) for each in executors if each["leases"] and not each["alive"])
+    for each in queue:
+        if alive and each["oldestSeconds"] >= _SLOW_QUEUE:
+            of = f" of agent {each['agent']}" if each["agent"] else " without an agent"
+            yield _concern("SLOW_QUEUE", f"{_waiting(each['queued'], of, each['oldestSeconds'])}.")
+
+
+def _silent(executor: Mapping[str, Any]) -> dict[str, str]:
+    leases, seen = executor["leases"], executor["lastSeenSeconds"]
+    # 0: the task store has no renewal of it, or has forgotten it.
+    heard = f"was last heard from {_duration(seen)} ago" if seen else "has not been heard from for an hour or more"
+    held, lapse = (
+        ("Its task runs again or fails, by the policy of its agent", "its lease has")
+        if leases == 1
+        else ("Its tasks run again or fail, by the policies of their agents", "their leases have")
+    )
+    suggestion = (
+        f"It died or is cut off: look at its host and at its log. {held}, once {lapse} run out; nothing else needs to "
+        "be done."
+    )
+    message = f"Executor {executor['id']} {heard} and holds {_count(leases, 'task')}."
+    return {"code": "SILENT", "message": message, "suggestion": suggestion, "executor": executor["id"]}
+
+
+def _left_behind(uncopied: Mapping[str, Any], abandoned: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    count, oldest = uncopied["count"], uncopied["oldestSeconds"] or 0.0
+    if count and oldest >= _UNCOPIED:
+        lack = "has messages that its session lacks" if count == 1 else "have messages that their sessions lack"
+        yield _concern("UNCOPIED", f"{_count(count, 'task')} {lack}, {_for(count, oldest)}.")
+    count, oldest = abandoned["count"], abandoned["oldestSeconds"] or 0.0
+    if count:
+        left = "is abandoned: its message has" if count == 1 else "are abandoned: their messages have"
+        yield _concern(
+            "ABANDONED", f"{_count(count, 'turn')} {left} led to no answer and to no task, {_for(count, oldest)}."
+        )
+
+
+def _concern(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message, "suggestion": _SUGGESTIONS[code]}
+
+
+def _waiting(count: int, of: str, longest: float) -> str:
+    verb = "has" if count == 1 else "have"
+    return f"{_count(count, 'task')}{of} {verb} been waiting for an executor {_for(count, longest)}"
+
+
+def _for(count: int, longest: float) -> str:
+    return f"for {'' if count == 1 or longest < 1 else 'up to '}{_duration(longest)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in words: in its greatest unit, and in the next one where that is not 0."""
+    rest = int(seconds)
+    if not rest:
+        return "less than a second"
+    first = next(index for index, (_, size) in enumerate(_UNITS) if rest >= size)
+    words: list[str] = []
+    for name, size in _UNITS[first : first + 2]:
+        number, rest = divmod(rest, size)
+        words += [_count(number, name)] if number else []
+    return " ".join(words)

@@ -1,0 +1,119 @@
+"""What needs an operator's attention, by the figures alone."""
+
+from typing import Any
+
+import pytest
+
+from taskplane.gateway.api.concerns import concerns
+
+Json = dict[str, Any]
+
+
+def executor(id: str = "e1", *, alive: bool = True, leases: int = 1, seen: float = 1.0) -> Json:
+    return {"id": id, "alive": alive, "leases": leases, "lastSeenSeconds": seen}
+
+
+def queue(agent: str = "demo", queued: int = 1, oldest: float = 0.0) -> Json:
+    return {"agent": agent, "queued": queued, "oldestSeconds": oldest}
+
+
+def backlog(count: int = 0, oldest: float | None = None) -> Json:
+    return {"count": count, "oldestSeconds": oldest}
+
+
+def found(**figures: Any) -> list[dict[str, str]]:
+    """What needs attention if these figures differ from those of one executor at work."""
+    return concerns({"queue": [], "executors": [executor()], "uncopied": backlog(), "abandoned": backlog(), **figures})
+
+
+def codes(**figures: Any) -> list[str]:
+    return [each["code"] for each in found(**figures)]
+
+
+def message(**figures: Any) -> str:
+    """The sentence of the only concern."""
+    (only,) = found(**figures)
+    return only["message"]
+
+
+def test_nothing_needs_attention_while_executors_answer_and_nothing_waits_for_long() -> None:
+    """V4: nor without an executor while nothing waits; an executor that is gone left no task behind."""
+    assert found() == []
+    assert found(executors=[]) == []
+    assert found(executors=[executor(), executor("gone", alive=False, leases=0, seen=3000)]) == []
+    assert found(queue=[queue(oldest=9.999)], uncopied=backlog(1, 59.999)) == []
+
+
+def test_each_threshold_is_met_exactly() -> None:
+    """V4: a queue from 10 seconds on, what was not copied from a minute on, anything else at once."""
+    assert codes(queue=[queue(oldest=10.0)]) == ["SLOW_QUEUE"]
+    assert codes(uncopied=backlog(1, 60.0)) == ["UNCOPIED"]
+    assert codes(abandoned=backlog(1, 0.0)) == ["ABANDONED"]
+    assert codes(executors=[], queue=[queue()]) == ["NO_EXECUTOR"]
+    assert codes(executors=[executor(), executor("e2", alive=False)]) == ["SILENT"]
+
+
+def test_the_most_urgent_is_first() -> None:
+    """V4: without any executor no queue is a slow one besides."""
+    silent = executor("e2", alive=False)
+    left = {"uncopied": backlog(1, 90.0), "abandoned": backlog(2, 1.0)}
+    waiting = [queue("a", 1, 20.0), queue("b", 1, 5.0), queue("c", 1, 30.0)]
+    every = found(executors=[silent], queue=waiting, **left)
+    assert [each["code"] for each in every] == ["NO_EXECUTOR", "SILENT", "UNCOPIED", "ABANDONED"]
+    assert [each.get("executor") for each in every] == [None, "e2", None, None]
+    assert all(each["suggestion"] for each in every)
+    some = codes(executors=[executor(), silent, executor("e3", alive=False)], queue=waiting, **left)
+    assert some == ["SILENT", "SILENT", "SLOW_QUEUE", "SLOW_QUEUE", "UNCOPIED", "ABANDONED"]
+
+
+def test_a_sentence_tells_one_from_several() -> None:
+    """V4: with what is counted and for how long."""
+    assert message(executors=[], queue=[queue(oldest=40.0)]) == (
+        "1 task has been waiting for an executor for 40 seconds, and no executor is alive."
+    )
+    assert message(executors=[], queue=[queue("a", 1200, 1.0), queue("b", 34, 40.0)]) == (
+        "1,234 tasks have been waiting for an executor for up to 40 seconds, and no executor is alive."
+    )
+    assert message(queue=[queue(queued=1, oldest=61.0)]) == (
+        "1 task of agent demo has been waiting for an executor for 1 minute 1 second."
+    )
+    assert message(queue=[queue("", 3, 120.0)]) == (
+        "3 tasks without an agent have been waiting for an executor for up to 2 minutes."
+    )
+    assert message(uncopied=backlog(1, 60.0)) == "1 task has messages that its session lacks, for 1 minute."
+    assert message(uncopied=backlog(2, 90.0)) == (
+        "2 tasks have messages that their sessions lack, for up to 1 minute 30 seconds."
+    )
+    assert message(abandoned=backlog(1, 1.0)) == (
+        "1 turn is abandoned: its message has led to no answer and to no task, for 1 second."
+    )
+    assert message(abandoned=backlog(2, 7300.0)) == (
+        "2 turns are abandoned: their messages have led to no answer and to no task, for up to 2 hours 1 minute."
+    )
+
+
+def test_a_silent_executor_is_told_with_what_becomes_of_its_tasks() -> None:
+    """V4: one that the task store never heard from, or has forgotten, is not said to have been heard just now."""
+    (one,) = found(executors=[executor("e2", alive=False, leases=1, seen=40.2)])
+    assert one["message"] == "Executor e2 was last heard from 40 seconds ago and holds 1 task."
+    assert "Its task runs again or fails, by the policy of its agent, once its lease has run out" in one["suggestion"]
+    (many,) = found(executors=[executor("e2", alive=False, leases=2, seen=0.0)])
+    assert many["message"] == "Executor e2 has not been heard from for an hour or more and holds 2 tasks."
+    assert "Its tasks run again or fail, by the policies of their agents, once their leases" in many["suggestion"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "less than a second"),
+        (59.9, "59 seconds"),
+        (3600.0, "1 hour"),
+        (3659.0, "1 hour"),
+        (93_600.0, "1 day 2 hours"),
+        (864_000.0, "10 days"),
+    ],
+)
+def test_a_duration_is_told_in_at_most_two_units(seconds: float, words: str) -> None:
+    """V4: of which the second one follows the first."""
+    assert message(abandoned=backlog(1, seconds)).endswith(f" for {words}.")
+    assert ("up to" in message(abandoned=backlog(2, seconds))) is (seconds >= 1)
