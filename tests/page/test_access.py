@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
+import httpx
 import pytest
+from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.views import (
@@ -18,6 +20,7 @@ from tests.page.views import (
     sideways,
     views,
 )
+from tests.system.wire import send
 
 without_axe = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there; npm ci in gateway/ui installs it")
 
@@ -81,6 +84,103 @@ async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Call
     await until(lambda: _background(app), lambda found: found == light)
     await app.button("Theme").click()
     await until(lambda: _background(app), lambda found: found == dark)
+
+
+@pytest.mark.parametrize("height", [256, 200])
+async def test_all_can_be_reached_with_a_zoom_of_400(
+    another: Callable[..., Awaitable[App]], http: httpx.AsyncClient, height: int
+) -> None:
+    """B32: on a screen of 1280 pixels: a log beside a long text, an event, the sessions, and what is below them."""
+    app = await another(viewport={"width": 320, "height": height})
+    for text in ("first", "second"):
+        await send(http, text)
+    await app.open()
+    await app.run("code")
+    await app.box.fill("line\n" * 10)
+    heights = [await one.evaluate("one => one.clientHeight") for one in (app.log, app.box)]
+    assert heights[0] >= 100
+    assert heights[1] <= height / 2
+    await app.log.scroll_into_view_if_needed()
+    await app.box.fill("")
+    details = await app.show("Events")
+    await details.locator(".records button").last.click()
+    await details.get_by_role("button", name="Copy JSON").click(trial=True)
+    await details.get_by_role("button", name="Close", exact=True).click()
+    await app.button("Show sessions").click()
+    await app.row("first").click()
+    await app.shows("first", "first")
+    await app.button("Show sessions").click()
+    await app.button("Keyboard shortcuts").click()
+    await expect(app.page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+
+
+async def test_messages_leave_room_for_the_box(another: Callable[..., Awaitable[App]], http: httpx.AsyncClient) -> None:
+    """B32: several of them, with a zoom of 400 %: the newest is in view, the others are scrolled to."""
+    app = await another(viewport={"width": 320, "height": 256})
+    for text in ("first", "second", "third"):
+        await send(http, text)
+    await app.open()
+    await app.button("Show sessions").click()
+    for text in ("first", "second", "third"):
+        await app.row(text).press("Delete")
+    toasts = app.page.get_by_role("status").filter(has=app.button("Undo"))
+    await expect(toasts).to_have_count(3)
+    await expect(toasts.first).to_contain_text("third")
+    await app.page.keyboard.press("Escape")
+    await app.box.click()
+    await app.box.fill("hello")
+    await toasts.last.get_by_role("button", name="Undo").click()
+    await expect(toasts).to_have_count(2)
+
+
+async def test_states_are_seen_with_forced_colours(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
+    """B32: where the browser paints grounds of its own: in the list, in the timeline and in Operations."""
+    app = await another(forced_colors="active")
+    await app.open()
+    await app.send("fail")
+    await app.idle()
+    await app.send(str(gate))
+    await app.counted(3)
+    await app.show("Tasks")
+    for mark in ("main .state-dot, .session .state-dot", ".mark", ".bar > span", ".legend li::before"):
+        await _has_colour(app, mark)
+    await app.stop()
+    await app.idle()
+    await app.page.goto(f"{app.url}/ui/ops?view=tasks")
+    await expect(app.page.locator(".ops-state").first).to_be_visible()
+    await _has_colour(app, ".ops-state::before")
+
+
+async def test_buttons_tell_what_they_are_of(app: App) -> None:
+    """B32: those of a session its title, and those of the panel how much is in it."""
+    await app.open()
+    await app.run("artifact")
+    row = app.sessions.locator(".session").filter(has_text="artifact")
+    for name in ("Rename", "Delete"):
+        await expect(row.get_by_role("button", name=f"{name}: artifact")).to_have_count(1)
+    for name, count in (("Tasks", 1), ("Artifacts", 3)):
+        await expect(app.button(name).first).to_have_accessible_description(f"{name}: {count}")
+
+
+async def test_a_long_name_of_an_artifact_is_whole(app: App) -> None:
+    """B32: in the details of its task."""
+    await app.open()
+    await app.run(f"versions {'W' * 90}")
+    details = await app.show("Tasks")
+    await details.locator("li[data-task-id] button").first.click()
+    name = details.get_by_role("button", name="W" * 90)
+    assert await name.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+
+
+async def _has_colour(app: App, selector: str) -> None:
+    """Fails unless what is found has a ground that is not that of the page."""
+    one, _, pseudo = selector.partition("::")
+    colours: list[str] = await app.page.locator(one).evaluate_all(
+        "(all, pseudo) => all.map((one) => getComputedStyle(one, pseudo).backgroundColor)",
+        f"::{pseudo}" if pseudo else None,
+    )
+    assert colours
+    assert await _background(app) not in colours, selector
 
 
 async def _background(app: App) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import ViewportSize, expect
 from tests.page.app import App, until
 from tests.page.views import DESKTOP, NARROW
 
+BETWEEN: ViewportSize = {"width": 800, "height": 700}
 # Goes forward, and returns when the page has come back from there.
 FORWARD = """new Promise((done) => {
     addEventListener("popstate", () => addEventListener("popstate", done, { once: true }), { once: true });
@@ -31,9 +32,8 @@ async def _length(app: App) -> int:
 async def _shows(app: App, *, details: bool = False, sessions: bool = False) -> None:
     """Waits until that is what covers the conversation."""
     await expect(app.details).to_have_count(int(details))
-    await expect(app.page.locator("main")).to_have_attribute("inert", "") if sessions else await expect(
-        app.page.locator("main")
-    ).not_to_have_attribute("inert", "")
+    main = expect(app.page.locator("main"))
+    await (main.to_have_attribute("inert", "") if details or sessions else main.not_to_have_attribute("inert", ""))
     await until(lambda: app.page.evaluate("!!history.state"), lambda above: above == (details or sessions))
 
 
@@ -132,6 +132,23 @@ async def test_a_link_to_a_task_is_followed_once(narrow: App) -> None:
     await _shows(narrow)
     await narrow.page.go_back()
     await expect(narrow.page).to_have_url(f"{narrow.url}/ui/sessions/{session}?task={task}")
+
+
+async def test_a_new_chat_from_below_a_panel_is_one_back_away(another: Callable[..., Awaitable[App]]) -> None:
+    """B33: by its key, where the sessions have room and the panel does not."""
+    app = await another(viewport=BETWEEN)
+    await app.page.goto(f"{app.url}/ui/agents/gated")
+    await app.button("Start a chat").click()
+    await app.run("hello")
+    session = await app.in_session()
+    await app.show("Tasks")
+    await _shows(app, details=True)
+    await app.page.keyboard.press("n")
+    await _shows(app)
+    await app.run("again")
+    await app.page.go_back()
+    await app.shows("hello", "hello")
+    assert app.session == session
 
 
 async def test_a_panel_beside_the_conversation_is_no_entry(another: Callable[..., Awaitable[App]]) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 from tests.page.app import App, until
 from tests.page.marks import on_both
 from tests.system.wire import send
@@ -68,6 +68,26 @@ async def test_the_task_that_opens_a_turn_leaves_earlier_turns_alone(app: App) -
     await app.reload()
     await app.shows("first", "first", "second", "second")
     assert await app.unique() == before
+
+
+async def test_what_began_a_task_that_failed_is_sent_anew(app: App) -> None:
+    """B23: with its file, as a new task that refers to the one before; only the newest task offers it."""
+    await app.open()
+    await app.page.locator("input[type=file][multiple]").set_input_files(
+        [FilePayload(name="plan.txt", mimeType="text/plain", buffer=b"plan")]
+    )
+    await app.send("fail the roof is leaking")
+    again = app.button("Send again")
+    await again.click()
+    await app.shows(*["fail the roof is leaking plan.txt 4 B"] * 2)
+    await expect(app.page.get_by_role("link", name="plan.txt")).to_have_count(2)
+    await app.idle()
+    await expect(again).to_have_count(1)
+    await expect(app.box).to_be_focused()
+    await app.show("Tasks")
+    await app.has_states("failed", "failed")
+    await app.run("hello")
+    await expect(again).to_have_count(0)
 
 
 async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App) -> None:

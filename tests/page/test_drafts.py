@@ -97,9 +97,7 @@ async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
     await app.box.press("Enter")
     await expect(app.alerts.first).to_be_visible()
     await until(_drafts(app))
-    messages = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
-    turn = {"kagent_rewind_before_invocation_id": messages[-1]["metadata"]["kagent_invocation_id"]}
-    await result(http, "SendMessage", {"message": text_message("", contextId=session, metadata=turn)})
+    await _cut_last(http, session)
     await app.page.unroute_all()
     if again == "loaded again":
         await app.reload()
@@ -111,6 +109,39 @@ async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
     await app.shows("first", "first", "echo said twice", "said twice")
     await app.reload()
     await app.shows("first", "first", "echo said twice", "said twice")
+
+
+async def test_what_another_client_cut_goes_back_to_the_draft_of_its_own_session(
+    app: App, http: httpx.AsyncClient
+) -> None:
+    """R11: though the reader has gone to another session before its repetition is refused."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    session = app.session
+
+    async def cut(route: Route, request: Request) -> None:
+        if "said twice" in (request.post_data or ""):
+            await route.fetch()
+        await route.abort()
+
+    await app.box.fill("echo said twice")
+    await app.page.route(f"{app.url}/**", cut)
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await _cut_last(http, session)
+    await app.page.unroute_all()
+    await app.box.fill("meanwhile")
+    released = await app.hold("said twice")
+    await app.button("Retry").click()
+    await app.new_chat()
+    await app.box.fill("of another")
+    async with app.page.expect_response(lambda response: "said twice" in (response.request.post_data or "")):
+        released.set()
+    await app.row("first").click()
+    await expect(app.box).to_have_value("echo said twice\n\nmeanwhile")
+    await app.new_chat()
+    await expect(app.box).to_have_value("of another")
 
 
 async def test_what_is_attached_after_a_reload_is_another_message(app: App) -> None:
@@ -142,6 +173,24 @@ async def test_a_text_that_was_changed_after_it_failed_stays_whole(app: App) -> 
     await app.button("Retry").click()
     await app.shows("first", "first", "hi", "hi")
     await expect(app.box).to_have_value("history of Rome")
+
+
+async def test_a_message_that_failed_goes_back_to_the_draft_when_its_session_is_left(app: App) -> None:
+    """R11: once, and only if it is not there any more; what was written since stays behind it."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await _fail(app, "echo lost")
+    await app.new_chat()
+    await app.row("first").click()
+    await expect(app.box).to_have_value("echo lost")
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await app.box.fill("other")
+    await app.new_chat()
+    await expect(app.box).to_have_value("")
+    await app.row("first").click()
+    await expect(app.box).to_have_value("echo lost\n\nother")
 
 
 async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
@@ -246,6 +295,13 @@ async def _fail(app: App, text: str) -> None:
     await app.box.fill(text)
     await app.box.press("Enter")
     await expect(app.alerts.first).to_be_visible()
+
+
+async def _cut_last(http: httpx.AsyncClient, session: str) -> None:
+    """Rewinds the last turn of a session, as another client."""
+    messages = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
+    turn = {"kagent_rewind_before_invocation_id": messages[-1]["metadata"]["kagent_invocation_id"]}
+    await result(http, "SendMessage", {"message": text_message("", contextId=session, metadata=turn)})
 
 
 def _file(name: str) -> FilePayload:

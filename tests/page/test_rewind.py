@@ -163,6 +163,25 @@ async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> N
     await app.shows("A", "A", "B", "B", "D", "D")
 
 
+async def test_a_rewind_of_an_answer_says_that_the_task_is_over(app: App) -> None:
+    """B22: for as long as nothing new is said, after a reload too; a rewind of a whole task says nothing of it."""
+    strip = app.page.get_by_role("status").filter(has_text="was rewound")
+    await conversation(app, "A")
+    await app.send("ask which one?")
+    await expect(app.page.get_by_role("heading", name="The agent asks")).to_be_visible()
+    await app.send("that one")
+    await app.answered(6)
+    await app.rewind(4)
+    await expect(strip).to_contain_text("is over")
+    await app.reload()
+    await expect(strip).to_contain_text("is over")
+    await app.button("Undo rewind").click()
+    await app.answered(6)
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await expect(strip).not_to_contain_text("is over")
+
+
 async def _task(http: httpx.AsyncClient, task: str) -> Json:
     found: Json = (await http.get(f"/api/tasks/{task}")).json()["data"]
     return found

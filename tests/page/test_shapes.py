@@ -98,6 +98,20 @@ async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(a
     assert asked[0] == "" and asked[1:] and all(asked[1:])
 
 
+async def test_an_event_that_is_chosen_in_a_long_list_stays_in_view(app: App) -> None:
+    """T7: with the focus, though the list has less room then."""
+    await app.open()
+    await app.run("count 120 1")
+    await app.show("Events")
+    events = app.details.locator(".records li")
+    number = await events.evaluate_all("all => Math.max(...all.map((one) => Number(one.dataset.number)))") - 3
+    chosen = app.details.locator(f".records li[data-number='{number}']")
+    await chosen.get_by_role("button").click()
+    await expect(app.details.get_by_role("heading", name=f"Event {number}")).to_be_visible()
+    await expect(chosen).to_be_in_viewport()
+    await expect(chosen.get_by_role("button")).to_be_focused()
+
+
 @pytest.mark.parametrize(
     "text", ["> " * 600 + "deep", "> " * 3000 + "deep", "\n".join("  " * n + "- deep" for n in range(600))]
 )

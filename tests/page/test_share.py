@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -41,6 +42,22 @@ async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: Ap
     await expect(dialog).to_have_count(0)
     await app.shows("hello there", "hello there")
     assert app.session != original
+
+
+async def test_a_session_that_was_not_there_is_shown_once_it_is_imported(app: App, http: httpx.AsyncClient) -> None:
+    """S: at its own address, which the page shows already."""
+    app.seen.allow("status of 404")
+    await app.open()
+    await app.run("hello there")
+    _, file = await saved(app, "Export as NDJSON, to import it again")
+    session = await app.in_session()
+    await http.delete(f"/api/sessions/{session}")
+    await expect(app.page.get_by_role("heading", name="This session is not here")).to_be_visible()
+    await app.page.get_by_label("File of a session").set_input_files(
+        {"name": "s.ndjson", "mimeType": "application/x-ndjson", "buffer": file.read_bytes()}
+    )
+    await app.shows("hello there", "hello there")
+    assert app.session == session
 
 
 async def test_a_file_that_is_no_session_is_refused_with_its_line(app: App) -> None:

@@ -59,6 +59,7 @@ let shown: string | null = null;
 /** Show a session; an empty id: a new conversation with the chosen agent. */
 export function show(id: string): void {
   shown = id;
+  sessions.keep(id);
   const left = session.value;
   left?.close();
   if (left) left.records.list = left.records.list.slice(-NEWEST);
@@ -81,7 +82,8 @@ export function showRoute(): void {
   const at = route.value;
   if (!mayRead.value && at.name !== "ops") return go({ name: "ops" }, true);
   if (at.name !== "chat") return;
-  if (at.session !== shown) untracked(() => show(at.session));
+  // It may have come to be since, by an import.
+  if (at.session !== shown || untracked(() => view.value?.status === "missing")) untracked(() => show(at.session));
   if (!at.task && !at.event) return;
   selected.value = at.task;
   panel.value = at.event ? "events" : "tasks";
@@ -173,3 +175,4 @@ addEventListener("popstate", () => {
   });
 });
 view.subscribe((now) => now && sessions.note(now));
+addEventListener("pagehide", () => sessions.leave());

@@ -48,7 +48,7 @@ function take(conversation: Conversation, step: Step): void {
   else if (step.say) conversation.say(readMessage(step.say));
   else if (step.unsay) conversation.unsay(step.unsay);
   else if (step.rewind && step.refused) expect(refusal(() => conversation.rewind(step.rewind ?? ""))).toBe(step.refused);
-  else if (step.rewind) expect(conversation.rewind(step.rewind)).toBe(step.gives);
+  else if (step.rewind) expect(conversation.rewind(step.rewind)?.text ?? "").toBe(step.gives);
   else if (step.restore) conversation.restore();
   else if (step.rewound) conversation.rewound();
   else if (step.undo) conversation.reload(step.undo.messages.map(readMessage), false, readTaskInfos(step.undo.tasks));

@@ -98,7 +98,8 @@ def _queue_row(one: dict[str, Any]) -> list[str]:
 
 
 def _executor_row(one: dict[str, Any]) -> list[str]:
-    seen = f"{_seconds(one['lastSeenSeconds'])} ago{'' if one['alive'] else ', lost'}"
+    ago = one["lastSeenSeconds"]
+    seen = f"{_seconds(ago)} ago" if one["alive"] else f"{_seconds(ago)} ago, lost" if ago else "lost"
     return [one["id"], seen, str(one["leases"]), str(one["running"]), ", ".join(map(one_line, one["agents"])) or "-"]
 
 

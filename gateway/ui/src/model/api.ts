@@ -62,7 +62,7 @@ export class Api extends Http {
   readonly agent = (name: string) => this.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
 
   async sessions(query: Readonly<Record<"q" | "page_token" | "limit", string>>): Promise<{ rows: SessionRow[]; next: string }> {
-    const { data = [], next_page_token: next = "" } = (await this.json<Listed>(`api/sessions${queryOf(query)}`)).data;
+    const { data = [], next_page_token: next = "" } = await this.json<Listed>(`api/sessions${queryOf(query)}`);
     return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 
@@ -124,7 +124,7 @@ export class Api extends Http {
   /** Call a method of an agent. Return its result as it was on the wire. */
   async call(agent: string, method: string, params: Json, request: Request): Promise<unknown> {
     type Response = { result?: unknown; error?: Json } | null;
-    const { data } = await this.json<Response>(agentPath(agent), this.#a2a(method, params, request));
+    const data = await this.json<Response>(agentPath(agent), this.#a2a(method, params, request));
     if (data?.error) throw failedRpc(data.error);
     return data?.result;
   }

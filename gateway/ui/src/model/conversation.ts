@@ -99,10 +99,10 @@ export class Conversation {
   }
 
   /**
-   * Hide a turn and everything after it, and return the user's text of that turn. Raise Failed `REWIND_IN_FLIGHT`, or
+   * Hide a turn and everything after it, and return what the user said in that turn. Raise Failed `REWIND_IN_FLIGHT`, or
    * `INVOCATION_NOT_FOUND` if no such turn is shown.
    */
-  rewind(invocationId: string): string {
+  rewind(invocationId: string): Message | undefined {
     if (this.#cut) throw new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
     const shown = this.#all;
     const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
@@ -111,7 +111,7 @@ export class Conversation {
     this.#cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
     this.notice = "";
     this.#messages = null;
-    return shown.find(({ role, invocationId: id }) => role === "user" && id === invocationId)?.text ?? "";
+    return shown.find(({ role, invocationId: id }) => role === "user" && id === invocationId);
   }
 
   /** Show everything again after a rewind that failed. */

@@ -42,6 +42,7 @@ const HIDDEN_AFTER = 30_000;
 const NEVER = 2 ** 31 - 1;
 /** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
 const RECENT = 12;
+const TRIES = 4;
 
 export class FollowedSession {
   /** What is shown, made anew after changes, at most every 33 ms (200 ms in a hidden page). */
@@ -152,8 +153,8 @@ export class FollowedSession {
     for (const { id } of tasks.reverse()) {
       if (closed.signal.aborted || this.#listed.has(id)) continue;
       this.#listed.add(id);
-      const found = await api.artifacts(id).catch(() => []);
-      for (const { piece, versions } of found) conversation.artifactsOf.put(id, piece, true, versions);
+      const found = await this.persist(() => api.artifacts(id)).catch(() => void this.#listed.delete(id));
+      for (const { piece, versions } of found ?? []) conversation.artifactsOf.put(id, piece, true, versions);
     }
     this.changed();
   }
@@ -304,6 +305,16 @@ export class FollowedSession {
     this.changed();
   }
 
+  /** Do what has one effect however often it is done, until it is answered or was tried often enough. */
+  protected persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
+    return act().catch(async (error: unknown) => {
+      const { retryable, status } = failureOf(error);
+      if (!retryable || (status > 0 && status < 500) || attempt === TRIES) throw error;
+      await sleep((this.options.pauses?.first ?? 250) * 2 ** attempt, this.closed.signal);
+      return this.persist(act, attempt + 1);
+    });
+  }
+
   async #run(): Promise<void> {
     while (!this.closed.signal.aborted) {
       const turn = (this.#turn = new AbortController());
@@ -351,7 +362,11 @@ export class FollowedSession {
   async #follow(signal: AbortSignal): Promise<void> {
     const { api, id, records, running } = this;
     const taskId = (this.#target = running?.id ?? "");
-    const request = { signal, opened: () => this.set({ connection: "live" }) };
+    const opened = (): void => {
+      this.set({ connection: "live" });
+      void this.loadArtifacts(RECENT);
+    };
+    const request = { signal, opened };
     const stream = {
       open: (cursor: string) =>
         running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request),

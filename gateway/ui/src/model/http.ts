@@ -9,6 +9,8 @@ export type SseEvent = EventSourceMessage;
 
 /** Milliseconds without a byte after which a connection counts as dead: the server says something every 3 s. */
 const IDLE_LIMIT = 45_000;
+/** Milliseconds: a time in a header has whole seconds, and was sent a moment ago. */
+const CLOSE = 5_000;
 
 export interface Request {
   readonly method?: string;
@@ -23,17 +25,23 @@ export interface Request {
 }
 
 export class Http {
+  /** Milliseconds by which the clock of this machine is ahead of the server's; a few seconds count as none. */
+  #ahead = 0;
+
   constructor(
     readonly root: URL,
     private readonly key: () => string,
   ) {}
 
+  /** Return the time of the server, in milliseconds since 1970, with which its times are compared. */
+  readonly now = () => Date.now() - this.#ahead;
+
   /** Return the JSON of an answer; null if it is empty. Raise Failed. */
-  async json<Body = unknown>(path: string, request: Request = {}): Promise<{ data: Body; headers: Headers }> {
+  async json<Body = unknown>(path: string, request: Request = {}): Promise<Body> {
     const response = await this.#open(path, request);
     const text = await response.text().catch(unreachable);
     try {
-      return { data: (text ? JSON.parse(text) : null) as Body, headers: response.headers };
+      return (text ? JSON.parse(text) : null) as Body;
     } catch {
       throw new Failed("NOT_UNDERSTOOD", "The server's answer is not JSON.", { status: response.status });
     }
@@ -41,7 +49,7 @@ export class Http {
 
   /** Return what an answer of `/api` has as its data. Raise Failed. */
   async data<Data>(path: string, request: Request = {}): Promise<Data> {
-    return (await this.json<{ data: Data }>(path, request)).data.data;
+    return (await this.json<{ data: Data }>(path, request)).data;
   }
 
   /** Return the content of an answer as a file. Raise Failed. */
@@ -96,8 +104,12 @@ export class Http {
         },
         body: body === undefined ? null : body instanceof Blob ? body : JSON.stringify(body),
         cache: "no-store",
+        // What is deleted when the page is left is sent anyway.
+        keepalive: method === "DELETE",
         signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal,
       });
+      const ahead = Date.now() - Date.parse(response.headers.get("Date") ?? "");
+      this.#ahead = Math.abs(ahead) > CLOSE ? ahead : 0;
       if (response.ok) return response;
       const wait = Number(response.headers.get("Retry-After")) || 0;
       throw failedHttp(response.status, await response.json().catch(() => null), wait);

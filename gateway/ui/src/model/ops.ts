@@ -58,9 +58,8 @@ export class OpsApi {
 
   /** Return a task, and whether its lease has run out by the clock of the server. */
   async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
-    const { data, headers } = await this.#json<{ task: OpsTask }>(path(id));
-    const now = Date.parse(headers.get("Date") ?? "") || Date.now();
-    return { ...data.task, lapsed: Date.parse(data.task.leaseExpiresAt ?? "") < now };
+    const { task } = (await this.#json<{ task: OpsTask }>(path(id))).data;
+    return { ...task, lapsed: Date.parse(task.leaseExpiresAt ?? "") < this.http.now() };
   }
 
   /** Return the path of a page of a task's log below the root: so many events after a generation. */
@@ -77,10 +76,8 @@ export class OpsApi {
     await this.#json(path(id), { method: "DELETE" });
   }
 
-  async #json<T>(at: string, request?: Request): Promise<{ data: T; next_page_token?: string; headers: Headers }> {
-    const { data, headers } = await this.http.json(`api/ops/${at}`, request);
-    return { ...(data as { data: T; next_page_token?: string }), headers };
-  }
+  readonly #json = <T>(at: string, request?: Request) =>
+    this.http.json<{ data: T; next_page_token?: string }>(`api/ops/${at}`, request);
 }
 
 /** Return what is not empty as the query of an address, with `?`; empty if nothing is. */

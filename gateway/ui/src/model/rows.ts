@@ -53,6 +53,7 @@ function make(shown: Shown): Row[] {
   const { messages, live, outgoing, paused } = shown;
   const tasks = new Map(shown.tasks.map((task) => [task.id, task]));
   const last = new Map(messages.map((message, index) => [message.taskId, index]));
+  const begun = new Map(messages.filter(({ role }) => role === "user").reverse().map((message) => [message.taskId, message]));
   const first = shown.hasOlder ? undefined : messages.find((message) => message.role === "user");
   const asked = messages[(paused && last.get(paused.id)) ?? -1];
   const answer = asked?.role === "user" ? asked : undefined;
@@ -105,7 +106,7 @@ function make(shown: Shown): Row[] {
     if (growing) tell(growing, true);
     for (const artifact of shown.artifacts)
       if (artifact.taskId === task.id) rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
-    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task });
+    if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task, asked: begun.get(task.id) });
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
   const answered = answer && ["sending", "queued"].includes(outgoing.get(answer.id)?.sending.state ?? "");

@@ -7,10 +7,9 @@ import type { Request } from "./http";
 import { type Json, text } from "./json";
 import { type Continuation, type Outgoing, messageOf, newId } from "./outgoing";
 import { sleep } from "./stream";
-import type { Draft, Failure, WireRecord } from "./view";
+import type { Draft, Failure, Message, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
-const TRIES = 4;
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
 
@@ -81,20 +80,20 @@ export class OpenSession extends FollowedSession {
   }
 
   /**
-   * Cut a turn and everything after it: shown at once, and put back if the server does not do it. Return the text of the
-   * turn, to be edited and sent again.
+   * Cut a turn and everything after it: shown at once, and put back if the server does not do it. Return what the user
+   * said in the turn, to be edited and sent again.
    */
-  async rewind(invocationId: string): Promise<{ text: string } | Failure> {
+  async rewind(invocationId: string): Promise<Pick<Message, "id" | "text"> | Failure> {
     const { id: contextId, conversation } = this;
     const messageId = newId();
     const metadata = { [REWIND_BEFORE]: invocationId };
     const message = { messageId, role: "ROLE_USER", contextId, parts: [{ text: "" }], metadata };
-    let said = "";
+    let said: Pick<Message, "id" | "text"> = { id: "", text: "" };
     const failure = await this.#steering(async () => {
-      said = conversation.rewind(invocationId);
+      said = conversation.rewind(invocationId) ?? said;
       this.show();
       try {
-        const event = await this.#persist(() => this.#sendMessage(message, messageId));
+        const event = await this.persist(() => this.#sendMessage(message, messageId));
         this.epoch++;
         this.apply(event, true);
         if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
@@ -107,7 +106,8 @@ export class OpenSession extends FollowedSession {
       this.forget((id) => conversation.messages.every((message) => message.id !== id));
       this.set({ canUndo: true });
     });
-    return failure ?? { text: said };
+    // If only the answer was lost, the server was asked since, and what it cut is gone.
+    return failure && !(failure.retryable && said.id && !conversation.accepted(said.id)) ? failure : said;
   }
 
   /** Undo the last rewind. Return why it was not done. */
@@ -115,13 +115,13 @@ export class OpenSession extends FollowedSession {
     const { api, id, conversation } = this;
     const failure = await this.#steering(async () => {
       const key = newId();
-      const messages = await this.#persist(() => api.undo(id, key));
+      const messages = await this.persist(() => api.undo(id, key));
       const tasks = await api.taskInfos(id);
       this.epoch++;
       conversation.reload(messages, false, tasks);
     });
-    this.set({ canUndo: failure?.retryable ?? false });
-    return failure;
+    if (!failure) this.set({ canUndo: false });
+    return failure?.retryable && !this.told.canUndo ? null : failure;
   }
 
   /** Do one act after the other. */
@@ -137,7 +137,7 @@ export class OpenSession extends FollowedSession {
     this.set({ rewinding: true });
     const failure = await this.#after(act).then(() => null, failureOf);
     this.set({ rewinding: false });
-    if (failure) void this.refresh();
+    if (failure) await this.refresh();
     this.altered();
     this.steer();
     return failure;
@@ -206,7 +206,8 @@ export class OpenSession extends FollowedSession {
     if (stale || ended) await this.load();
     const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
     const again = !this.outgoing.has(out.id) || (stale ? out.saw === this.#signature() : goesOn);
-    if (again) Object.assign(out, { message: null, key: newId() });
+    // A refusal for the version has stored nothing under the key.
+    if (again) Object.assign(out, { message: null, ...(ended && { key: newId() }) });
     else if (stale || failure.code === "REWOUND") {
       this.#drop(out);
       this.set({ notice: failure });
@@ -223,16 +224,6 @@ export class OpenSession extends FollowedSession {
     const { conversation, outgoing } = this;
     const messages = conversation.messages.filter((message) => !outgoing.has(message.id));
     return JSON.stringify([conversation.taskList.map((task) => task.id), messages.length, messages.at(-1)?.id]);
-  }
-
-  /** Do what has one effect however often it is done, until it is answered or was tried often enough. */
-  #persist<Value>(act: () => Promise<Value>, attempt = 1): Promise<Value> {
-    return act().catch(async (error: unknown) => {
-      const { retryable, status } = failureOf(error);
-      if (!retryable || (status > 0 && status < 500) || attempt === TRIES) throw error;
-      await sleep((this.options.pauses?.first ?? 250) * 2 ** attempt, this.closed.signal);
-      return this.#persist(act, attempt + 1);
-    });
   }
 
   #goesTo(): Continuation {

@@ -9,6 +9,8 @@ const UNDO = 10_000;
 const PAGE = 50;
 const TYPED = 150;
 
+type Removal = Readonly<{ timer: ReturnType<typeof setTimeout>; finish: () => Promise<void> }>;
+
 export class SessionList {
   readonly query = signal("");
   readonly loading = signal(false);
@@ -16,9 +18,9 @@ export class SessionList {
   /** The page after those that were read; empty: there is none. */
   readonly next = signal("");
   /** What is shown: without those that are to be deleted soon. */
-  readonly rows = computed(() => this.#found.value.filter(({ id }) => !this.#leaving.value.includes(id)));
+  readonly rows = computed(() => this.#found.value.filter(({ id }) => !this.#leaving.value.has(id)));
   readonly #found = signal<readonly SessionRow[]>([]);
-  readonly #leaving = signal<readonly string[]>([]);
+  readonly #leaving = signal<ReadonlyMap<string, Removal>>(new Map());
   #asked = 0;
   #typed: ReturnType<typeof setTimeout> | undefined;
 
@@ -51,32 +53,42 @@ export class SessionList {
     this.#typed = setTimeout(() => void this.load(), TYPED);
   }
 
-  /** Rename a session, at once in the list. Return why it was not done. */
+  /** Rename a session, at once in the list. Return why it was not done; then the list is read again. */
   async rename(id: string, title: string): Promise<Failure | null> {
-    const before = this.#found.peek();
-    this.#found.value = before.map((row) => (row.id === id ? { ...row, title } : row));
+    this.#found.value = this.#found.peek().map((row) => (row.id === id ? { ...row, title } : row));
     const failure = await this.api.rename(id, title).then(() => null, failureOf);
-    if (failure) this.#found.value = before;
+    if (failure) void this.load();
     else this.channel?.postMessage({ session: id });
     return failure;
   }
 
-  /** Remove a session from the list, and delete it after 10 s. Return how to take that back until then. */
-  remove(id: string, failed: (failure: Failure) => void): () => void {
-    const back = (): void => {
-      clearTimeout(timer);
-      this.#leaving.value = this.#leaving.peek().filter((one) => one !== id);
-    };
+  /** Remove a session from the list, and delete it after 10 s, or when the page is left. */
+  remove(id: string, failed: (failure: Failure) => void): void {
     const finish = async (): Promise<void> => {
       const failure = await this.api.deleteSession(id).then(() => null, failureOf);
-      if (!failure) this.#found.value = this.#found.peek().filter((row) => row.id !== id);
-      back();
-      if (failure) failed(failure);
-      else this.channel?.postMessage({ session: id });
+      const gone = !failure || failure.status === 404;
+      if (gone) this.#found.value = this.#found.peek().filter((row) => row.id !== id);
+      this.keep(id);
+      if (gone) return this.channel?.postMessage({ session: id });
+      void this.load();
+      failed(failure);
     };
     const timer = setTimeout(() => void finish(), UNDO);
-    this.#leaving.value = [...this.#leaving.peek(), id];
-    return back;
+    this.#leaving.value = new Map(this.#leaving.peek()).set(id, { timer, finish });
+  }
+
+  /** Take the removal of a session back; do nothing if it was not removed, or is deleted. */
+  keep(id: string): void {
+    clearTimeout(this.#leaving.peek().get(id)?.timer);
+    this.#leaving.value = new Map([...this.#leaving.peek()].filter(([one]) => one !== id));
+  }
+
+  /** Delete at once what is to be deleted: the page is left. */
+  leave(): void {
+    for (const { timer, finish } of this.#leaving.peek().values()) {
+      clearTimeout(timer);
+      void finish();
+    }
   }
 
   /** Take what an open session of this tab shows; read the list if it is not in it. */

@@ -68,8 +68,8 @@ export type Row =
     }
   | { readonly kind: "tools"; readonly key: string; readonly taskId: string; readonly calls: readonly ToolCall[] }
   | { readonly kind: "artifact"; readonly key: string; readonly artifact: Artifact }
-  /** The end of a task that did not complete, with the reason. */
-  | { readonly kind: "end"; readonly key: string; readonly task: TaskInfo }
+  /** The end of a task that did not complete, with the reason, and the message that began it. */
+  | { readonly kind: "end"; readonly key: string; readonly task: TaskInfo; readonly asked: Message | undefined }
   /** A task that waits for the user: the last row, while it waits. */
   | { readonly kind: "question"; readonly key: string; readonly task: TaskInfo; readonly message: Message | null };
 

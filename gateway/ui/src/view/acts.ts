@@ -3,9 +3,10 @@
 import { signal } from "@preact/signals";
 import { newId } from "../model/outgoing";
 import type { OpenSession } from "../model/session";
-import type { Draft, Failure } from "../model/view";
+import type { Draft, Failure, Message, Part } from "../model/view";
 import { named, panel, route, selected, session, view, type Panel } from "../state";
-import { drafted, files, forgetSent, lastSent, mark, nameDraft, putBack, takeOut, taken, text, write } from "./draft";
+import { strings } from "../strings";
+import { drafted, files, forgetSent, lastSent, mark, nameDraft, putBack, putCut, taken, text, write } from "./draft";
 import { toastFailure } from "./toasts";
 
 /** A send has not been answered yet. */
@@ -21,8 +22,8 @@ export async function send(): Promise<void> {
   const last = lastSent(drafted.value);
   const attached = files.value.map(({ name, size }) => `${name} ${size}`).join();
   // Files are gone after a reload.
-  const repeats = last.id !== "" && last.text === draft.text && ["", last.attached].includes(attached);
-  const as = repeats ? last : { id: newId(), contextId, text: draft.text, attached };
+  const repeats = last.id !== "" && !last.cut && last.text === draft.text && ["", last.attached].includes(attached);
+  const as = repeats ? last : { id: newId(), contextId, text: draft.text, attached, cut: false };
   mark(as);
   await deliver((open) => open.send(draft, { ...as, repeats }), as.id);
 }
@@ -32,15 +33,23 @@ export function say(draft: Draft): Promise<Failure | null> {
   return deliver((open) => open.send(draft), "");
 }
 
+/** Send anew what a message said, with its files. */
+export function sendAgain({ text, parts }: Message): void {
+  const file = ({ raw: base64, filename: name = "", mediaType = "" }: Part) => (base64 ? [{ name, mediaType, base64 }] : []);
+  focusBox();
+  if (!sending.value) void say({ text, files: parts.flatMap(file) });
+}
+
 /** Send a message that failed again; the box loses the same text. */
 export async function retry(id: string, given: string): Promise<void> {
   if (sending.value) return;
   focusBox();
   const open = session.value;
+  const draft = drafted.value;
   const failure = await deliver((open) => open.retry(id), id);
-  if (session.value !== open) return;
-  if (failure && view.value?.rows.every(({ key }) => key !== id)) putBack(given);
-  else if (!failure && text.value === given) write("");
+  const left = session.value !== open;
+  if (failure && (left || view.value?.rows.every(({ key }) => key !== id))) putBack(given, draft);
+  else if (!failure && !left && text.value === given) write("");
 }
 
 async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: string): Promise<Failure | null> {
@@ -70,15 +79,13 @@ export function discard(id: string): void {
   focusBox();
 }
 
-/** The text that the last rewind put into the box. */
-let putThere = "";
-
 /** Rewind to a turn; what the reader had said in it goes to the box. */
 export async function rewind(invocation: string): Promise<void> {
+  const draft = drafted.value;
   const result = view.value?.rewinding ? null : await session.value?.rewind(invocation);
   if (!result) return;
-  if ("code" in result) toastFailure(result);
-  else putBack((putThere = result.text));
+  if ("code" in result) toastFailure(result, strings.chat.rewind);
+  else putCut(result, draft);
   focusBox();
 }
 
@@ -88,12 +95,10 @@ export function stop(): void {
   focusBox();
 }
 
-/** Undo the last rewind; the box loses what it had put there. */
+/** Undo the last rewind. */
 export async function undo(): Promise<void> {
   const failure = await session.value?.undo();
-  if (failure) toastFailure(failure);
-  else takeOut(putThere);
-  putThere = "";
+  if (failure) toastFailure(failure, strings.chat.undoRewind);
   focusBox();
 }
 

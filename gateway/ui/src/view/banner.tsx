@@ -2,7 +2,6 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { session, view } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
@@ -10,22 +9,17 @@ import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
 import { words } from "./toasts";
 
-const BACK_MS = 3000;
 const KINDS = Object.keys(strings.banners) as (keyof typeof strings.banners)[];
 /** The browser says that it has a network. */
 export const online = signal(navigator.onLine);
 for (const name of ["online", "offline"]) addEventListener(name, () => (online.value = name === "online"));
-addEventListener("vite:preloadError", () => {
-  if (navigator.onLine) outdated.value = true;
-});
 
 /** Show the banners that hold now. */
 export function Banners() {
   const connection = view.value?.connection ?? "idle";
   const lost = online.value && connection === "lost";
-  const back = useBack(lost, online.value && !lost && connection !== "offline");
   const notice = view.value?.notice ?? null;
-  const holds = { offline: !online.value, lost, back, waiting: connection === "waiting", update: outdated.value };
+  const holds = { offline: !online.value, lost, waiting: connection === "waiting", update: outdated.value };
   return (
     <div class="banners">
       {KINDS.map((kind) => holds[kind] && (
@@ -50,21 +44,9 @@ function dismiss(): void {
 function Banner({ kind, words, code, children }: { kind: string; words: string; code?: string; children?: ComponentChildren }) {
   return (
     <div class="banner" role="status" data-banner={kind} data-code={code}>
-      <Icon name={kind === "back" ? "check" : "alert"} size={16} />
+      <Icon name="alert" size={16} />
       <span dir="auto">{words}</span>
       {children}
     </div>
   );
-}
-
-/** Tell for a moment that the connection is back after it was lost. */
-function useBack(lost: boolean, connected: boolean): boolean {
-  const [back, setBack] = useState(false);
-  useEffect(() => (lost ? () => setBack(true) : undefined), [lost]);
-  useEffect(() => {
-    if (!back || !connected) return;
-    const timer = setTimeout(() => setBack(false), BACK_MS);
-    return () => clearTimeout(timer);
-  }, [back, connected]);
-  return back && connected;
 }

@@ -53,12 +53,15 @@ function Buttons({ open }: { open: SessionView }) {
       )}
       {id && PANELS.map((name) => (
         <HeadButton key={name} icon={name} label={strings.panel.parts[name]} onClick={() => togglePanel(name)}
-          aria-pressed={panel.value === name} data-count={(name !== "events" && open[name].length) || undefined} />
+          aria-pressed={panel.value === name} {...counted(strings.panel.parts[name], name === "events" ? 0 : open[name].length)} />
       ))}
       {id && <Export />}
     </>
   );
 }
+
+/** The count at a button, in its description too. */
+const counted = (label: string, count: number) => (count ? { "data-count": count, title: `${label}: ${count.toLocaleString()}` } : {});
 
 function HeadButton({ icon, label, ...rest }: ComponentProps<typeof IconButton>) {
   return (
@@ -77,7 +80,7 @@ function Body({ open }: { open: SessionView }) {
     return <Failing failure={open.failure} again={() => void session.value?.refresh()} />;
   return (
     <>
-      {open.status === "loading" && <Loading />}
+      {open.status === "loading" && <p class="empty" role="status"><span class="spinner" /> {strings.chat.opening}</p>}
       {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={agent} />)}
       <div class="foot">
         <UndoStrip />
@@ -91,12 +94,4 @@ function Body({ open }: { open: SessionView }) {
 /** The button of pages that show nothing else. */
 export function NewChat(): ComponentChildren {
   return <Button kind="primary" label={strings.chat.newChat} act={newChat} />;
-}
-
-function Loading() {
-  return (
-    <div class="loading" role="status" aria-label={strings.chat.opening}>
-      {[70, 100, 85, 40].map((width) => <span key={width} style={{ inlineSize: `${width}%` }} />)}
-    </div>
-  );
 }

@@ -32,7 +32,7 @@ export function Composer({ agent }: { agent: string }) {
     area.style.height = `${area.scrollHeight}px`;
   }, [content]);
   useEffect(() => {
-    if (matchMedia("(hover: hover)").matches && document.activeElement === document.body) box.current?.focus();
+    if (matchMedia("(hover: hover)").matches && document.activeElement?.matches("body, main")) box.current?.focus();
   }, [id]);
 
   if (!mayWrite.value) return <p class="composer read-only">{strings.chat.readOnly}</p>;

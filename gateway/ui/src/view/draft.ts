@@ -2,15 +2,16 @@
 
 import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
-import type { Draft } from "../model/view";
-import { kept, sessions, view } from "../state";
+import type { OpenSession } from "../model/session";
+import type { Draft, Message } from "../model/view";
+import { kept, session, sessions, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
 
 const KEY = "taskplane.draft.";
 const SENT = "taskplane.sent.";
-const NEVER = { id: "", contextId: "", text: "", attached: "" };
+const NEVER = { id: "", contextId: "", text: "", attached: "", cut: false };
 
 export const text = signal(kept.get(KEY));
 export const files = signal<readonly Attached[]>([]);
@@ -19,7 +20,7 @@ export const refusal = signal("");
 
 /** Which draft is in the box: the id of its session, or empty for that of a new conversation. */
 export const drafted = signal("");
-/** The messages that drafts were sent as, as far as this tab knows; another tab may have settled what is stored. */
+/** The messages that drafts were sent as, or come from, as far as this tab knows; another tab may have settled what is stored. */
 const sent = new Map<string, typeof NEVER>();
 let timer = 0;
 /** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
@@ -42,6 +43,16 @@ export function nameDraft(id: string): void {
   keep();
 }
 
+/** Take the draft of a session that is gone to a new conversation, before what was begun there. */
+function saveDraft(id: string): void {
+  openDraft(id);
+  const begun = kept.get(KEY);
+  const given = text.value;
+  nameDraft("");
+  write(begun);
+  putBack(given);
+}
+
 /** Change the text; it is written to storage a moment later. */
 export function write(next: string): void {
   text.value = next;
@@ -50,10 +61,14 @@ export function write(next: string): void {
   timer = setTimeout(keep, 300);
 }
 
-/** Put a text back into the box, before what is there. */
-export function putBack(given: string): void {
-  if (!given || text.value === given) return;
-  write(text.value.trim() ? `${given}\n\n${text.value}` : given);
+/** Put a text back into a draft, before what is there; it may be of a session that was left. */
+export function putBack(given: string, draft = drafted.value): void {
+  const open = draft === drafted.value;
+  const there = open ? text.value : kept.get(KEY + draft);
+  if (!given || there === given || without(given, there) !== there) return;
+  const all = there.trim() ? `${given}\n\n${there}` : given;
+  if (open) write(all);
+  else kept.set(KEY + draft, all);
 }
 
 /** Return the message that a draft was sent as last; empty if that is settled. */
@@ -68,6 +83,12 @@ export function mark(message: typeof NEVER, draft = drafted.value): void {
   kept.set(SENT + draft, message.id && JSON.stringify(message));
 }
 
+/** Put what a rewind has cut into a draft, until that message is shown again. */
+export function putCut({ id, text }: Pick<Message, "id" | "text">, draft: string): void {
+  putBack(text, draft);
+  mark({ ...NEVER, id, text, cut: true }, draft);
+}
+
 /** Forget that a draft was sent: it is a new message from now on. */
 export const forgetSent = (draft: string) => mark(NEVER, draft);
 
@@ -80,20 +101,15 @@ export function forgetDrafts(): void {
   kept.forget(KEY, SENT, "taskplane.session");
 }
 
-/** Take from a draft the message that the server has accepted; what was typed in the meantime stays. */
+/** Take from a draft the message that the session has; what was typed in the meantime stays. */
 export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
   forgetSent(draft);
   if (draft !== drafted.value) return kept.set(KEY + draft, without(message.text, kept.get(KEY + draft)));
-  takeOut(message.text);
-  clearFiles();
-}
-
-/** Take from the box what it begins with. */
-export function takeOut(given: string): void {
-  const rest = without(given, text.value);
+  const rest = without(message.text, text.value);
   if (rest !== text.value) write(rest);
+  if (!message.cut) clearFiles();
 }
 
 /** Return a text without its beginning, if that ends where a word does; else it is another text now. */
@@ -122,6 +138,21 @@ effect(() => {
     const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
     if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
   }
+});
+
+effect(() => {
+  const { status, id = "" } = view.value ?? {};
+  if (status === "missing" && id) untracked(() => saveDraft(id));
+});
+
+// What a session still had to send when it is left goes back to its draft.
+let open: OpenSession | null = null;
+effect(() => {
+  const left = open?.view.peek();
+  open = session.value;
+  if (!left || !open) return;
+  for (const row of left.rows)
+    if (row.kind === "message" && row.sending && row.sending.state !== "sending") untracked(() => putBack(row.message.text, left.id));
 });
 
 addEventListener("pagehide", keep);

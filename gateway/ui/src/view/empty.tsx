@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Failure } from "../model/view";
-import { config, mayWrite } from "../state";
+import { config, go, mayWrite } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { useCard } from "./card";
@@ -46,6 +46,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
           ))}
         </ul>
       )}
+      {skills.length > PROMPTS && <Button label={strings.chat.allSkills(skills.length)} act={() => go({ name: "agent", agent })} />}
     </div>
   );
 }

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { PANELS, agent, chat, drawer, go, mayOperate, mayRead, panel, route, session, show, type Panel } from "../state";
+import { PANELS, agent, chat, drawer, go, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
@@ -17,6 +17,7 @@ export const newChat = () => begin(agent.peek());
 /** Begin a new conversation with an agent, with a text in the box if one is given. */
 export function begin(name: string, text = ""): void {
   agent.value = name;
+  if (narrow.value) panel.value = null;
   show("");
   go(chat(""), route.value.name === "chat" && !route.value.session);
   setTimeout(() => {
@@ -31,9 +32,12 @@ export function togglePanel(name: Panel): void {
 }
 
 function search(): void {
-  drawer.value = matchMedia("(width < 700px)").matches;
+  if ((drawer.value = matchMedia("(width < 700px)").matches)) panel.value = null;
   setTimeout(() => document.getElementById("search")?.focus());
 }
+
+/** The button to the newest message; the key for it scrolls what has the focus beside the conversation. */
+const toEnd = () => document.querySelector<HTMLElement>("body:not(:has(.details :focus)) .to-end");
 
 const { chat: words, keys: more, panel: { parts } } = strings;
 /** The keys, what they are for, and what they do where nothing else sees to it. */
@@ -47,7 +51,7 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
-  ["End", words.toEnd, () => document.querySelector<HTMLElement>(".to-end")?.click()],
+  ["End", words.toEnd, () => toEnd()?.click()],
   ["F2", more.rename],
   ["Delete", more.remove],
   ["Esc", more.close],
@@ -68,7 +72,7 @@ export function useKeys(): void {
       const both = `${before.current} ${event.key}`;
       before.current = event.key;
       const act = (usable().find(([keys]) => keys === both) ?? usable().find(([keys]) => keys === event.key))?.[2];
-      if (!act) return;
+      if (!act || (event.key === "End" && !toEnd())) return;
       event.preventDefault();
       act();
     };

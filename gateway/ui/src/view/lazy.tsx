@@ -3,28 +3,37 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
+import { api } from "../state";
+import { strings } from "../strings";
+import { Button } from "./icons";
 
 /** A part could not be loaded: the page is older than the server. */
 export const outdated = signal(false);
 
-/** Load a part; null, and `outdated`, if it is gone. A browser that is offline has it later. */
+/** Load a part; null if that fails, and `outdated` if the server is there and has it no more. */
 export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
   try {
     return await load();
   } catch {
-    if (navigator.onLine) outdated.value = true;
+    if (await api.reachable()) outdated.value = true;
     return null;
   }
 }
 
-/** Return a component that is loaded when it is first shown, and shows nothing until then. */
+/** Return a component that is loaded when it is first shown, and shows nothing until then; a button if that fails. */
 export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   const loaded = signal<ComponentType<P> | null>(null);
+  const failed = signal(false);
+  const begin = () => {
+    failed.value = false;
+    void lazily(load).then((part) => ([loaded.value, failed.value] = [part, !part]));
+  };
   return function Part(props: P) {
     useEffect(() => {
-      if (!loaded.peek()) void lazily(load).then((part) => (loaded.value = part));
+      if (!loaded.peek()) begin();
     }, []);
     const Loaded = loaded.value;
+    if (failed.value && !outdated.value) return <Button kind="part" label={strings.chat.partFailed} act={begin} />;
     return Loaded && <Loaded {...props} />;
   };
 }

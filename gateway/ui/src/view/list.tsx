@@ -64,12 +64,17 @@ function List({ rows, loadingOlder }: SessionView) {
     initialRect: { width: 760, height: 800 },
   };
   const [list] = useState(() => new Virtualizer(options));
+  // Artifacts that are loaded later come between others.
+  const follows = list.isAtEnd();
   list.setOptions(options);
   useLayoutEffect(() => list._didMount(), []);
   useLayoutEffect(() => list._willUpdate());
 
   const found = target ? rows.findIndex((row) => row.key === target) : -1;
   useLayoutEffect(() => list.scrollToEnd(), [sent.value]);
+  useLayoutEffect(() => {
+    if (follows) list.scrollToEnd();
+  }, [rows.length]);
   useLayoutEffect(() => {
     if (found >= 0) list.scrollToIndex(found, { align: "center" });
   }, [target, found >= 0]);

@@ -1,6 +1,7 @@
 /** One message: its text, its files, when it came, and what can be done with it. */
 
 import { computed } from "@preact/signals";
+import { sizeOf } from "../model/artifacts";
 import { toolOf } from "../model/events";
 import type { Message, Part, Row } from "../model/view";
 import { address, chat, mayWrite, view } from "../state";
@@ -32,8 +33,8 @@ export function MessageView({ row }: { row: MessageRow }) {
   );
 }
 
-// What the buttons of all messages depend on: they are drawn anew only when it changes.
-const newest = computed(() => view.value?.tasks.at(-1)?.id ?? "");
+/** The newest task, on which the buttons of all rows depend: they are drawn anew only when it changes. */
+export const newest = computed(() => view.value?.tasks.at(-1)?.id ?? "");
 
 function Actions({ row: { message, canRewind } }: { row: MessageRow }) {
   const { id, role, taskId, invocationId, at, text } = message;
@@ -68,7 +69,8 @@ function Sending({ id, text, state, failure }: Message & NonNullable<MessageRow[
   );
 }
 
-function Attachment({ part: { data, raw, url = "", filename, mediaType = "" } }: { part: Part }) {
+function Attachment({ part }: { part: Part }) {
+  const { data, raw, url = "", filename, mediaType = "" } = part;
   if (data !== undefined)
     return <details class="data"><summary>{strings.chat.data}</summary><pre tabIndex={0}>{pretty(data)}</pre></details>;
   const name = filename || url || mediaType || strings.chat.file;
@@ -78,7 +80,7 @@ function Attachment({ part: { data, raw, url = "", filename, mediaType = "" } }:
   if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
-      <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(Math.floor(raw.length * 0.75))}</small>
+      <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(sizeOf(part))}</small>
     </a>
   );
 }

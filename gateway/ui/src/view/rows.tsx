@@ -2,15 +2,16 @@
 
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import type { Artifact, Failure, Row, TaskInfo, ToolCall } from "../model/view";
+import type { Artifact, Failure, Row, ToolCall } from "../model/view";
 import { mayWrite, view } from "../state";
 import { strings } from "../strings";
-import { focusBox, reveal, say, sending } from "./acts";
+import { focusBox, reveal, say, sendAgain, sending } from "./acts";
 import { useCard } from "./card";
+import { Act } from "./controls";
 import { aboutOf, nameOf, pretty } from "./format";
 import { Icon } from "./icons";
 import { Markdown } from "./markdown";
-import { MessageView } from "./message";
+import { MessageView, newest } from "./message";
 import { reasonOf, words } from "./toasts";
 
 /** Show any row. */
@@ -18,7 +19,7 @@ export function RowView(row: Row) {
   if (row.kind === "message") return <MessageView row={row} />;
   if (row.kind === "tools") return <Tools calls={row.calls} />;
   if (row.kind === "artifact") return <ArtifactCard artifact={row.artifact} />;
-  return row.kind === "end" ? <End task={row.task} /> : <Question {...row} />;
+  return row.kind === "end" ? <End {...row} /> : <Question {...row} />;
 }
 
 function Tools({ calls }: { calls: readonly ToolCall[] }) {
@@ -73,10 +74,11 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
   );
 }
 
-function End({ task }: { task: TaskInfo }) {
+function End({ task, asked }: Extract<Row, { kind: "end" }>) {
   const { id, state, error } = task;
   const code = error in strings.failures ? error : state;
   const [what, todo] = reasonOf(task);
+  const again = mayWrite.value && state === "failed" && newest.value === id && asked;
   return (
     <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={code}>
       <Icon name={state === "canceled" ? "canceled" : "alert"} size={16} />
@@ -85,7 +87,8 @@ function End({ task }: { task: TaskInfo }) {
         {what && <span dir="auto">{what}</span>}
         <small>{todo}</small>
       </p>
-      <button type="button" class="link" onClick={() => reveal("tasks", id)}>{strings.chat.showTask}</button>
+      {again && <Act label={strings.chat.again} off={sending.value} act={() => sendAgain(again)} />}
+      <Act label={strings.chat.showTask} act={() => reveal("tasks", id)} />
     </div>
   );
 }

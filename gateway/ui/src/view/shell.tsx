@@ -2,10 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 import { useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { cover, drawer, narrow, panel, route, sessions } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
+import { enter } from "./focus";
 import { Help, closeTop, useKeys } from "./keyboard";
 import { Panel } from "./parts";
 import { Sidebar } from "./sidebar";
@@ -18,16 +19,17 @@ export function Shell({ children }: { children: ComponentChildren }) {
   useEffect(() => {
     if (drawer.value) void sessions.load();
   }, [drawer.value]);
-  useReturn(drawer.value, ".sidebar a, .sidebar button");
   const details = panel.value !== null && route.value.name === "chat";
-  useReturn(details, ".details button");
+  const below = drawer.value || (details && narrow.value);
+  useReturn(drawer.value, ".sidebar");
+  useReturn(details, ".details");
   return (
     <div class="shell" data-drawer={drawer.value || undefined} data-details={details || undefined}>
-      <a class="skip" href="#main" onClick={skip}>{strings.chat.skip}</a>
-      <Sidebar />
+      {!below && <a class="skip" href="#main" onClick={skip}>{strings.chat.skip}</a>}
+      <Sidebar inert={below && !drawer.value} />
       <button type="button" class="scrim" tabIndex={-1} aria-hidden="true" onClick={closeTop} />
-      <main id="main" tabIndex={-1} inert={drawer.value}>{children}</main>
-      {details && <div class="details"><Panel /></div>}
+      <main id="main" tabIndex={-1} inert={below}>{children}</main>
+      {details && <div class="details" tabIndex={-1} inert={drawer.value}><Panel /></div>}
       <Help />
       <Toasts />
     </div>
@@ -41,12 +43,12 @@ function skip(event: Event): void {
 }
 
 /** Move the focus into what opens above the page, and back to where it was when that closes. */
-function useReturn(open: boolean, first: string): void {
+function useReturn(open: boolean, part: string): void {
   const opener = useRef<Element | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) {
       opener.current = document.activeElement;
-      if (narrow.value) document.querySelector<HTMLElement>(first)?.focus();
-    } else if (opener.current instanceof HTMLElement && document.activeElement === document.body) opener.current.focus();
+      if (narrow.value) enter(document.querySelector(part));
+    } else if (opener.current instanceof HTMLElement && document.activeElement?.matches(`body, ${part} *`)) opener.current.focus();
   }, [open]);
 }

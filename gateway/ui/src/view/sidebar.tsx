@@ -5,7 +5,7 @@ import type { ComponentProps } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { SessionRow } from "../model/api";
 import { ACTIVE } from "../model/states";
-import { address, agent, chat, config, drawer, go, key, mayOperate, mayRead, mayWrite, route, sessions, signIn } from "../state";
+import { address, agent, chat, config, drawer, go, key, mayOperate, mayRead, mayWrite, route, session, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Choice, useEvery } from "./controls";
@@ -17,16 +17,17 @@ import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
 
-const renaming = signal("");
+/** The session whose title is edited, with the title that is in the field at first. */
+const renaming = signal<SessionRow | null>(null);
 /** How often the list is read while a session in it is at work. */
 const AT_WORK_MS = 5_000;
 
 /** Show the list of sessions with what is above and below it. */
-export function Sidebar() {
+export function Sidebar({ inert }: { inert: boolean }) {
   const agents = config.value?.agents ?? [];
   const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
-    <section class="sidebar" aria-label={strings.chat.sessions}>
+    <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
         <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
@@ -85,7 +86,7 @@ function Search() {
       <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
         value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key !== "Escape") return;
+          if (event.key !== "Escape" || (drawer.value && !query)) return;
           event.stopPropagation();
           if (query) sessions.search("");
           else focusBox();
@@ -132,8 +133,8 @@ function Sessions() {
 function Session({ row }: { row: SessionRow }) {
   const title = row.title || strings.chat.untitled;
   const here = route.value.session === row.id;
-  if (renaming.value === row.id) return <Rename row={row} />;
-  const rename = () => (renaming.value = row.id);
+  if (renaming.value?.id === row.id) return <Rename row={row} given={renaming.value.title} />;
+  const rename = () => (renaming.value = row);
   const discard = () => remove(row);
   const keys: Readonly<Record<string, () => void>> = { F2: rename, Delete: discard };
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
@@ -146,47 +147,45 @@ function Session({ row }: { row: SessionRow }) {
       </PageLink>
       {mayWrite.value && (
         <span class="session-tools">
-          <IconButton icon="pencil" label={strings.chat.rename} size={15} onClick={rename} />
-          <IconButton icon="trash" label={strings.chat.remove} size={15} onClick={discard} />
+          <IconButton icon="pencil" label={`${strings.chat.rename}: ${title}`} size={15} onClick={rename} />
+          <IconButton icon="trash" label={`${strings.chat.remove}: ${title}`} size={15} onClick={discard} />
         </span>
       )}
     </div>
   );
 }
 
-function Rename({ row }: { row: SessionRow }) {
+function Rename({ row, given }: { row: SessionRow; given: string }) {
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.select(), []);
   const done = (save: boolean) => {
     const name = box.current!.value.trim();
-    renaming.value = "";
+    renaming.value = null;
     if (!save || !name || name === row.title) return;
-    void sessions.rename(row.id, name).then((failure) => failure && toastFailure(failure));
+    void sessions.rename(row.id, name).then((failure) => {
+      if (!failure) return session.value?.id === row.id && session.value.set({ title: name });
+      toastFailure(failure, strings.chat.rename);
+      renaming.value = { ...row, title: name };
+    });
   };
   return (
-    <input ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
-      onBlur={() => renaming.value === row.id && done(true)}
+    <input ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={given}
+      onBlur={() => renaming.value?.id === row.id && done(true)}
       onKeyDown={(event) => {
         if (event.isComposing) return;
         event.stopPropagation();
-        if (event.key !== "Enter" && event.key !== "Escape") return;
-        done(event.key === "Enter");
-        focusRow(row.id);
+        if (["Enter", "Escape"].includes(event.key)) done(event.key === "Enter");
       }} />
   );
 }
 
-function focusRow(id: string): void {
-  setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(id)}"] a`)?.focus());
-}
-
 function remove({ id, title }: SessionRow): void {
-  const back = sessions.remove(id, toastFailure);
+  sessions.remove(id, (failure) => toastFailure(failure, strings.chat.remove));
   const open = route.value.session === id;
   const run = () => {
-    back();
+    sessions.keep(id);
     if (open) go(chat(id));
-    focusRow(id);
+    setTimeout(() => document.querySelector<HTMLElement>(`[data-session-id="${CSS.escape(id)}"] a`)?.focus());
   };
   toast(strings.chat.removed(title || strings.chat.untitled), { ms: 10_000, action: { label: strings.chat.undo, run } });
   if (open) newChat();

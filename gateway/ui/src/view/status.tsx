@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { TaskInfo } from "../model/view";
-import { mayWrite, view } from "../state";
+import { api, mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { undo } from "./acts";
 import { useEvery } from "./controls";
@@ -20,10 +20,10 @@ export function Progress() {
 }
 
 function Running({ state, createdAt }: TaskInfo) {
-  const [seen] = useState(Date.now);
+  const [seen] = useState(api.now);
   const [now, setNow] = useState(seen);
   const waits = now - seen < WORDS_MS;
-  useEvery(waits ? WORDS_MS : 1000, () => setNow(Date.now()));
+  useEvery(waits ? WORDS_MS : 1000, () => setNow(api.now()));
   if (waits) return <div class="progress" />;
   const elapsed = now - Math.min(seen, Date.parse(createdAt) || seen);
   const told = view.value?.progress || strings.states[state === "submitted" ? state : "working"];
@@ -41,10 +41,12 @@ function Running({ state, createdAt }: TaskInfo) {
 export function UndoStrip() {
   const open = view.value;
   if (!open?.canUndo || !mayWrite.value) return null;
+  const last = open.rows.findLast((row) => row.kind === "message")?.message.taskId;
+  const over = last && open.tasks.every(({ id }) => id !== last);
   return (
     <div class="undo-strip" role="status">
       <Icon name="rewind" size={16} />
-      <span>{strings.chat.rewound}</span>
+      <span>{strings.chat.rewound} {over && strings.chat.taskOver}</span>
       <Button kind="small" label={strings.chat.undoRewind} disabled={open.rewinding} act={() => void undo()} />
     </div>
   );

@@ -26,7 +26,7 @@ export function Ops() {
           </nav>
         )}
       </Head>
-      <div class="ops-body">
+      <div class="ops-body" tabIndex={-1}>
         {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
       </div>
     </section>

@@ -1,7 +1,7 @@
 /** The figures of a tenant: what needs attention, what runs and waits and where, and how the last hour went. */
 
 import { STATES, matrix, peak } from "../../model/ops";
-import type { Backlog, Executor, Minute, Overview as Figures, Percentiles } from "../../model/ops";
+import type { Backlog, Executor, Overview as Figures, Percentiles } from "../../model/ops";
 import { api } from "../../state";
 import { strings } from "../../strings";
 import { Facts, Part } from "../controls";
@@ -88,7 +88,7 @@ function Executors({ executors }: Figures) {
       columns={[
         [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
         [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
-        [words.lastSeen, ({ lastSeenSeconds }) => words.ago(seconds(lastSeenSeconds))],
+        [words.lastSeen, ({ alive, lastSeenSeconds: s }) => (alive || s ? words.ago(seconds(s)) : "–")],
         [words.leases, ({ leases, running }) => [
           leases.toLocaleString(),
           leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
@@ -120,44 +120,30 @@ function left({ count, oldestSeconds }: Backlog) {
 }
 
 function Recent({ recent }: Figures) {
-  const spans = [[words.duration, times(recent.durationSeconds)], [words.queueTime, times(recent.queuedSeconds)]] as const;
   const late = Date.parse(recent.since) > Date.parse(recent.perMinute[0]?.at ?? recent.since);
+  const rate = (of: (typeof RATES)[number]) => {
+    const most = peak(recent.perMinute, of);
+    return [<strong>{recent[of].toLocaleString()}</strong>, most && words.most(most.count, time(most.at))];
+  };
   return (
     <Part kind="ops-part" title={words.recent(recent.minutes)} hint={late && words.recentSince(time(recent.since))}>
-      <div class="ops-rates">
-        {RATES.map((of) => <Bars key={of} of={of} count={recent[of]} minutes={recent.perMinute} />)}
-      </div>
-      <Facts kind="ops-times" rows={spans} />
+      <Facts
+        kind="ops-left"
+        rows={[
+          ...RATES.map((of) => [words.rates[of], rate(of)]),
+          [words.duration, times(recent.durationSeconds)],
+          [words.queueTime, times(recent.queuedSeconds)],
+        ]}
+      />
     </Part>
   );
-}
-
-/** One bar for each minute. Its name tells the figures; a bar tells its own to a pointer. */
-function Bars({ of, count, minutes }: { of: (typeof RATES)[number]; count: number; minutes: readonly Minute[] }) {
-  const most = peak(minutes, of);
-  const name = words.rate(words.rates[of], count, most ? words.most(most.count, time(most.at)) : "");
-  const axis = [time(minutes[0]?.at ?? ""), words.perMinute(most?.count ?? 0), time(minutes.at(-1)?.at ?? "")];
-  return (
-    <figure class="ops-bars" data-rate={of}>
-      <figcaption><span>{words.rates[of]}</span> <strong>{count.toLocaleString()}</strong></figcaption>
-      <svg role="img" viewBox={`0 0 ${minutes.length} 1`} preserveAspectRatio="none" aria-label={name}>
-        {most && minutes.map((one, index) => one[of] > 0 && (
-          <rect key={one.at} x={index + 0.1} width={0.8} y={1 - one[of] / most.count} height={one[of] / most.count}>
-            <title>{`${time(one.at)}: ${one[of].toLocaleString()}`}</title>
-          </rect>
-        ))}
-      </svg>
-      <div class="ops-axis" aria-hidden="true">{axis.map((text, index) => <span key={index}>{text}</span>)}</div>
-    </figure>
-  );
-}
-
-/** Return a number of seconds in words. */
-function seconds(value: number) {
-  return duration(value * 1000);
 }
 
 function times(of: Percentiles | null) {
   if (!of) return words.unknown;
   return <>{words.median} <strong>{seconds(of.p50)}</strong>, {words.p95} <strong>{seconds(of.p95)}</strong></>;
+}
+
+function seconds(value: number): string {
+  return duration(value * 1000);
 }

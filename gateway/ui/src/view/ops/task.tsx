@@ -50,7 +50,7 @@ function Doing({ task }: Found) {
   const state = opsState(task);
   const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
   const doing = document ? "document" : state === "working" ? working : state;
-  const late = duration(Date.now() - Date.parse(leaseExpiresAt));
+  const late = duration(api.now() - Date.parse(leaseExpiresAt));
   return (
     <>
       {asked && <blockquote class="ops-asked" dir="auto">{firstLine(asked, 160)}</blockquote>}
@@ -104,14 +104,14 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
   const box = useRef<HTMLDialogElement>(null);
   const run = async () => {
     setBusy(true);
-    await api.ops[name](task).then(done, toastError);
+    await api.ops[name](task).then(done, toastError(label));
     setBusy(false);
     box.current?.close();
   };
   return (
     <>
       <Act icon={icon} label={label} act={() => box.current?.showModal()} />
-      <dialog ref={box} class="ops-ask" aria-label={label}>
+      <dialog ref={box} class="ops-ask" tabIndex={-1} aria-label={label}>
         <p>{busy ? words.busy : ask}</p>
         <Button label={words.no} disabled={busy} act={() => box.current?.close()} />
         <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />

@@ -14,6 +14,8 @@ import { RecordDetails } from "./record";
 
 const ROW = 32;
 const BEYOND = 20;
+/** Elements for rows, more than a screen shows: each row stays in the same one while it is in view. */
+const ELEMENTS = 128;
 
 export interface Given {
   /** They grow while they are shown. */
@@ -52,6 +54,7 @@ export function Inspector({ records, failure, more, call, link, about = "", even
   const follow = !paused && !chosen;
   // The session changes more often than the list is painted.
   const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose, more }} />, [rows, rows.length, follow, chosen]);
+  const toRow = () => document.querySelector<HTMLElement>(".records [aria-current=true] button")?.focus();
   const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
   return (
     <>
@@ -69,7 +72,7 @@ export function Inspector({ records, failure, more, call, link, about = "", even
       {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
       {!total && !failure && <p class="nothing">{none}</p>}
       {total > 0 && list}
-      {record && <RecordDetails record={record} call={call} link={link} close={() => choose(0)} />}
+      {record && <RecordDetails record={record} call={call} link={link} close={() => [toRow(), choose(0)]} />}
     </>
   );
 }
@@ -112,7 +115,7 @@ function Rows({ rows, count, follow, chosen, choose, more }: Pick<Given, "more">
           const place = { "aria-setsize": count, "aria-posinset": at + 1, "aria-current": number === chosen };
           const style = { insetBlockStart: `${at * ROW}px` };
           return (
-            <li key={at % (last - first)} data-number={number} data-kind={kind} {...place} style={style}>
+            <li key={at % Math.max(ELEMENTS, last - first)} data-number={number} data-kind={kind} {...place} style={style}>
               <button type="button" tabIndex={at === reachable ? 0 : -1} onClick={() => choose(number)} onFocus={() => chosen && choose(number)}>
                 <time>{exactTime(record.at)}</time>
                 <span title={strings.panel.ways[direction]}>{direction === "sent" ? "↑" : "↓"}</span>

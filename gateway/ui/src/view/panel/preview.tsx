@@ -94,5 +94,5 @@ function useContent(artifact: Artifact, number: number, known: readonly Part[]):
 
 /** Read a version of an artifact as a file, and use it; say why that did not work. */
 function read({ taskId, id }: Artifact, version: number, use: (blob: Blob) => unknown): Promise<unknown> {
-  return api.artifact(taskId, id, version).then(use).catch(toastError);
+  return api.artifact(taskId, id, version).then(use).catch(toastError(strings.panel.download));
 }

@@ -63,5 +63,6 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
 /** Go to the conversation, which the panel covers where it is narrow. */
 function leave(act: () => void): void {
   if (narrow.value) panel.value = null;
-  act();
+  // The conversation takes the focus once nothing lies above it.
+  setTimeout(act);
 }

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { TERMINAL } from "../../model/states";
 import { idle, lasted, segments } from "../../model/timeline";
-import { selected, view } from "../../state";
+import { api, selected, view } from "../../state";
 import { strings } from "../../strings";
 import { useEvery, useNewest, walk } from "../controls";
 import { duration, firstLine } from "../format";
@@ -21,7 +21,7 @@ export function Tasks() {
   useEvery(runs ? 1000 : 0, () => tick(Date.now()));
   const chosen = all.findIndex(({ id }) => id === selected.value);
   const [from, earlier] = useNewest(all.length, chosen);
-  const shown = all.slice(from).map((task) => ({ task, parts: segments(task, Date.now()) }));
+  const shown = all.slice(from).map((task) => ({ task, parts: segments(task, api.now()) }));
   const longest = Math.max(1, ...shown.map(({ parts }) => lasted(parts)));
   const states = new Set(shown.flatMap(({ parts }) => parts.map(({ state }) => state)));
   useEffect(() => {

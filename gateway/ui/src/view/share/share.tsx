@@ -31,7 +31,7 @@ export function Export() {
   const box = useRef<HTMLDivElement>(null);
   const choose = (act: () => Promise<void>) => {
     box.current?.hidePopover();
-    void act().catch(toastError);
+    void act().catch(toastError(strings.share.export));
   };
   return (
     <>

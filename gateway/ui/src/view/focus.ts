@@ -1,0 +1,46 @@
+/** Where the focus goes when what has it is removed or disabled, or comes to lie below something. */
+
+/** What has the focus and all that it is in, from there outwards; empty: the reader has clicked on the page. */
+let path: readonly Element[] = [];
+
+/** Put the focus on the first element in another that takes it, or else on that itself; return whether one did. */
+export function enter(at: Element | null): boolean {
+  return [...(at?.querySelectorAll("a[href], button, input, select, textarea, summary") ?? []), at].some(take);
+}
+
+function around(one: Element | null): Element[] {
+  return one && one !== document.body ? [one, ...around(one.parentElement)] : [];
+}
+
+function lost(): boolean {
+  const [one] = path;
+  if (!one || (one.isConnected && !one.matches(":disabled, [inert] *"))) return false;
+  return [one, document.body].includes(document.activeElement!);
+}
+
+/** Go to what is left around it, up to the end of a part of the page; then to the message box, or to what lies above. */
+function settle(): void {
+  for (const one of path.slice(1)) {
+    if (one.matches("main, .shell, #app") || one.closest(".foot")) break;
+    if (!one.isConnected || one.closest("[inert]")) continue;
+    const at = one.closest(".log") ?? one;
+    if (at.matches("[tabindex]") ? take(at) : enter(at)) return;
+  }
+  // Where one touches, the box brings up a keyboard.
+  const box = matchMedia("(hover: hover)").matches ? "#message" : "main";
+  const parts = [box, "main", ".details", ".sidebar"].map((one) => document.querySelector(one));
+  if (!parts.slice(0, 2).some(take)) parts.slice(2).some(enter);
+}
+
+/** Put the focus on an element; return whether it took it. */
+function take(one: Element | null): boolean {
+  (one as HTMLElement | null)?.focus({ preventScroll: true });
+  return !!one && document.activeElement === one;
+}
+
+const note = () => (path = around(document.activeElement));
+addEventListener("focusin", note);
+addEventListener("click", note, true);
+addEventListener("pointerdown", () => (path = []), true);
+const changes = { subtree: true, childList: true, attributeFilter: ["disabled", "inert"] };
+new MutationObserver(() => lost() && settle()).observe(document.body, changes);

@@ -1,0 +1,119 @@
+"""Answers and files that never come although the server did its part."""
+
+import re
+from collections.abc import Awaitable, Callable
+from re import Pattern
+from typing import Final
+
+from playwright.async_api import Request, Route, expect
+from tests.page.app import App, until
+from tests.page.gated import Gate
+from tests.page.scrolling import place
+
+FAILED: Final = r"net::ERR_FAILED|Failed to fetch dynamically imported module"
+
+
+async def _lose(app: App, path: str, part: str = "", times: int = 1_000) -> None:
+    """Lets requests reach the server, and loses their answers."""
+    app.seen.allow(FAILED)
+    left = times
+
+    async def lose(route: Route, request: Request) -> None:
+        nonlocal left
+        if part in (request.post_data or "") and left:
+            left -= 1
+            await route.fetch()
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await app.page.route(f"{app.url}{path}", lose)
+
+
+async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app: App) -> None:
+    """B22, R8: the message is shown again, so that it is no draft."""
+    await app.open()
+    for text in ("A", "B"):
+        await app.run(text)
+    await app.rewind(2)
+    await expect(app.box).to_have_value("B")
+    await app.reload()
+    await expect(app.box).to_have_value("B")
+    await _lose(app, "/api/sessions/*/undo_rewind")
+    await app.button("Undo rewind").click()
+    await app.shows("A", "A", "B", "B")
+    await expect(app.box).to_have_value("")
+    await expect(app.button("Undo rewind")).to_have_count(0)
+    await expect(app.alerts).to_have_count(0)
+
+
+async def test_a_rewind_whose_answers_are_lost_is_done(app: App) -> None:
+    """B20, R11: what it cut goes to the box, and no failure is told."""
+    await app.open()
+    for text in ("A", "B"):
+        await app.run(text)
+    await _lose(app, "/agents/*", "kagent_rewind_before_invocation_id")
+    await app.rewind(2)
+    await expect(app.box).to_have_value("B")
+    await app.shows("A", "A")
+    await expect(app.button("Undo rewind")).to_be_visible()
+    await expect(app.alerts).to_have_count(0)
+
+
+async def test_artifacts_that_could_not_be_read_are_read_again(app: App) -> None:
+    """A4: once the server can be reached; and a session opens at its end though they come late."""
+    await app.open()
+    for text in ("artifact", "artifact", "echo a"):
+        await app.run(text)
+    cards = app.page.locator("button[data-artifact-id]")
+    await _lose(app, "/api/tasks/*/artifacts", times=3)
+    await app.reload()
+    await expect(app.page.locator(".head [data-count='6']")).to_be_visible()
+    away = await until(lambda: place(app), lambda found: found[1] < 2)
+    assert away[0] > 0
+    await expect(cards.first).to_be_attached()
+
+
+async def test_a_part_of_the_page_that_was_not_loaded_is_loaded_again(another: Callable[..., Awaitable[App]]) -> None:
+    """B36: there is a button in its place; it is no new version, since the server was away."""
+    app = await (await another()).open()
+    app.seen.allow(FAILED)
+    await app.run("hello")
+    again = app.button("This part was not loaded. Try again")
+    parts: dict[str, tuple[Pattern[str], Callable[[], Awaitable[None]]]] = {
+        "Tasks": (re.compile("/assets/panel-"), app.button("Tasks").first.click),
+        "Operations": (re.compile("/assets/ops-"), app.sessions.get_by_role("link", name="Operations").click),
+    }
+    for part, (files, show) in parts.items():
+
+        async def away(route: Route) -> None:
+            await route.abort()
+
+        await app.page.route(files, away)
+        await app.page.route(f"{app.url}/healthz", away)
+        await show()
+        await expect(again).to_be_visible()
+        await app.page.unroute_all()
+        await again.click()
+        await expect(again).to_have_count(0)
+        shown = app.page.get_by_role("tab", name=part).or_(app.page.get_by_role("heading", name=part))
+        await expect(shown.first).to_be_visible()
+    await expect(app.banner("update")).to_have_count(0)
+
+
+async def test_a_clock_that_is_ahead_tells_no_time_that_nothing_took(
+    another: Callable[..., Awaitable[App]], gate: Gate
+) -> None:
+    """B19: times are those of the server."""
+    app = await another()
+    await app.page.add_init_script("const now = Date.now; Date.now = () => now() + 5 * 3_600_000;")
+    await app.open()
+    await app.send(str(gate))
+    await app.running()
+    panel = await app.show("Tasks")
+    bar = panel.locator("li[data-task-id] .figure")
+    await expect(bar).to_have_text(re.compile(r"^\d+(\.\d)? m?s$"))
+    await expect(app.page.locator("[data-progress]")).to_be_visible()
+    await expect(app.page.get_by_text("you can leave this page")).to_have_count(0)
+    gate.open()
+    await app.idle()

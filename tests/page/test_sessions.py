@@ -1,0 +1,94 @@
+"""The sessions in the list: renamed, deleted, and gone."""
+
+from collections.abc import Awaitable, Callable
+
+import httpx
+from playwright.async_api import Route, expect
+from tests.page.app import App, until
+
+FAILED = r"net::ERR_FAILED"
+GONE = "status of 404"
+
+
+async def _rename(app: App, title: str, to: str) -> None:
+    await app.row(title).press("F2")
+    field = app.page.get_by_label("Title of the session")
+    await field.fill(to)
+    await field.press("Enter")
+
+
+async def test_a_session_that_is_renamed_has_its_title_everywhere(
+    app: App, another: Callable[..., Awaitable[App]]
+) -> None:
+    """B33: in the list, above the conversation and in the title of the tab, here and in other tabs."""
+    await app.open()
+    await app.run("first")
+    beside = await (await another(beside=app)).open_session(app.session)
+    await _rename(app, "first", "Invoices")
+    for tab in (app, beside):
+        await expect(tab.row("Invoices")).to_be_visible()
+        await expect(tab.page.get_by_role("heading", name="Invoices")).to_be_visible()
+        await expect(tab.page).to_have_title("Invoices · taskplane")
+
+
+async def test_a_title_that_was_not_taken_stays_in_its_field(app: App) -> None:
+    """B33: the list is what the server has, and the toast says what failed."""
+    app.seen.allow(FAILED)
+    await app.open()
+    await app.run("first")
+
+    async def refuse(route: Route) -> None:
+        await (route.abort() if route.request.method == "PATCH" else route.continue_())
+
+    await app.page.route(f"{app.url}/api/sessions/*", refuse)
+    await _rename(app, "first", "Invoices")
+    await expect(app.alerts.first).to_contain_text("Rename: ")
+    field = app.page.get_by_label("Title of the session")
+    await expect(field).to_have_value("Invoices")
+    await app.page.unroute_all()
+    await field.press("Enter")
+    await expect(app.row("Invoices")).to_be_visible()
+
+
+async def test_a_session_that_is_opened_again_is_not_deleted(app: App, http: httpx.AsyncClient) -> None:
+    """S4: Back within the time of Undo is Undo; what is said then is not lost."""
+    await app.open()
+    await app.run("first")
+    session = app.session
+    await app.row("first").press("Delete")
+    await expect(app.row("first")).to_have_count(0)
+    await app.page.go_back()
+    await app.shows("first", "first")
+    await expect(app.row("first")).to_be_visible()
+    await app.row("first").press("Delete")
+    await app.page.get_by_role("status").get_by_role("button", name="Undo").first.click()
+    await app.shows("first", "first")
+    assert (await http.get(f"/api/sessions/{session}")).status_code == 200
+
+
+async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[..., Awaitable[App]]) -> None:
+    """S4: it was told that it is."""
+    # What a page sends while it is left has none of the headers that a test adds.
+    app = await (await another(extra_http_headers={})).open()
+    await app.run("first")
+    session = app.session
+    await app.row("first").press("Delete")
+    await expect(app.row("first")).to_have_count(0)
+    await app.page.goto("about:blank")
+    async with httpx.AsyncClient(base_url=app.url) as http:
+        await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404, 5)
+
+
+async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.AsyncClient) -> None:
+    """R11: it is the draft of a new conversation, before what was begun there."""
+    app.seen.allow(GONE)
+    await app.open()
+    await app.run("first")
+    await app.new_chat()
+    await app.box.fill("begun before")
+    await app.row("first").click()
+    await app.box.fill("half written")
+    await http.delete(f"/api/sessions/{app.session}")
+    await expect(app.page.get_by_role("heading", name="This session is not here")).to_be_visible()
+    await app.page.get_by_role("main").get_by_role("button", name="New chat").click()
+    await expect(app.box).to_have_value("half written\n\nbegun before")
