@@ -1,6 +1,7 @@
 """Answers of other shapes than this gateway's: it answers for real, and what it said is changed on the way."""
 
 import json
+import shlex
 import time
 from typing import Any
 
@@ -96,6 +97,27 @@ async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(a
     numbers = await listed.evaluate_all("all => all.map((one) => Number(one.dataset.number)).sort((a, b) => a - b)")
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert asked[0] == "" and asked[1:] and all(asked[1:])
+
+
+async def test_what_was_said_is_copied_from_a_log_as_a_request_that_says_it_anew(
+    app: App, http: httpx.AsyncClient
+) -> None:
+    """T7: the event with which a task began is a send; one of the agent is read again."""
+    await app.open()
+    await app.run("echo hello")
+    await app.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await app.article(0).get_by_role("button", name="Show in the log").click()
+    await app.details.locator("li[data-kind=created] button").click()
+    await app.details.get_by_role("button", name="Copy as curl").click()
+    command = shlex.split(await app.page.evaluate("navigator.clipboard.readText()"))
+    (address,) = [word for word in command if word.startswith("http")]
+    answer = await http.post(address, json=json.loads(command[-1]), headers={"A2A-Version": "1.0"})
+    assert answer.json()["result"]["task"]["contextId"] == app.session, (command, answer.text)
+    await app.shows("echo hello", "hello", "echo hello", "hello")
+    await app.details.get_by_label("Filter", exact=True).fill("")
+    await app.details.locator("li[data-kind=status] button").last.click()
+    await app.details.get_by_role("button", name="Copy as curl").click()
+    assert "/events" in await app.page.evaluate("navigator.clipboard.readText()")
 
 
 async def test_an_event_that_is_chosen_in_a_long_list_stays_in_view(app: App) -> None:

@@ -89,12 +89,6 @@ export async function rewind(invocation: string): Promise<void> {
   focusBox();
 }
 
-/** Stop the running task. The button that did it goes, the focus does not. */
-export function stop(): void {
-  void session.value?.stop();
-  focusBox();
-}
-
 /** Undo the last rewind. */
 export async function undo(): Promise<void> {
   const failure = await session.value?.undo();

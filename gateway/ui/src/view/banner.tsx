@@ -4,7 +4,6 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { session, view } from "../state";
 import { strings } from "../strings";
-import { focusBox } from "./acts";
 import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
 import { words } from "./toasts";
@@ -29,16 +28,11 @@ export function Banners() {
       ))}
       {notice && (
         <Banner kind="notice" code={notice.code} words={words({ code: notice.code, message: notice.message }).join(" ")}>
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={dismiss} />
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => session.value?.set({ notice: null })} />
         </Banner>
       )}
     </div>
   );
-}
-
-function dismiss(): void {
-  session.value?.set({ notice: null });
-  focusBox();
 }
 
 function Banner({ kind, words, code, children }: { kind: string; words: string; code?: string; children?: ComponentChildren }) {

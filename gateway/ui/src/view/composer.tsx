@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { mayWrite, route, session, view } from "../state";
 import { strings } from "../strings";
-import { send, sending, stop } from "./acts";
+import { send, sending } from "./acts";
 import { attach } from "./attach";
 import { useCard } from "./card";
 import { type Attached, clearFiles, files, openDraft, refusal, text, write } from "./draft";
@@ -67,7 +67,7 @@ export function Composer({ agent }: { agent: string }) {
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         {open?.running && (
           <Button icon="stop" kind="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
-            disabled={open.stopping} act={stop} />
+            disabled={open.stopping} act={() => void session.value?.stop()} />
         )}
         <button class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={empty || sending.value}>
           {sending.value ? <span class="spinner" /> : <Icon name="send" />}

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { agentPath, sessionPath, taskPath } from "../../model/api";
+import { classify } from "../../model/events";
 import { object } from "../../model/json";
 import type { Call } from "../../model/snippets";
 import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
@@ -44,14 +45,21 @@ function Shown({ open, source: first, ...given }: { open: SessionView; source: s
   );
 }
 
-/** Return the request that a record was, or one that brings it again. */
+/** Return the request that a record was, one that sends anew what the user said in it, or one that brings it again. */
 function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: SessionView): Call {
   const path = (of: string): string => new URL(of, ROOT).href;
   const given = object(body) ?? {};
+  const url = path(agentPath(open.tasks.find(({ id }) => id === taskId)?.agent || open.agent));
   if (kind === "request") {
     const headers = { "A2A-Version": "1.0", ...(messageId && { "Idempotency-Key": messageId }) };
-    const agent = open.tasks.find(({ id }) => id === taskId)?.agent || open.agent;
-    return { url: path(agentPath(agent)), headers, body: { jsonrpc: "2.0", id: 1, ...given } };
+    return { url, headers, body: { jsonrpc: "2.0", id: 1, ...given } };
+  }
+  const { history, message } = classify(given["event"]);
+  const said = message ?? history[0];
+  if (said?.role === "user") {
+    const again = { messageId: `${said.id}-again`, role: "ROLE_USER", contextId: open.id, parts: said.parts };
+    const body = { jsonrpc: "2.0", id: 1, method: "SendMessage", params: { message: again } };
+    return { url, headers: { "A2A-Version": "1.0" }, body };
   }
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
   if (incarnation) return { url: path(`${taskPath(taskId)}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };
