@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 import pytest_asyncio
-from playwright.async_api import ViewportSize, expect
+from playwright.async_api import expect
 from tests.page.app import App, until
-from tests.page.views import DESKTOP, NARROW
+from tests.page.views import BETWEEN, DESKTOP, NARROW
 
-BETWEEN: ViewportSize = {"width": 800, "height": 700}
 # Goes forward, and returns when the page has come back from there.
 FORWARD = """new Promise((done) => {
     addEventListener("popstate", () => addEventListener("popstate", done, { once: true }), { once: true });

@@ -82,23 +82,7 @@ async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
     app: App, http: httpx.AsyncClient, again: str
 ) -> None:
     """R2: its answer was lost, and the reader sends it once more."""
-    app.seen.allow(r"net::ERR_FAILED")
-    await app.open()
-    await app.run("first")
-    session = app.session
-
-    async def cut(route: Route, request: Request) -> None:
-        if "said twice" in (request.post_data or ""):
-            await route.fetch()
-        await route.abort()
-
-    await app.box.fill("echo said twice")
-    await app.page.route(f"{app.url}/**", cut)
-    await app.box.press("Enter")
-    await expect(app.alerts.first).to_be_visible()
-    await until(_drafts(app))
-    await _cut_last(http, session)
-    await app.page.unroute_all()
+    await _cut_unanswered(app, http)
     if again == "loaded again":
         await app.reload()
         await app.shows("first", "first")
@@ -115,22 +99,7 @@ async def test_what_another_client_cut_goes_back_to_the_draft_of_its_own_session
     app: App, http: httpx.AsyncClient
 ) -> None:
     """R11: though the reader has gone to another session before its repetition is refused."""
-    app.seen.allow(r"net::ERR_FAILED")
-    await app.open()
-    await app.run("first")
-    session = app.session
-
-    async def cut(route: Route, request: Request) -> None:
-        if "said twice" in (request.post_data or ""):
-            await route.fetch()
-        await route.abort()
-
-    await app.box.fill("echo said twice")
-    await app.page.route(f"{app.url}/**", cut)
-    await app.box.press("Enter")
-    await expect(app.alerts.first).to_be_visible()
-    await _cut_last(http, session)
-    await app.page.unroute_all()
+    await _cut_unanswered(app, http)
     await app.box.fill("meanwhile")
     released = await app.hold("said twice")
     await app.button("Retry").click()
@@ -297,11 +266,26 @@ async def _fail(app: App, text: str) -> None:
     await expect(app.alerts.first).to_be_visible()
 
 
-async def _cut_last(http: httpx.AsyncClient, session: str) -> None:
-    """Rewinds the last turn of a session, as another client."""
-    messages = (await http.get(f"/api/sessions/{session}/messages")).json()["data"]["messages"]
+async def _cut_unanswered(app: App, http: httpx.AsyncClient) -> None:
+    """Sends a second message whose answer is lost, and rewinds it as another client, which the page does not learn."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+
+    async def cut(route: Route, request: Request) -> None:
+        if "said twice" in (request.post_data or ""):
+            await route.fetch()
+        await route.abort()
+
+    await app.box.fill("echo said twice")
+    await app.page.route(f"{app.url}/**", cut)
+    await app.box.press("Enter")
+    await expect(app.alerts.first).to_be_visible()
+    await until(_drafts(app))
+    messages = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]
     turn = {"kagent_rewind_before_invocation_id": messages[-1]["metadata"]["kagent_invocation_id"]}
-    await result(http, "SendMessage", {"message": text_message("", contextId=session, metadata=turn)})
+    await result(http, "SendMessage", {"message": text_message("", contextId=app.session, metadata=turn)})
+    await app.page.unroute_all()
 
 
 def _file(name: str) -> FilePayload:

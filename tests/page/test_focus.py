@@ -8,10 +8,9 @@ import pytest
 from playwright.async_api import ViewportSize, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
-from tests.page.views import NARROW
+from tests.page.views import BETWEEN, NARROW
 from tests.system.wire import result, send, text_message
 
-BETWEEN: ViewportSize = {"width": 800, "height": 700}
 WITHIN = "selector => !!document.activeElement.closest(selector)"
 SCROLLED = "one => [Math.round(one.scrollTop), one.scrollHeight - one.clientHeight]"
 

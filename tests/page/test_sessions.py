@@ -68,7 +68,7 @@ async def test_a_session_that_is_opened_again_is_not_deleted(app: App, http: htt
 
 async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[..., Awaitable[App]]) -> None:
     """S4: it was told that it is."""
-    # What a page sends while it is left has none of the headers that a test adds.
+    # The headers that a test adds are not in requests that a page sends while it is left.
     app = await (await another(extra_http_headers={})).open()
     await app.run("first")
     session = app.session

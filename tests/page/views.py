@@ -15,6 +15,8 @@ AXE: Final = ROOT / "gateway" / "ui" / "node_modules" / "axe-core" / "axe.min.js
 SCREENSHOTS: Final = os.environ.get("TASKPLANE_SCREENSHOTS", "")
 DESKTOP: Final[ViewportSize] = {"width": 1280, "height": 800}
 NARROW: Final[ViewportSize] = {"width": 360, "height": 740}
+# The sessions have room beside the conversation, and the panel does not.
+BETWEEN: Final[ViewportSize] = {"width": 800, "height": 700}
 ZOOMED: Final[ViewportSize] = {"width": 640, "height": 400}
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 

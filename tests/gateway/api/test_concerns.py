@@ -22,7 +22,7 @@ def backlog(count: int = 0, oldest: float | None = None) -> Json:
 
 
 def found(**figures: Any) -> list[dict[str, str]]:
-    """What needs attention if these figures differ from those of one executor at work."""
+    """Returns the concerns for figures that differ in these from those of one executor at work."""
     return concerns({"queue": [], "executors": [executor()], "uncopied": backlog(), "abandoned": backlog(), **figures})
 
 

@@ -104,7 +104,7 @@ export class Http {
         },
         body: body === undefined ? null : body instanceof Blob ? body : JSON.stringify(body),
         cache: "no-store",
-        // What is deleted when the page is left is sent anyway.
+        // A deletion is sent even while the page is left.
         keepalive: method === "DELETE",
         signal: signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal,
       });

@@ -8,7 +8,7 @@ export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
-/** What needs attention, and what to do. `executor`: the id of the one that is meant. */
+/** A thing that needs attention, with what to do. `executor`: the id of the one that is meant. */
 export type Concern = Readonly<Record<"code" | "message" | "suggestion", string> & { executor?: string }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 

@@ -145,7 +145,7 @@ effect(() => {
   if (status === "missing" && id) untracked(() => saveDraft(id));
 });
 
-// What a session still had to send when it is left goes back to its draft.
+// Messages that a session still had to send when it is left go back to its draft.
 let open: OpenSession | null = null;
 effect(() => {
   const left = open?.view.peek();

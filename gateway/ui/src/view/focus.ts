@@ -1,6 +1,6 @@
-/** Where the focus goes when what has it is removed or disabled, or comes to lie below something. */
+/** Moves the focus when its element is removed or disabled, or comes to lie below something. */
 
-/** What has the focus and all that it is in, from there outwards; empty: the reader has clicked on the page. */
+/** The element with the focus and all around it, from there outwards; empty: the reader has clicked on the page. */
 let path: readonly Element[] = [];
 
 /** Put the focus on the first element in another that takes it, or else on that itself; return whether one did. */
@@ -26,7 +26,7 @@ function settle(): void {
     const at = one.closest(".log") ?? one;
     if (at.matches("[tabindex]") ? take(at) : enter(at)) return;
   }
-  // Where one touches, the box brings up a keyboard.
+  // On a touch screen the box brings up a keyboard.
   const box = matchMedia("(hover: hover)").matches ? "#message" : "main";
   const parts = [box, "main", ".details", ".sidebar"].map((one) => document.querySelector(one));
   if (!parts.slice(0, 2).some(take)) parts.slice(2).some(enter);
