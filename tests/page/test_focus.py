@@ -12,6 +12,10 @@ from tests.page.views import BETWEEN, NARROW
 from tests.system.wire import result, send, text_message
 
 WITHIN = "selector => !!document.activeElement.closest(selector)"
+COVERED = """() => {
+    const one = document.activeElement;
+    return one.closest("body *") && !one.closest(".details") ? one.outerHTML.slice(0, 200) : null;
+}"""
 SCROLLED = "one => [Math.round(one.scrollTop), one.scrollHeight - one.clientHeight]"
 
 
@@ -99,7 +103,8 @@ async def test_what_the_panel_covers_does_not_get_the_focus(
         await until(lambda: _within(app, ".details"))
         for _ in range(12):
             await app.page.keyboard.press("Tab")
-            assert await _within(app, ".details") or not await _within(app, "body *")
+            # One question: behind the last element the focus leaves the page, and it comes back at any moment.
+            assert await app.page.evaluate(COVERED) is None
         await app.page.keyboard.press("Escape")
         await expect(app.details).to_have_count(0)
         await expect(tasks).to_be_focused()
