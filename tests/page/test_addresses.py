@@ -77,6 +77,18 @@ async def test_links_lead_to_sessions_and_messages(app: App, another: Callable[.
     await expect(other.page.locator("[data-marked]")).to_contain_text("B")
 
 
+@pytest.mark.parametrize("query", ["?task=gone", "?message=gone"])
+async def test_a_link_to_what_is_gone_says_so(app: App, query: str) -> None:
+    """B33: above the session, which is there."""
+    await app.open()
+    await app.run("A")
+    await app.open_session(app.session, query)
+    await expect(app.banner("gone")).to_contain_text("deleted or rewound")
+    await app.shows("A", "A")
+    await app.open_session(app.session)
+    await expect(app.banner("gone")).to_have_count(0)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def by_name(tmp_path: Path) -> AsyncIterator[Plane]:
     """A plane under a host name that is no secure context."""

@@ -162,6 +162,24 @@ async def test_a_message_that_failed_goes_back_to_the_draft_when_its_session_is_
     await expect(app.box).to_have_value("echo lost\n\nother")
 
 
+async def test_a_message_that_is_taken_back_has_its_files_again(app: App) -> None:
+    """R11: nothing that was attached is lost."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
+    await _fail(app, "echo with a file")
+    await app.box.fill("")
+    await app.page.get_by_role("button", name="Remove a.txt").click()
+    await app.button("Discard").click()
+    await expect(app.box).to_have_value("echo with a file")
+    await expect(app.page.get_by_role("button", name="Remove a.txt")).to_be_visible()
+    await app.page.unroute_all()
+    await app.box.press("Enter")
+    await app.answered(4)
+    assert app.seen.calls("SendMessage")[-1].message["parts"][-1]["filename"] == "a.txt"
+
+
 async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:

@@ -57,6 +57,24 @@ async def test_the_keys_are_listed(app: App) -> None:
     await expect(app.log).to_be_focused()
 
 
+async def test_single_letters_can_be_no_keys(app: App) -> None:
+    """B31: for who speaks to the browser (WCAG 2.1.4); it is kept, and Escape and the arrows go on to work."""
+    await app.open()
+    await app.run("A")
+    await app.page.get_by_role("button", name="Keyboard shortcuts").click()
+    await app.page.get_by_role("checkbox", name="Single letters").uncheck()
+    await app.page.keyboard.press("Escape")
+    await app.reload()
+    await app.log.focus()
+    await app.page.keyboard.press("n")
+    await app.page.keyboard.press("?")
+    await app.show("Tasks")
+    await app.page.keyboard.press("Escape")
+    await expect(app.details).to_have_count(0)
+    await expect(app.articles).to_have_count(2)
+    await expect(app.page.get_by_role("dialog")).to_have_count(0)
+
+
 async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
     """B34: with an input method Enter takes a word over; Shift+Enter begins a new line."""
     await app.open()

@@ -45,6 +45,27 @@ async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
     await app.has_states("completed")
 
 
+async def test_a_credential_that_was_not_sent_is_no_draft(app: App) -> None:
+    """B17, I1: neither when it is taken back nor when its session is left."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.send("auth")
+    field = app.page.get_by_label("Credential", exact=True)
+    await expect(field).to_be_visible()
+    for discarded in (True, False):
+        await app.page.route("**/agents/**", lambda route: route.abort())
+        await field.fill(PASSWORD)
+        await field.press("Enter")
+        await expect(app.button("Discard").first).to_be_visible()
+        await app.page.unroute_all()
+        await (app.button("Discard").first.click() if discarded else app.new_chat())
+        await expect(app.button("Discard")).to_have_count(0)
+        await expect(app.box).to_have_value("")
+    await app.row("auth").click()
+    await expect(field).to_be_visible()
+    await expect(app.box).to_have_value("")
+
+
 async def test_a_credential_resumes_its_task_and_is_kept_nowhere(app: App, http: httpx.AsyncClient) -> None:
     """B17, I1: a wrong one is refused beside the field; the right one goes on with the same task."""
     await app.open()

@@ -79,6 +79,23 @@ async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[...,
         await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404, 5)
 
 
+async def test_a_session_that_another_tab_goes_on_with_is_not_deleted(
+    app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
+) -> None:
+    """S4: what was said there is not lost."""
+    await app.page.clock.install()
+    await app.open()
+    await app.run("first")
+    beside = await (await another(beside=app)).open_session(app.session)
+    await app.row("first").press("Delete")
+    await expect(app.row("first")).to_have_count(0)
+    await beside.run("second")
+    await expect(app.row("first")).to_be_visible()
+    await app.page.clock.run_for(11_000)
+    await beside.run("third")
+    assert (await http.get(f"/api/sessions/{beside.session}")).status_code == 200
+
+
 async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.AsyncClient) -> None:
     """R11: it is the draft of a new conversation, before what was begun there."""
     app.seen.allow(GONE)

@@ -74,6 +74,7 @@ export const strings = {
     offline: "You are offline. What you send now goes out once you are back.",
     lost: "The server cannot be reached; trying again…",
     waiting: "Other tabs are streaming. This one takes turns with them.",
+    gone: "What this address leads to is not in the session any more: it was deleted or rewound.",
     update: "There is a new version of this page. Your draft is kept.",
   },
   panel: {
@@ -225,6 +226,7 @@ export const strings = {
     expired: "The key that this tab had is not valid any more.",
   },
   keys: {
+    letters: "Single letters and signs are keys of this page",
     help: "Show this list", write: "Write a message", line: "New line",
     rename: "Rename the session in focus", remove: "Delete the session in focus", close: "Close what is open",
   },

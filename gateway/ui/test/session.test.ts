@@ -81,11 +81,11 @@ describe("sending", () => {
     expect(place.gateway.accepted).toHaveLength(1);
   });
 
-  it("gives a message that failed back as a draft", async () => {
+  it.each([{}, { secret: "hunter2" }])("gives a message that failed back as a draft, and no credential", async (more) => {
     const session = await place.open();
     place.gateway.fault = (request) => (request.rpc ? { error: { code: -32029, message: "too many" } } : undefined);
-    await session.send(said("hello", { secret: "hunter2" }));
-    expect(session.discard(session.view.value.rows[0]?.key ?? "")).toEqual(said("hello"));
+    await session.send(said("hello", more));
+    expect(session.discard(session.view.value.rows[0]?.key ?? "")).toEqual("secret" in more ? null : said("hello"));
     expect(lines(await until(session, (view) => !view.rows.length))).toEqual([]);
   });
 

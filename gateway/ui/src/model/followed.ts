@@ -245,6 +245,7 @@ export class FollowedSession {
       /** A cancel was sent and not answered yet. */
       stopping: running !== null && this.stopping.has(running.id),
       paused,
+      hasOlder,
       /** Events of unknown shape so far. */
       unknown,
     };

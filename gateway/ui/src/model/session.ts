@@ -54,13 +54,12 @@ export class OpenSession extends FollowedSession {
     return this.#after(() => this.#deliver(messageId));
   }
 
-  /** Remove a message that failed or waits, and return what it said. */
+  /** Remove a message that failed or waits, and return what it said; null for a credential, which is not given back. */
   discard(messageId: string): Draft | null {
     const out = this.outgoing.get(messageId);
     if (!out || out.sending.state === "sending") return null;
     this.#drop(out);
-    const { secret: _, ...draft } = out.draft;
-    return draft;
+    return out.draft.secret ? null : out.draft;
   }
 
   /** Cancel a task, or the running one. What is shown is what the server says of it. */

@@ -28,7 +28,10 @@ export class SessionList {
     private readonly api: Api,
     private readonly channel?: BroadcastChannel,
   ) {
-    channel?.addEventListener("message", () => void this.load());
+    channel?.addEventListener("message", ({ data }: MessageEvent<{ session?: string }>) => {
+      this.keep(data.session ?? "");
+      void this.load();
+    });
   }
 
   /** Read the first pages again, as many rows as are shown. */
@@ -62,7 +65,7 @@ export class SessionList {
     return failure;
   }
 
-  /** Remove a session from the list, and delete it after 10 s, or when the page is left. */
+  /** Remove a session from the list, and delete it after 10 s, or when the page is left; unless another tab changes it. */
   remove(id: string, failed: (failure: Failure) => void): void {
     const finish = async (): Promise<void> => {
       const failure = await this.api.deleteSession(id).then(() => null, failureOf);

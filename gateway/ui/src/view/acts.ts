@@ -1,6 +1,7 @@
 /** What the reader can do with the open conversation, with what follows from it in the page. */
 
 import { signal } from "@preact/signals";
+import { sizeOf } from "../model/artifacts";
 import { newId } from "../model/outgoing";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure, Message, Part } from "../model/view";
@@ -72,10 +73,11 @@ async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: 
   return null;
 }
 
-/** Take back a message that failed, and put its text into the box. */
+/** Take back a message that failed, and put its text into the box, with its files. */
 export function discard(id: string): void {
-  const draft = session.value?.discard(id);
-  if (draft) putBack(draft.text);
+  const { text = "", files: given = [] } = session.value?.discard(id) ?? {};
+  putBack(text);
+  files.value = [...files.value, ...given.map((file) => ({ ...file, size: sizeOf({ raw: file.base64 }), url: "" }))];
   focusBox();
 }
 

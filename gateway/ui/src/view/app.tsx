@@ -34,8 +34,9 @@ export function App() {
         changeUser(given);
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
+        if (!given.caller?.mayRead) return;
         void session.value?.refresh();
-        if (given.caller?.mayRead) void sessions.load();
+        void sessions.load();
       },
       (error: unknown) => current && setFailure(failureOf(error)),
     );

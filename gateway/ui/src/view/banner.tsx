@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { session, view } from "../state";
+import { route, session, view } from "../state";
 import { strings } from "../strings";
 import { Button, Icon, IconButton } from "./icons";
 import { outdated } from "./lazy";
@@ -18,7 +18,7 @@ export function Banners() {
   const connection = view.value?.connection ?? "idle";
   const lost = online.value && connection === "lost";
   const notice = view.value?.notice ?? null;
-  const holds = { offline: !online.value, lost, waiting: connection === "waiting", update: outdated.value };
+  const holds = { offline: !online.value, lost, waiting: connection === "waiting", gone: isGone(), update: outdated.value };
   return (
     <div class="banners">
       {KINDS.map((kind) => holds[kind] && (
@@ -33,6 +33,15 @@ export function Banners() {
       )}
     </div>
   );
+}
+
+/** Return whether the address names a task or a message that the session does not have. */
+function isGone(): boolean {
+  const { task, message } = route.value;
+  const open = view.value;
+  if (open?.status !== "ready") return false;
+  if (task) return open.tasks.every(({ id }) => id !== task);
+  return message !== "" && !open.hasOlder && open.rows.every(({ key }) => key !== message);
 }
 
 function Banner({ kind, words, code, children }: { kind: string; words: string; code?: string; children?: ComponentChildren }) {

@@ -148,11 +148,11 @@ effect(() => {
 // Messages that a session still had to send when it is left go back to its draft.
 let open: OpenSession | null = null;
 effect(() => {
-  const left = open?.view.peek();
+  const left = open;
   open = session.value;
   if (!left || !open) return;
-  for (const row of left.rows)
-    if (row.kind === "message" && row.sending && row.sending.state !== "sending") untracked(() => putBack(row.message.text, left.id));
+  const { id, rows } = left.view.peek();
+  for (const { key } of rows) untracked(() => putBack(left.discard(key)?.text ?? "", id));
 });
 
 addEventListener("pagehide", keep);

@@ -2,12 +2,15 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { PANELS, agent, chat, drawer, go, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
+import { PANELS, agent, chat, drawer, go, kept, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
 import { write } from "./draft";
 
+const OFF = "taskplane.keys";
+/** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
+const off = signal(kept.get(OFF) !== "");
 /** The list of keys is open. */
 export const help = signal(false);
 
@@ -57,6 +60,11 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ["Esc", more.close],
 ];
 
+function switchKeys(none: boolean): void {
+  off.value = none;
+  kept.set(OFF, none ? "off" : "");
+}
+
 /** Return the keys of what the caller may use. */
 const usable = () => (mayRead.value ? KEYS : KEYS.filter(([keys]) => /\?|g o|Esc/.test(keys)));
 
@@ -68,6 +76,7 @@ export function useKeys(): void {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
       if (event.key === "Escape") return escape(event);
       const target = event.target;
+      if (off.value && event.key.length === 1) return;
       if (target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]")) return;
       const both = `${before.current} ${event.key}`;
       before.current = event.key;
@@ -99,6 +108,10 @@ export function Help() {
   return (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
+      <label class="choice">
+        <input type="checkbox" checked={!off.value} onChange={(event) => switchKeys(!event.currentTarget.checked)} />
+        {more.letters}
+      </label>
     </Dialog>
   );
 }
