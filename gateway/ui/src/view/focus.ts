@@ -2,9 +2,13 @@
 
 /** The element with the focus and all around it, from there outwards; empty: the reader has clicked on the page. */
 let path: readonly Element[] = [];
+/** What may lie above the conversation. */
+const ABOVE = ".details, .sidebar";
+/** What had the focus last outside of that. */
+let origin: Element | null = null;
 
 /** Put the focus on the first element in another that takes it, or else on that itself; return whether one did. */
-export function enter(at: Element | null): boolean {
+function enter(at: Element | null): boolean {
   return [...(at?.querySelectorAll("a[href], button, input, select, textarea, summary") ?? []), at].some(take);
 }
 
@@ -14,18 +18,24 @@ function around(one: Element | null): Element[] {
 
 function lost(): boolean {
   const [one] = path;
-  if (!one || (one.isConnected && !one.matches(":disabled, [inert] *"))) return false;
+  if (!one || (one.checkVisibility({ visibilityProperty: true }) && !one.matches(":disabled, [inert] *"))) return false;
   return [one, document.body].includes(document.activeElement!);
 }
 
-/** Go to what is left around it, up to the end of a part of the page; then to the message box, or to what lies above. */
+/**
+ * Go to what is left around it, up to the end of a part of the page; from what lay above the conversation then to where the
+ * reader came from; then to the message box, or to what lies above.
+ */
 function settle(): void {
+  // The browser lets go of what cannot be seen later than this.
+  (path[0] as HTMLElement).blur();
   for (const one of path.slice(1)) {
     if (one.matches("main, .shell, #app") || one.closest(".foot")) break;
     if (!one.isConnected || one.closest("[inert]")) continue;
     const at = one.closest(".log") ?? one;
     if (at.matches("[tabindex]") ? take(at) : enter(at)) return;
   }
+  if (path.some((one) => one.matches(ABOVE)) && take(origin)) return;
   // On a touch screen the box brings up a keyboard.
   const box = matchMedia("(hover: hover)").matches ? "#message" : "main";
   const parts = [box, "main", ".details", ".sidebar"].map((one) => document.querySelector(one));
@@ -38,9 +48,16 @@ function take(one: Element | null): boolean {
   return !!one && document.activeElement === one;
 }
 
-const note = () => (path = around(document.activeElement));
-addEventListener("focusin", note);
-addEventListener("click", note, true);
-addEventListener("pointerdown", () => (path = []), true);
-const changes = { subtree: true, childList: true, attributeFilter: ["disabled", "inert"] };
-new MutationObserver(() => lost() && settle()).observe(document.body, changes);
+function note(): void {
+  path = around(document.activeElement);
+  if (path.length && !path.some((one) => one.matches(ABOVE))) [origin = null] = path;
+}
+
+/** Begin to keep the focus where the reader is. */
+export function keepFocus(): void {
+  addEventListener("focusin", note);
+  addEventListener("click", note, true);
+  addEventListener("pointerdown", () => (path = []), true);
+  const changes = { subtree: true, childList: true, attributeFilter: ["disabled", "inert", "data-drawer"] };
+  new MutationObserver(() => lost() && settle()).observe(document.body, changes);
+}

@@ -2,11 +2,10 @@
 
 import type { ComponentChildren } from "preact";
 import { useSignalEffect } from "@preact/signals";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { cover, drawer, narrow, panel, route, sessions } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { enter } from "./focus";
 import { Help, closeTop, useKeys } from "./keyboard";
 import { Panel } from "./parts";
 import { Sidebar } from "./sidebar";
@@ -21,8 +20,6 @@ export function Shell({ children }: { children: ComponentChildren }) {
   }, [drawer.value]);
   const details = panel.value !== null && route.value.name === "chat";
   const below = drawer.value || (details && narrow.value);
-  useReturn(drawer.value, ".sidebar");
-  useReturn(details, ".details");
   return (
     <div class="shell" data-drawer={drawer.value || undefined} data-details={details || undefined}>
       {!below && <a class="skip" href="#main" onClick={skip}>{strings.chat.skip}</a>}
@@ -40,15 +37,4 @@ function skip(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
   focusBox();
-}
-
-/** Move the focus into what opens above the page, and back to where it was when that closes. */
-function useReturn(open: boolean, part: string): void {
-  const opener = useRef<Element | null>(null);
-  useLayoutEffect(() => {
-    if (open) {
-      opener.current = document.activeElement;
-      if (narrow.value) enter(document.querySelector(part));
-    } else if (opener.current instanceof HTMLElement && document.activeElement?.matches(`body, ${part} *`)) opener.current.focus();
-  }, [open]);
 }
