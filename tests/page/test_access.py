@@ -77,12 +77,12 @@ async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Call
     dark = await _background(app)
     await app.page.emulate_media(color_scheme="light")
     light = await until(lambda: _background(app), lambda found: found != dark)
-    await app.button("Theme").click()
+    await app.page.get_by_role("button", name="Theme: ").click()
     await app.page.emulate_media(color_scheme="dark")
     assert await _background(app) == light
     await app.reload()
     await until(lambda: _background(app), lambda found: found == light)
-    await app.button("Theme").click()
+    await app.page.get_by_role("button", name="Theme: ").click()
     await until(lambda: _background(app), lambda found: found == dark)
 
 

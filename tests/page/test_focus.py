@@ -110,6 +110,21 @@ async def test_what_the_panel_covers_does_not_get_the_focus(
         await expect(tasks).to_be_focused()
 
 
+async def test_the_focus_goes_to_the_part_of_the_panel_that_is_open(another: Callable[..., Awaitable[App]]) -> None:
+    """B31: and not to the first one."""
+    app = await another(viewport=NARROW)
+    await app.open()
+    await app.run("hello")
+    tab = app.page.get_by_role("tab", name="Artifacts")
+    # At first its script is not there, and the focus waits at the panel.
+    await app.button("Artifacts").press("Enter")
+    await expect(tab).to_be_visible()
+    await app.page.keyboard.press("Escape")
+    await expect(tab).to_have_count(0)
+    await app.button("Artifacts").press("Enter")
+    await expect(tab).to_be_focused()
+
+
 async def test_the_focus_comes_back_from_the_sessions(another: Callable[..., Awaitable[App]]) -> None:
     """B31: by Escape and by a choice, where they lie above the conversation; a reply from the panel goes to the box."""
     app = await another(viewport=NARROW)

@@ -57,6 +57,17 @@ async def test_the_keys_are_listed(app: App) -> None:
     await expect(app.log).to_be_focused()
 
 
+async def test_the_keys_of_the_panel_lead_into_it(app: App) -> None:
+    """B31: and out of it again."""
+    await app.open()
+    await app.run("A")
+    await app.log.focus()
+    await app.page.keyboard.press("a")
+    await expect(app.page.locator(".details")).to_be_focused()
+    await app.page.keyboard.press("Escape")
+    await expect(app.log).to_be_focused()
+
+
 async def test_single_letters_can_be_no_keys(app: App) -> None:
     """B31: for who speaks to the browser (WCAG 2.1.4); it is kept, and Escape and the arrows go on to work."""
     await app.open()

@@ -45,6 +45,17 @@ async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
     await app.has_states("completed")
 
 
+async def test_a_task_that_was_rejected_is_called_so(app: App) -> None:
+    """B15, M2: after a reload too, where the session names five states only."""
+    await app.open()
+    await app.send("reject not today")
+    await expect(app.log).to_contain_text("Rejected")
+    await app.run("hello")
+    await app.reload()
+    await app.has_states("rejected", "completed")
+    await expect(app.log).to_contain_text("Rejected")
+
+
 async def test_a_credential_that_was_not_sent_is_no_draft(app: App) -> None:
     """B17, I1: neither when it is taken back nor when its session is left."""
     app.seen.allow(r"net::ERR_FAILED")

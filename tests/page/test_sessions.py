@@ -79,6 +79,36 @@ async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[...,
         await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404, 5)
 
 
+async def test_the_list_is_read_again_after_a_failure(app: App) -> None:
+    """S4: a proxy that did not reach the server once; what is shown says what to do."""
+    app.seen.allow("status of 502")
+    await app.open()
+    await app.run("first")
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=502, body="<h1>Bad gateway</h1>")
+
+    await app.page.clock.install()
+    await app.page.route(f"{app.url}/api/sessions?*", refuse)
+    await app.reload()
+    await expect(app.sessions.get_by_role("alert")).to_contain_text("Try again in a moment")
+    await app.page.unroute_all()
+    await app.page.clock.run_for(6_000)
+    await expect(app.row("first")).to_be_visible()
+    await expect(app.sessions.get_by_role("alert")).to_have_count(0)
+
+
+async def test_the_focus_stays_in_the_list_when_a_session_is_deleted(app: App) -> None:
+    """B31: on the session beside it."""
+    await app.open()
+    for title in ("first", "second", "third"):
+        await app.new_chat()
+        await app.run(title)
+    await app.row("second").press("Delete")
+    await expect(app.row("second")).to_have_count(0)
+    assert await app.page.evaluate("!!document.activeElement.closest('[data-session-id]')")
+
+
 async def test_a_session_that_another_tab_goes_on_with_is_not_deleted(
     app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:

@@ -106,7 +106,7 @@ async def test_what_was_said_is_copied_from_a_log_as_a_request_that_says_it_anew
     await app.open()
     await app.run("echo hello")
     await app.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await app.article(0).get_by_role("button", name="Show in the log").click()
+    await app.article(0).get_by_role("button", name="Show events").click()
     await app.details.locator("li[data-kind=created] button").click()
     await app.details.get_by_role("button", name="Copy as curl").click()
     command = shlex.split(await app.page.evaluate("navigator.clipboard.readText()"))

@@ -79,6 +79,7 @@ async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, sta
     await plane.http.post("/api/tasks", json={"contextId": context, "status": {"state": state}})
     (info,) = (await plane.http.get(f"/api/sessions/{context}/task-infos")).json()["data"]
     assert (info["state"], info.get("paused", False)) == INFO[state]
+    assert ("rejected" in info, "rejected" in info["changes"][-1]) == ((state == "rejected",) * 2)
 
 
 @pytest.mark.parametrize("unknown", ["", "strange", 0, 99])

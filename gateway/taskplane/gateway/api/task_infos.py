@@ -3,6 +3,7 @@
 from contextlib import aclosing
 from typing import Any, Final
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
@@ -92,10 +93,7 @@ def wants_superseded(request: Request) -> bool:
 
 def task_info(info: pb.TaskInfo) -> dict[str, Any]:
     """Return the JSON of a task info."""
-    state = info_state(info.state)
-    shown: dict[str, Any] = {"taskId": info.task_id, "state": state.name}
-    if state.paused:
-        shown["paused"] = True
+    shown: dict[str, Any] = {"taskId": info.task_id} | _state(info.state)
     shown |= {"createdAt": to_text(info.created_at), "updatedAt": to_text(info.updated_at)}
     if info.HasField("completed_at"):
         shown["completedAt"] = to_text(info.completed_at)
@@ -109,11 +107,13 @@ def task_info(info: pb.TaskInfo) -> dict[str, Any]:
 
 
 def _change(change: pb.StateChange) -> dict[str, Any]:
-    state = info_state(change.state)
-    shown: dict[str, Any] = {"state": state.name, "at": to_text(change.at)}
-    if state.paused:
-        shown["paused"] = True
-    return shown
+    return _state(change.state) | {"at": to_text(change.at)}
+
+
+def _state(state: int) -> dict[str, Any]:
+    shown = info_state(state)
+    flags = {"paused": shown.paused, "rejected": state == a2a.TASK_STATE_REJECTED}
+    return {"state": shown.name} | {name: True for name, holds in flags.items() if holds}
 
 
 def _seconds(value: float) -> float:

@@ -2,6 +2,8 @@
 
 import { type Json, object, objects, text } from "./json";
 
+/** Statuses of a proxy that does not reach the server, where the answer says no more. */
+const UNREACHABLE: ReadonlySet<number> = new Set([502, 503, 504]);
 const METADATA: Readonly<Record<string, string>> = {};
 const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, requestId: "", status: 0, metadata: METADATA };
 /**
@@ -51,7 +53,7 @@ export function failedHttp(status: number, body: unknown, wait = 0): Failed {
   const inner = object(error) ?? {};
   if (Number(inner["code"]) < 0) return failedRpc(inner);
   const said = (typeof error === "string" ? error : text(inner, "message")) || told.message;
-  return new Failed(told.code || text(inner, "status") || `HTTP${status}`, said || `The server answered HTTP ${status}.`, {
+  return new Failed(told.code || text(inner, "status") || (UNREACHABLE.has(status) ? "UNREACHABLE" : `HTTP${status}`), said || `The server answered HTTP ${status}.`, {
     ...told,
     retryable: told.retryable === true || [429, 500, 502, 503, 504].includes(status),
     retryAfter: wait || told.retryAfter || 0,

@@ -86,7 +86,7 @@ export class Tasks {
 /** Return the task infos of a JSON list, without those that cannot be read (M10). */
 export const readTaskInfos = (list: unknown) => objects(list).map(readTaskInfo).filter(({ id }) => id);
 
-/** Return the task info for its JSON. A working task that is `paused` waits for the user. */
+/** Return the task info for its JSON. A working task that is `paused` waits for the user; `rejected`: nobody took it on. */
 export function readTaskInfo(body: Json) {
   return {
     id: text(body, "taskId") || text(body, "id"),
@@ -105,7 +105,7 @@ export function readTaskInfo(body: Json) {
   };
 }
 
-function readChange({ state: spelling, paused }: Json): { state: State } {
-  const state = stateOf(spelling);
+function readChange({ state: spelling, paused, rejected }: Json): { state: State } {
+  const state = rejected === true ? "rejected" : stateOf(spelling);
   return { state: paused === true && ACTIVE.has(state) ? "input-required" : state };
 }

@@ -95,7 +95,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
 effect(() => {
   const { name } = route.value;
   const open = name === "chat" ? view.value : null;
-  const title = name === "ops" ? strings.ops.title : open?.title;
+  const title = { ops: strings.ops.title, agent: route.value.agent, chat: open?.title, unknown: "" }[name];
   document.title = [open?.running ? "●" : "", title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
 });
 effect(() => session.value?.setOnline(online.value));

@@ -15,7 +15,7 @@ const PROMPTS = 3;
 /** Show an empty conversation: what the agent can do, as messages to begin with. */
 export function Empty({ agent, title }: { agent: string; title: string }) {
   const skills = useCard(agent).found?.card.skills ?? [];
-  const prompts = mayWrite.value ? skills.slice(0, PROMPTS) : [];
+  const prompts = mayWrite.value ? skills.filter(({ examples = [] }) => examples.length).slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
   const begin = (text: string) => {
     write(text);
@@ -35,7 +35,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
       {prompts.length > 0 && <p class="aside">{strings.chat.empty}</p>}
       {prompts.length > 0 && (
         <ul class="prompts">
-          {prompts.map(({ id, name = id, description, examples: [text = name] = [] }) => (
+          {prompts.map(({ id, name = id, description, examples: [text = ""] = [] }) => (
             <li key={id}>
               <button type="button" onClick={() => begin(text)}>
                 <strong dir="auto">{name}</strong>

@@ -9,7 +9,8 @@ let origin: Element | null = null;
 
 /** Put the focus on the first element in another that takes it, or else on that itself; return whether one did. */
 function enter(at: Element | null): boolean {
-  return [...(at?.querySelectorAll("a[href], button, input, select, textarea, summary") ?? []), at].some(take);
+  const all = ":is(a[href], button, input, select, textarea, summary):not([tabindex='-1'])";
+  return [...(at?.querySelectorAll(all) ?? []), at].some(take);
 }
 
 function around(one: Element | null): Element[] {

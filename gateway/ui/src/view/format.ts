@@ -74,6 +74,11 @@ export function firstLine(text: string, length = 60): string {
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 
+/** Return the beginning of a text in Markdown as it is read aloud: without blocks of code and without marks. */
+export function aloud(text: string): string {
+  return text.replace(/```[^]*?(```|$)/g, " ").replace(/[#*`>|~]+/g, "").trim().slice(0, 500);
+}
+
 /** Return what an artifact is called. */
 export function nameOf({ id, name, versions }: Artifact): string {
   return name || versions.at(-1)?.parts.find((part) => part.filename)?.filename || id;

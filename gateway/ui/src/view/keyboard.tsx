@@ -29,9 +29,21 @@ export function begin(name: string, text = ""): void {
   });
 }
 
+/** Let new conversations be with an agent, and so the one that has not begun. */
+export function chooseAgent(name: string): void {
+  agent.value = name;
+  if (route.value.name === "chat" && !route.value.session) show("");
+}
+
 /** Open a part of the panel, or close it if it is open. */
 export function togglePanel(name: Panel): void {
   panel.value = panel.value === name ? null : name;
+}
+
+/** Do that for somebody who uses the keys, and goes on in the panel. */
+function intoPanel(name: Panel): void {
+  togglePanel(name);
+  setTimeout(() => document.querySelector<HTMLElement>(".details")?.focus());
 }
 
 function search(): void {
@@ -51,7 +63,7 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ["m", more.write, focusBox],
   ["Enter", words.send],
   ["Shift Enter", more.line],
-  ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part)] as const),
+  ...PANELS.map((part) => [part[0]!, parts[part], () => intoPanel(part)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
   ["End", words.toEnd, () => toEnd()?.click()],

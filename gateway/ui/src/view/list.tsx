@@ -3,12 +3,13 @@
 import type { VirtualizerOptions } from "@tanstack/virtual-core";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Row, SessionView } from "../model/view";
+import type { Row, SessionView, TaskInfo } from "../model/view";
 import { route, session } from "../state";
 import { strings } from "../strings";
 import { sent } from "./acts";
+import { aloud, nameOf } from "./format";
 import { Icon } from "./icons";
-import { RowView } from "./rows";
+import { RowView, asks } from "./rows";
 
 /** Within so many pixels of the end the list follows it. */
 const AT_END = 64;
@@ -20,18 +21,32 @@ export function Rows({ open }: { open: SessionView }) {
   return <><List key={session.value} {...open} /><Announcer {...open} /></>;
 }
 
-/** Tell a screen reader of each new message of the agent, once, when it is whole. */
-function Announcer({ rows }: SessionView) {
-  const known = useRef("");
-  const [words, setWords] = useState("");
-  const last = rows.findLast((row) => row.kind === "message" && row.message.role === "agent" && !row.live);
-  const key = last?.key ?? "";
+/** Tell a screen reader of what is new at the end, once, when it is whole. */
+function Announcer({ rows, running }: SessionView) {
+  const known = useRef<Set<string> | null>(null);
+  const [words, setWords] = useState<readonly string[]>([]);
   useEffect(() => {
-    if (known.current && key !== known.current && last?.kind === "message")
-      setWords(strings.chat.agentOf(last.message.text.slice(0, 500)));
-    known.current = key || "none";
-  }, [key]);
-  return <div class="sr-only" role="status" aria-live="polite">{words}</div>;
+    const first = !known.current;
+    const told = (known.current ??= new Set());
+    const news = rows.slice(rows.findLastIndex((row) => told.has(heard(row))) + 1).filter((row) => spoken(row, running));
+    for (const row of news) told.add(heard(row));
+    if (!first && news.length) setWords(news.map((row) => spoken(row, running)));
+  }, [rows]);
+  return <div class="sr-only" role="status" aria-live="polite"><p key={words}>{words.join(" ")}</p></div>;
+}
+
+/** Return what is heard once: a question becomes a message when it is answered. */
+function heard(row: Row): string {
+  return (row.kind === "question" && row.message?.id) || row.key;
+}
+
+/** Return what a screen reader says of a row; empty: nothing, as of what the user said, still grows or was loaded later. */
+function spoken(row: Row, running: TaskInfo | null): string {
+  if (row.kind === "message") return row.message.role === "agent" && !row.live ? strings.chat.agentOf(aloud(row.message.text)) : "";
+  if (row.kind === "question") return `${asks(row.task)}: ${aloud(row.message?.text ?? "")}`;
+  if (row.kind === "artifact") return row.artifact.taskId === running?.id ? `${strings.chat.artifact}: ${nameOf(row.artifact)}` : "";
+  // A failure is an alert.
+  return row.kind === "end" && row.task.state !== "failed" ? strings.states[row.task.state] : "";
 }
 
 /** Show rows in a scrolled log, with a button for what came below while the reader was elsewhere. */

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import type { Artifact, Failure, Row, ToolCall } from "../model/view";
+import type { Artifact, Failure, Row, TaskInfo, ToolCall } from "../model/view";
 import { mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { focusBox, reveal, say, sendAgain, sending } from "./acts";
@@ -85,7 +85,7 @@ function End({ task, asked }: Extract<Row, { kind: "end" }>) {
       <p>
         <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
-        <small>{todo}</small>
+        {(again || state !== "failed") && <small>{todo}</small>}
       </p>
       {again && <Act label={strings.chat.again} off={sending.value} act={() => sendAgain(again)} />}
       <Act label={strings.chat.showTask} act={() => reveal("tasks", id)} />
@@ -93,10 +93,15 @@ function End({ task, asked }: Extract<Row, { kind: "end" }>) {
   );
 }
 
+/** Return what a task waits for. */
+export function asks({ state }: TaskInfo): string {
+  return state === "auth-required" ? strings.chat.asksSignIn : strings.chat.asks;
+}
+
 /** What a task asks for. The message box takes the answer; a credential has a field of its own. */
 function Question({ task, message }: Extract<Row, { kind: "question" }>) {
   const signIn = task.state === "auth-required";
-  const title = signIn ? strings.chat.asksSignIn : strings.chat.asks;
+  const title = asks(task);
   return (
     <section class="question" data-task-id={task.id} data-state={task.state} aria-label={title}>
       <header>

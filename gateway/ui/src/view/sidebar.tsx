@@ -12,14 +12,14 @@ import { Choice, useEvery } from "./controls";
 import { forgetDrafts } from "./draft";
 import { dayOf, fullTime } from "./format";
 import { Button, Icon, IconButton } from "./icons";
-import { begin, help, newChat } from "./keyboard";
+import { chooseAgent, help, newChat } from "./keyboard";
 import { Import } from "./parts";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
 
 /** The session whose title is edited, with the title that is in the field at first. */
 const renaming = signal<SessionRow | null>(null);
-/** How often the list is read while a session in it is at work. */
+/** How often the list is read while a session in it is at work, or it could not be read. */
 const AT_WORK_MS = 5_000;
 
 /** Show the list of sessions with what is above and below it. */
@@ -33,7 +33,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
         <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {mayRead.value && agents.length > 1 && (
-        <Choice label={strings.chat.agent} value={agent.value} act={begin}
+        <Choice label={strings.chat.newAgent} value={agent.value} act={chooseAgent}
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
@@ -46,7 +46,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={strings.chat.theme} title={look} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={look} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
           {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
@@ -107,12 +107,12 @@ function Sessions() {
     return () => near.disconnect();
   }, [hasMore, rows.length]);
   const atWork = rows.some(({ lastState, paused }) => ACTIVE.has(lastState) && !paused);
-  useEvery(atWork ? AT_WORK_MS : 0, () => sessions.load());
+  useEvery(atWork || failure ? AT_WORK_MS : 0, () => sessions.load());
   const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
   return (
     <nav class="sessions" aria-label={strings.chat.sessions}>
       {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
-      {!rows.length && !failure && !sessions.loading.value && <p class="aside">{nothing}</p>}
+      {!rows.length && !failure && !sessions.loading.value && <p class="aside" role="status">{nothing}</p>}
       <ul>
         {rows.map((row, index) => {
           const day = dayOf(row.updatedAt);
@@ -189,5 +189,4 @@ function remove({ id, title }: SessionRow): void {
   };
   toast(strings.chat.removed(title || strings.chat.untitled), { ms: 10_000, action: { label: strings.chat.undo, run } });
   if (open) newChat();
-  else document.getElementById("search")?.focus();
 }

@@ -3,7 +3,7 @@
 Messages are in `conversation`. `read_session` reads the JSON of a server's list and of what older clients stored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -112,23 +112,30 @@ def read_session(stored: object) -> Session:
 
 
 def read_task_info(stored: object) -> TaskInfo | None:
-    """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user."""
+    """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user, and a
+    failed one that is `rejected` was not taken on."""
     body = read_object(stored) or {}
     task_id = read_text(body, "taskId") or read_text(body, "id")
     if not task_id:
         return None
-    state = state_of(body.get("state"))
     return TaskInfo(
         id=task_id,
-        state="input-required" if body.get("paused") is True and state in ACTIVE else state,
+        state=_state(body),
         error=read_text(body, "error"),
         created_at=read_text(body, "createdAt"),
         updated_at=read_text(body, "updatedAt"),
         completed_at=read_text(body, "completedAt"),
         superseded=body.get("superseded") is True,
         changes=[
-            StateChange(state_of(change.get("state")), read_text(change, "at"))
+            StateChange(_state(change), read_text(change, "at"))
             for change in read_objects(body.get("changes"))
             if change
         ],
     )
+
+
+def _state(body: Mapping[str, object]) -> State:
+    state = state_of(body.get("state"))
+    if body.get("rejected") is True:
+        return "rejected"
+    return "input-required" if body.get("paused") is True and state in ACTIVE else state
