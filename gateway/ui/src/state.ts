@@ -21,9 +21,9 @@ export type Panel = (typeof PANELS)[number];
 
 const KEY = "taskplane.key";
 
-/** What this browser keeps: drafts, the theme and the session that was open last. */
+/** What this browser keeps: drafts, the theme and the session that was open last; and what this tab keeps of its own. */
 export const kept = new Stored(() => localStorage);
-const keptForTab = new Stored(() => sessionStorage);
+export const keptForTab = new Stored(() => sessionStorage);
 export const key = signal(keptForTab.get(KEY));
 export const config = signal<Config | null>(null);
 export const route = signal<Route>(read(location));
@@ -40,7 +40,9 @@ export const agent = signal("");
 export const session = signal<OpenSession | null>(null);
 export const view = computed(() => session.value?.view.value ?? null);
 
-export const api = new Api(ROOT, () => key.peek());
+/** The key was taken back while it was used. */
+export const expired = signal(false);
+export const api = new Api(ROOT, () => key.peek(), () => (expired.value = true));
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
 export const mayRead = computed(() => config.value?.caller?.mayRead ?? false);
@@ -161,6 +163,7 @@ function decoded(part: string): string {
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */
 export function signIn(value: string, remember: boolean): void {
   key.value = value;
+  expired.value = false;
   keptForTab.set(KEY, remember ? value : "");
 }
 

@@ -17,20 +17,21 @@ export class Artifacts {
 
   /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
   add(taskId: string, piece: Piece, append: boolean, last: boolean): void {
-    const versions = this.#versions(taskId, piece);
+    const { versions, numbered } = this.#find(taskId, piece);
     const current = append && versions.at(-1);
-    this.#set(taskId, piece, [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)]);
+    this.#set(taskId, piece, [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)], numbered);
   }
 
   /**
-   * Take an artifact as a whole, as its newest version. `count`: how many versions there are; older ones that are not known
-   * are empty, to be loaded when they are wanted.
+   * Take an artifact as a whole, as its newest version. `count`: how many versions there are; 0: that is not known, so that
+   * it is the only one, unless it equals the last one. Older ones that are not known are empty, to be loaded when wanted.
    */
-  put(taskId: string, piece: Piece, complete: boolean, count = 1): void {
-    const known = this.#versions(taskId, piece);
-    const unknown = count - 1 - known.length;
-    const older = unknown < 0 ? known.slice(0, -1) : [...Array<ArtifactVersion>(unknown).fill(EMPTY), ...known];
-    this.#set(taskId, piece, [...older, grown(EMPTY, piece, complete)]);
+  put(taskId: string, piece: Piece, complete: boolean, count = 0): void {
+    const { versions, numbered } = this.#find(taskId, piece);
+    const whole = grown(EMPTY, piece, complete);
+    const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
+    const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
+    this.#set(taskId, piece, [...older, whole], count > 0 || (same && numbered));
   }
 
   /** Mark the versions of a task that has ended as complete. */
@@ -38,7 +39,7 @@ export class Artifacts {
     for (const one of this.list) {
       const version = one.versions.at(-1);
       if (one.taskId === taskId && version && !version.complete)
-        this.#set(taskId, one, one.versions.with(-1, { ...version, complete: true }));
+        this.#set(taskId, one, one.versions.with(-1, { ...version, complete: true }), one.numbered);
     }
   }
 
@@ -48,15 +49,15 @@ export class Artifacts {
     this.#list = null;
   }
 
-  #versions(taskId: string, { id }: Piece): readonly ArtifactVersion[] {
-    return this.#all.get(`${taskId}/${id}`)?.versions ?? [];
+  #find(taskId: string, { id }: Piece): Pick<Artifact, "versions" | "numbered"> {
+    return this.#all.get(`${taskId}/${id}`) ?? { versions: [], numbered: true };
   }
 
-  #set(taskId: string, { id, name, description }: Omit<Piece, "parts">, versions: readonly ArtifactVersion[]): void {
+  #set(taskId: string, { id, name, description }: Omit<Piece, "parts">, versions: readonly ArtifactVersion[], numbered: boolean): void {
     const key = `${taskId}/${id}`;
     const known = this.#all.get(key);
     const names = { name: name || (known?.name ?? ""), description: description || (known?.description ?? "") };
-    this.#all.set(key, { taskId, id, ...names, versions });
+    this.#all.set(key, { taskId, id, ...names, versions, numbered });
     this.#list = null;
   }
 }

@@ -177,7 +177,9 @@ export class Conversation {
     const tail = shown.slice(place).filter(({ id, said }) => said || arrived(id));
     if (!place) this.hasOlder = more;
     this.#show([...shown.slice(0, place), ...loaded, ...tail]);
-    for (const task of tasks) this.#removed.tasks.delete(task.id);
+    const before = this.tasks.list.filter(({ id }) => !arrived(id));
+    for (const { id } of before) this.#removed.tasks.add(id);
+    for (const { id } of tasks) this.#removed.tasks.delete(id);
     for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
     this.tasks.replace(tasks, ({ id }) => arrived(id));
     this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));

@@ -24,6 +24,7 @@ export interface Request {
   readonly opened?: (() => void) | undefined;
 }
 
+/** `refused` is called whenever the server does not take the key. */
 export class Http {
   /** Milliseconds by which the clock of this machine is ahead of the server's; a few seconds count as none. */
   #ahead = 0;
@@ -31,6 +32,7 @@ export class Http {
   constructor(
     readonly root: URL,
     private readonly key: () => string,
+    private readonly refused = () => {},
   ) {}
 
   /** Return the time of the server, in milliseconds since 1970, with which its times are compared. */
@@ -111,6 +113,7 @@ export class Http {
       const ahead = Date.now() - Date.parse(response.headers.get("Date") ?? "");
       this.#ahead = Math.abs(ahead) > CLOSE ? ahead : 0;
       if (response.ok) return response;
+      if (response.status === 401) this.refused();
       const wait = Number(response.headers.get("Retry-After")) || 0;
       throw failedHttp(response.status, await response.json().catch(() => null), wait);
     } catch (error) {

@@ -10,6 +10,8 @@ import { sleep } from "./stream";
 import type { Draft, Failure, Message, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
+/** Milliseconds. */
+const SEEK = 2_000;
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
 
@@ -174,9 +176,21 @@ export class OpenSession extends FollowedSession {
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
       if (failure) await this.settled;
+      if (failure?.retryable && this.told.status === "new") void this.#seek();
       if (!failure || this.conversation.accepted(id)) return null;
       if (!this.online && failure.status === 0) this.mark(out, "queued");
       else if (!(await this.#resolved(out, failure))) return failure;
+    }
+  }
+
+  /** The server may have the first message of a session though no answer came: look whether the session has come to be. */
+  async #seek(): Promise<void> {
+    const { api, id, closed } = this;
+    while (this.told.status === "new" && !closed.signal.aborted) {
+      const failure = await api.session(id).then(() => null, failureOf);
+      if (!failure) this.set({ status: "ready" });
+      if (!failure || !failure.retryable) return this.refresh();
+      await sleep(SEEK, closed.signal);
     }
   }
 
@@ -203,7 +217,7 @@ export class OpenSession extends FollowedSession {
     const stale = failure.code === "VERSION_MISMATCH";
     const ended = failure.metadata["rpc"] === "-32004" && named !== "";
     if (stale || ended) await this.load();
-    const goesOn = ended && !this.#goesTo().taskId && this.conversation.tasks.find(named) !== null;
+    const goesOn = ended && this.#goesTo().taskId !== named && this.conversation.tasks.find(named) !== null;
     const again = !this.outgoing.has(out.id) || (stale ? out.saw === this.#signature() : goesOn);
     // A refusal for the version has stored nothing under the key.
     if (again) Object.assign(out, { message: null, ...(ended && { key: newId() }) });

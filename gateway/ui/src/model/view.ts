@@ -41,6 +41,8 @@ export interface Artifact extends Omit<Piece, "parts"> {
   readonly taskId: string;
   /** Oldest first; the last one is current. */
   readonly versions: readonly ArtifactVersion[];
+  /** The first one is version 1. Else it is not known how many there were before. */
+  readonly numbered: boolean;
 }
 
 export interface ToolCall {

@@ -1,17 +1,17 @@
 /** What the reader can do with the open conversation, with what follows from it in the page. */
 
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { sizeOf } from "../model/artifacts";
 import { newId } from "../model/outgoing";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure, Message, Part } from "../model/view";
-import { named, panel, route, selected, session, view, type Panel } from "../state";
+import { panel, selected, session, view, type Panel } from "../state";
 import { strings } from "../strings";
-import { drafted, files, forgetSent, lastSent, mark, nameDraft, putBack, putCut, taken, text, write } from "./draft";
+import { drafted, files, forgetSent, lastSent, mark, putBack, putCut, taken, text, write } from "./draft";
 import { toastFailure } from "./toasts";
 
-/** A send has not been answered yet. */
-export const sending = signal(false);
+/** A message of the open session is on its way. */
+export const sending = computed(() => view.value?.rows.some((row) => row.kind === "message" && row.sending?.state === "sending") ?? false);
 /** Counts what the reader sent, so that the list shows its end. */
 export const sent = signal(0);
 
@@ -56,21 +56,13 @@ export async function retry(id: string, given: string): Promise<void> {
 async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: string): Promise<Failure | null> {
   const open = session.value;
   if (!open) return null;
-  sending.value = true;
   const draft = drafted.value;
   const answer = act(open);
   sent.value++;
-  const failure = await answer.finally(() => {
-    sending.value = false;
-  });
+  const failure = await answer;
   if (!failure) taken(id, draft);
   else if (failure.code === "REWOUND") forgetSent(draft);
-  if (failure || session.value !== open) return failure;
-  if (route.value.name === "chat" && !route.value.session) {
-    nameDraft(open.view.value.id);
-    named(open.view.value.id);
-  }
-  return null;
+  return failure;
 }
 
 /** Take back a message that failed, and put its text into the box, with its files. */

@@ -1,12 +1,12 @@
 /** The whole page: reads what the server says of itself, then shows the place that the address names. */
 
-import { computed, effect, useSignalEffect } from "@preact/signals";
+import { effect, useSignalEffect } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { failureOf } from "../model/failures";
 import type { Config } from "../model/api";
 import type { Failure } from "../model/view";
-import { agent, api, config, forgetShown, kept, key, route, session, sessions, showRoute, view } from "../state";
+import { agent, api, config, expired, forgetShown, kept, keptForTab, key, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
@@ -18,8 +18,6 @@ import { Shell } from "./shell";
 
 /** Under what this browser keeps who used it last. */
 const USER = "taskplane.user";
-/** The key was taken back while it was used. */
-const expired = computed(() => view.value?.status === "refused" && view.value.failure?.status === 401);
 
 /** The page, from the first request on. */
 export function App() {
@@ -53,8 +51,8 @@ export function App() {
 /** Keep nothing of one user for another, whichever way the first one left. */
 function changeUser({ caller }: Config): void {
   if (!caller) return;
-  const [before, now] = [kept.get(USER), `${caller.tenant}/${caller.user}`];
-  kept.set(USER, now);
+  const [before, now] = [keptForTab.get(USER) || kept.get(USER), `${caller.tenant}/${caller.user}`];
+  for (const store of [kept, keptForTab]) store.set(USER, now);
   if (!before || before === now) return;
   forgetDrafts();
   forgetShown();

@@ -4,7 +4,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Message } from "../model/view";
-import { kept, session, sessions, view } from "../state";
+import { kept, keptForTab, named, route, session, sessions, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
@@ -13,7 +13,7 @@ const KEY = "taskplane.draft.";
 const SENT = "taskplane.sent.";
 const NEVER = { id: "", contextId: "", text: "", attached: "", cut: false };
 
-export const text = signal(kept.get(KEY));
+export const text = signal(stored(""));
 export const files = signal<readonly Attached[]>([]);
 /** Why the last file was not attached; empty: it was. */
 export const refusal = signal("");
@@ -25,19 +25,37 @@ const sent = new Map<string, typeof NEVER>();
 let timer = 0;
 /** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
 let changed = false;
+/** The files of the other drafts of this tab. */
+const aside = new Map<string, readonly Attached[]>();
+/** The example that was put into the box last. */
+let example = "";
 
 /** Show the draft of a session, after keeping the one before; an empty id: of a new conversation. */
 export function openDraft(id: string): void {
   if (id === drafted.value) return;
   keep();
-  text.value = kept.get(KEY + id);
-  clearFiles();
+  text.value = stored(id);
+  aside.set(drafted.value, files.value);
+  files.value = aside.get(id) ?? [];
+  refusal.value = "";
   drafted.value = id;
+}
+
+/** Return the text of a draft: as this tab had it last, or else another one. */
+function stored(id: string): string {
+  return keptForTab.get(KEY + id) || kept.get(KEY + id);
+}
+
+/** Keep the text of a draft for this tab, and for others; what another one has made of it stays until there is a text. */
+function store(id: string, all: string): void {
+  const shared = keptForTab.get(KEY + id) === kept.get(KEY + id);
+  keptForTab.set(KEY + id, all);
+  if (all || shared) kept.set(KEY + id, all);
 }
 
 /** The conversation that the draft belongs to has got an id. */
 export function nameDraft(id: string): void {
-  kept.set(KEY + drafted.value, "");
+  store(drafted.value, "");
   drafted.value = id;
   changed = true;
   keep();
@@ -46,7 +64,7 @@ export function nameDraft(id: string): void {
 /** Take the draft of a session that is gone to a new conversation, before what was begun there. */
 function saveDraft(id: string): void {
   openDraft(id);
-  const begun = kept.get(KEY);
+  const begun = stored("");
   const given = text.value;
   nameDraft("");
   write(begun);
@@ -64,11 +82,17 @@ export function write(next: string): void {
 /** Put a text back into a draft, before what is there; it may be of a session that was left. */
 export function putBack(given: string, draft = drafted.value): void {
   const open = draft === drafted.value;
-  const there = open ? text.value : kept.get(KEY + draft);
+  const there = open ? text.value : stored(draft);
   if (!given || there === given || without(given, there) !== there) return;
   const all = there.trim() ? `${given}\n\n${there}` : given;
   if (open) write(all);
-  else kept.set(KEY + draft, all);
+  else store(draft, all);
+}
+
+/** Put an example into the box, in place of another one, and else before what is there. */
+export function offer(given: string): void {
+  if (text.value === example) write("");
+  putBack((example = given));
 }
 
 /** Return the message that a draft was sent as last; empty if that is settled. */
@@ -98,6 +122,8 @@ export function forgetDrafts(): void {
   keep();
   sent.clear();
   clearFiles();
+  aside.clear();
+  keptForTab.forget(KEY);
   kept.forget(KEY, SENT, "taskplane.session");
 }
 
@@ -106,15 +132,15 @@ export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
   forgetSent(draft);
-  if (draft !== drafted.value) return kept.set(KEY + draft, without(message.text, kept.get(KEY + draft)));
-  const rest = without(message.text, text.value);
+  if (draft !== drafted.value) return store(draft, without(message.text, stored(draft)));
+  const rest = without(message.text, text.value, message.cut ? /^(\n\n|$)/ : undefined);
   if (rest !== text.value) write(rest);
   if (!message.cut) clearFiles();
 }
 
-/** Return a text without its beginning, if that ends where a word does; else it is another text now. */
-function without(given: string, all: string): string {
-  return all.startsWith(given) && /^(\s|$)/.test(all.slice(given.length)) ? all.slice(given.length).trimStart() : all;
+/** Return a text without its beginning, if what follows shows that it ends there; else it is another text now. */
+function without(given: string, all: string, end = /^(\s|$)/): string {
+  return all.startsWith(given) && end.test(all.slice(given.length)) ? all.slice(given.length).trimStart() : all;
 }
 
 /** Take one file out, or all. */
@@ -137,8 +163,17 @@ effect(() => {
     const { id, contextId } = lastSent(draft);
     const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
     if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
+    if (shown && !draft) untracked(become);
   }
 });
+
+/** Let the new conversation that is shown be the session that it has become. */
+function become(): void {
+  const { id = "" } = view.value ?? {};
+  if (!id || route.value.name !== "chat" || route.value.session) return;
+  nameDraft(id);
+  named(id);
+}
 
 effect(() => {
   const { status, id = "" } = view.value ?? {};

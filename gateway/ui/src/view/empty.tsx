@@ -6,7 +6,7 @@ import { config, go, mayWrite } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { useCard } from "./card";
-import { write } from "./draft";
+import { offer } from "./draft";
 import { Button, Icon } from "./icons";
 import { words } from "./toasts";
 
@@ -18,7 +18,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
   const prompts = mayWrite.value ? skills.filter(({ examples = [] }) => examples.length).slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
   const begin = (text: string) => {
-    write(text);
+    offer(text);
     focusBox();
   };
   if (!agent)

@@ -85,8 +85,8 @@ export function nameOf({ id, name, versions }: Artifact): string {
 }
 
 /** Return the size of an artifact, how many versions it has, whether it grows, and what else there is to say of it. */
-export function aboutOf({ versions }: Artifact, more = ""): string {
+export function aboutOf({ versions, numbered }: Artifact, more = ""): string {
   const { size = 0, complete } = versions.at(-1) ?? {};
-  const many = versions.length > 1 && strings.panel.versions(versions.length);
+  const many = numbered && versions.length > 1 && strings.panel.versions(versions.length);
   return [bytes(size), many, complete === false && strings.panel.grows, more].filter(Boolean).join(" · ");
 }

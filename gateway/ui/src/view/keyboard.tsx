@@ -6,7 +6,7 @@ import { PANELS, agent, chat, drawer, go, kept, mayOperate, mayRead, narrow, pan
 import { strings } from "../strings";
 import { focusBox } from "./acts";
 import { Dialog, Facts } from "./controls";
-import { write } from "./draft";
+import { offer } from "./draft";
 
 const OFF = "taskplane.keys";
 /** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
@@ -24,7 +24,7 @@ export function begin(name: string, text = ""): void {
   show("");
   go(chat(""), route.value.name === "chat" && !route.value.session);
   setTimeout(() => {
-    if (text) write(text);
+    offer(text);
     focusBox();
   });
 }

@@ -63,6 +63,7 @@ function Logo() {
 
 /** Leave nothing for who signs in next: neither the key nor what was written and shown. */
 function signOut(): void {
+  sessions.leave();
   signIn("", false);
   forgetDrafts();
   location.assign(address(chat("")));

@@ -31,7 +31,7 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
     <div class="opened">
       {artifact.description && <p class="aside" dir="auto">{artifact.description}</p>}
       <div class="acts">
-        {newest > 1 && (
+        {newest > 1 && artifact.numbered && (
           <Choice label={strings.panel.version} value={number} act={(value) => choose(Number(value))}
             options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])} />
         )}
