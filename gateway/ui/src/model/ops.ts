@@ -5,7 +5,6 @@ import type { Http, Request } from "./http";
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
-export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
 /** A thing that needs attention, with what to do. `executor`: the id of the one that is meant. */
@@ -19,7 +18,7 @@ export interface Overview {
   readonly executors: readonly Executor[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: Omit<Minute, "at"> & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> &
+  readonly recent: Readonly<{ since: string; begun: number; ended: number; failed: number }> &
     Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
   /** Most urgent first. */
@@ -91,29 +90,22 @@ function path(id: string): string {
 }
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
-export const VIEWS = ["overview", "tasks", "failures"] as const;
 export const FILTERS = ["agent", "owner", "executor"] as const;
 export type OpsState = (typeof STATES)[number];
 
-/** What of the operators' view is shown; it is in the address. Empty: not filtered by that. */
-export type Place = Readonly<{ view: (typeof VIEWS)[number] } & Record<"state" | (typeof FILTERS)[number], string>>;
+/** What of the operators' view is shown; it is in the address. Empty: the overview, and not filtered by that. */
+export type Place = Readonly<Record<"view" | "state" | (typeof FILTERS)[number], string>>;
 
 /** Return the place that the query of an address names. A filter without a view means the list. */
 export function readPlace(query: URLSearchParams): Place {
   const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name)?.trim() ?? "");
-  const named = query.get("state") ?? (query.get("error") === "1" && "failed");
-  const state = STATES.find((one) => one === named) ?? "";
-  const listed = state || agent || owner || executor ? "tasks" : "overview";
-  return { view: VIEWS.find((view) => view === query.get("view")) ?? listed, state, agent, owner, executor };
-}
-
-/** Return the query of the address of a place, with `?`; empty for the overview. */
-export function placeQuery({ view = "overview", ...filters }: Partial<Place>): string {
-  return queryOf({ view: view === "overview" ? "" : view, ...filters });
+  const state = STATES.find((one) => one === query.get("state")) ?? "";
+  const listed = query.get("view") === "tasks" || state || agent || owner || executor;
+  return { view: listed ? "tasks" : "", state, agent, owner, executor };
 }
 
 /** Return the state of a task in the terms of the filters. */
-export function opsState(task: { readonly state: string; readonly paused?: boolean }): OpsState {
+export function opsState(task: InState): OpsState {
   return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
 }
 
@@ -125,20 +117,4 @@ export function matrix({ tasks }: Overview): { agent: string | null; counts: Rea
     for (const one of tasks) if (agent === null || one.agent === agent) counts[opsState(one)] += one.count;
     return { agent, counts };
   });
-}
-
-/** Return the greatest figure of the minutes and the minute of it; null if all are 0. */
-export function peak(minutes: readonly Minute[], of: "begun" | "ended" | "failed"): { count: number; at: string } | null {
-  const most = minutes.reduce<Minute | null>((best, one) => (one[of] > (best?.[of] ?? 0) ? one : best), null);
-  return most && { count: most[of], at: most.at };
-}
-
-/** Return failed tasks by reason, most frequent first. Reasons that differ in ids, figures or quotes are one. */
-export function reasons(tasks: readonly OpsTask[]): [key: string, tasks: OpsTask[]][] {
-  const found = new Map<string, OpsTask[]>();
-  for (const task of tasks) {
-    const key = (task.error ?? "").trim().replace(/"[^"]*"|'[^']*'|`[^`]*`|[\w-]*\d[\w-]*/g, "#").slice(0, 200);
-    found.set(key, [...(found.get(key) ?? []), task]);
-  }
-  return [...found].sort(([, one], [, other]) => other.length - one.length);
 }

@@ -3,7 +3,8 @@
 import "../../style/panel.css";
 import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
-import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
+import { curl, javascript, python, sending } from "../../model/snippets";
+import { newId } from "../../model/outgoing";
 import { ROOT, config, mayWrite, route } from "../../state";
 import { strings } from "../../strings";
 import { safeLink } from "../blocks";
@@ -14,8 +15,9 @@ import { copy } from "../copy";
 import { Failing } from "../empty";
 import { Button, Icon } from "../icons";
 import { begin } from "../keyboard";
+import { Warnings } from "./warnings";
 
-const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
+const WAYS = { curl, python, javascript };
 
 /** Show the agent that the address names. */
 export function AgentPage() {
@@ -48,12 +50,7 @@ function Shown({ name, card, security, warnings }: Agent) {
   return (
     <>
       <p dir="auto">{card.description}</p>
-      <ul class="warnings" data-fine={!warnings.length || undefined} aria-label={strings.agent.warnings}>
-        {!warnings.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
-        {warnings.map(({ code, message }) => (
-          <li key={message} data-warning={code}><Icon name="alert" size={16} /> <span>{message}</span></li>
-        ))}
-      </ul>
+      <Warnings name={strings.agent.warnings} none={strings.agent.noWarnings} all={warnings} />
       <Part title={strings.agent.skills}>
         <ul class="skills">
           {card.skills.map(({ id, name: skill = id, description, examples = [] }) => (
@@ -97,7 +94,8 @@ function Try({ url, example }: { url: string; example: string }) {
   const [text, setText] = useState(example);
   const [way, setWay] = useState<keyof typeof WAYS>("curl");
   const withKey = config.value?.auth.required ?? false;
-  const snippet = WAYS[way]({ url, text, withKey });
+  const call = sending(url, { messageId: newId(), parts: [{ text }] }, "SendStreamingMessage");
+  const snippet = WAYS[way](call, withKey);
   return (
     <div class="try">
       <label>

@@ -44,7 +44,7 @@ export function Log({ taskId, generation, completedAt }: OpsTask) {
   useEvery(failure ? AGAIN_MS : 0, () => failure && setAgain(again + 1));
   const call = ({ number }: { number: number }) => ({ url: new URL(api.ops.logPath(taskId, number - 1, 1), ROOT).href });
   return (
-    <Part kind="ops-part" title={words.log} hint={`${words.logHint} ${completedAt ? "" : words.follows}`}>
+    <Part title={words.log} hint={`${words.logHint} ${completedAt ? "" : words.follows}`}>
       {from > 0 && <Button kind="small" label={words.earlier} act={() => setFrom(0)} />}
       <div class="ops-log">
         <Inspector records={records} failure={failure} none={words.noLog} call={call} more={({ body }) => words.by(body as OpsEvent)} />

@@ -7,7 +7,7 @@ import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
 import { Notice } from "../empty";
 import { duration, firstLine, time } from "../format";
-import { Button, Icon, type IconName } from "../icons";
+import { Button, type IconName } from "../icons";
 import { toastError } from "../toasts";
 import { Log } from "./log";
 import { OfExecutor, StateMark, To } from "./pieces";
@@ -46,18 +46,19 @@ export function Task({ id }: { id: string }) {
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
 function Doing({ task }: Found) {
-  const { asked, executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "" } = task;
+  const { asked, executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error } = task;
   const state = opsState(task);
-  const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
-  const doing = document ? "document" : state === "working" ? working : state;
+  const holds = state === "working" && executor && (lapsed ? "lapsed" : state);
+  const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
   const late = duration(api.now() - Date.parse(leaseExpiresAt));
   return (
     <>
       {asked && <blockquote class="ops-asked" dir="auto">{firstLine(asked, 160)}</blockquote>}
-      <p class="ops-doing" data-doing={lapsed ? "lapsed" : state}>
-        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late })} {task.superseded && words.superseded}
+      <p class="ops-doing" data-doing={doing}>
+        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late, state: words.states[state] })}
+        {task.superseded && ` ${words.superseded}`}
       </p>
-      {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
+      {error && <p class="reason" data-state="failed" dir="auto">{error}</p>}
     </>
   );
 }
@@ -67,13 +68,12 @@ function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
 }
 
 function Record({ task }: Found) {
-  const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
-  const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
+  const { agent, owner, contextId, taskId, executor = "", completedAt, copied } = task;
   const rests = completedAt || task.paused;
   const own = mayRead.value && owner === config.value?.caller?.user;
   const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
   return (
-    <Part kind="ops-part" title={words.record}>
+    <Part title={words.record}>
       <Facts
         kind="ops-record"
         rows={[
@@ -85,7 +85,7 @@ function Record({ task }: Found) {
           [words.changed, moment(task.statusAt)],
           [words.ended, moment(completedAt)],
           [words.took, completedAt && lasted(task)],
-          [words.executor, executor && <code dir="ltr">{executor}</code>, others],
+          [words.executor, executor && <code dir="ltr">{executor}</code>, <OfExecutor id={executor} />],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],
