@@ -1,6 +1,6 @@
 /** The routes for operators, under `/api/ops`, with the JSON that they answer, and what operators are shown of it. */
 
-import type { Http, Request } from "./http";
+import type { Http } from "./http";
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
@@ -34,49 +34,37 @@ export type OpsTask = InState &
 export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
   Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
 
+type Listed = Readonly<{ data?: readonly OpsTask[]; next_page_token?: string }>;
 type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
-  async overview(): Promise<Overview> {
-    return (await this.#json<Overview>("overview")).data;
-  }
+  readonly overview = () => this.http.data<Overview>("api/ops/overview");
 
   /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
   async tasks(query: Readonly<Record<string, string>>, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
     const tasks: OpsTask[] = [];
     let token = "";
     for (let page = 0; page < pages && (token || !page); page++) {
-      const found = await this.#json<OpsTask[] | null>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
+      const found = await this.http.json<Listed>(`api/ops/tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
       tasks.push(...(found.data ?? []));
       token = found.next_page_token ?? "";
     }
     return { tasks, more: token !== "" };
   }
 
-  /** Return a task, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
-    const { task } = (await this.#json<{ task: OpsTask }>(path(id))).data;
-    return { ...task, lapsed: Date.parse(task.leaseExpiresAt ?? "") < this.http.now() };
-  }
+  readonly task = async (id: string) => (await this.http.data<{ task: OpsTask }>(path(id))).task;
 
   /** Return the path of a page of a task's log below the root: so many events after a generation. */
-  readonly logPath = (id: string, after: number, limit = 1000) => `api/ops/${path(id)}/events?after=${after}&limit=${limit}`;
+  readonly logPath = (id: string, after: number, limit = 1000) => `${path(id)}/events?after=${after}&limit=${limit}`;
 
   /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
   readonly events = (id: string, after: number) => this.http.data<LogPage>(this.logPath(id, after));
 
-  async cancel(id: string): Promise<void> {
-    await this.#json(`${path(id)}/cancel`, { method: "POST", body: {} });
-  }
+  readonly cancel = (id: string) => this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} });
 
-  async delete(id: string): Promise<void> {
-    await this.#json(path(id), { method: "DELETE" });
-  }
-
-  readonly #json = <T>(at: string, request?: Request) =>
-    this.http.json<{ data: T; next_page_token?: string }>(`api/ops/${at}`, request);
+  readonly delete = (id: string) => this.http.json(path(id), { method: "DELETE" });
 }
 
 /** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
@@ -86,7 +74,7 @@ export function queryOf(values: Readonly<Record<string, string>>): string {
 }
 
 function path(id: string): string {
-  return `tasks/${encodeURIComponent(id)}`;
+  return `api/ops/tasks/${encodeURIComponent(id)}`;
 }
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
@@ -107,6 +95,11 @@ export function readPlace(query: URLSearchParams): Place {
 /** Return the state of a task in the terms of the filters. */
 export function opsState(task: InState): OpsState {
   return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
+}
+
+/** Tell whether the lease of a task has run out at a time of the server. */
+export function lapsed({ leaseExpiresAt = "" }: OpsTask, now: number): boolean {
+  return Date.parse(leaseExpiresAt) < now;
 }
 
 /** Return the number of tasks by agent and state, agents in order; at the end of all agents (null) if there are several. */

@@ -56,7 +56,7 @@ function Shown({ name, card, security, warnings }: Agent) {
           {card.skills.map(({ id, name: skill = id, description, examples = [] }) => (
             <li key={id}>
               <h3 dir="auto">{skill}</h3>
-              <p dir="auto">{description}</p>
+              <p class="aside" dir="auto">{description}</p>
               <div class="chips">
                 {examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
               </div>

@@ -46,7 +46,7 @@ export function Log({ taskId, generation, completedAt }: OpsTask) {
   return (
     <Part title={words.log} hint={`${words.logHint} ${completedAt ? "" : words.follows}`}>
       {from > 0 && <Button kind="small" label={words.earlier} act={() => setFrom(0)} />}
-      <div class="ops-log">
+      <div class="panel-part events ops-log">
         <Inspector records={records} failure={failure} none={words.noLog} call={call} more={({ body }) => words.by(body as OpsEvent)} />
       </div>
     </Part>

@@ -44,7 +44,7 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
   marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
 }) {
   const table = !rows.length ? <p class="aside">{none}</p> : (
-    <div class="ops-scroll" role="region" aria-label={name} tabIndex={0}>
+    <div class="table" role="region" aria-label={name} tabIndex={0}>
       <table class={kind}>
         <caption class="sr-only">{name}</caption>
         <thead>

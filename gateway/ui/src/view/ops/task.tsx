@@ -1,7 +1,7 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
 import { useRef, useState } from "preact/hooks";
-import { opsState } from "../../model/ops";
+import { type OpsTask, lapsed, opsState } from "../../model/ops";
 import { address, api, chat, config, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
@@ -15,7 +15,6 @@ import { Polled } from "./polled";
 
 const words = strings.ops;
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 
 /** Show the task that the address names. */
 export function Task({ id }: { id: string }) {
@@ -45,17 +44,17 @@ export function Task({ id }: { id: string }) {
 }
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
-function Doing({ task }: Found) {
-  const { asked, executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error } = task;
+function Doing({ task }: { task: OpsTask }) {
+  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error } = task;
   const state = opsState(task);
-  const holds = state === "working" && executor && (lapsed ? "lapsed" : state);
+  const holds = state === "working" && executor && (lapsed(task, api.now()) ? "lapsed" : state);
   const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
-  const late = duration(api.now() - Date.parse(leaseExpiresAt));
+  const took = duration(Date.parse(completedAt ?? "") - Date.parse(task.createdAt));
   return (
     <>
-      {asked && <blockquote class="ops-asked" dir="auto">{firstLine(asked, 160)}</blockquote>}
+      {asked && <div class="prose"><blockquote dir="auto">{firstLine(asked, 160)}</blockquote></div>}
       <p class="ops-doing" data-doing={doing}>
-        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late, state: words.states[state] })}
+        {words.doing[doing]({ executor, since: time(queuedAt), took, lease: time(leaseExpiresAt), state: words.states[state] })}
         {task.superseded && ` ${words.superseded}`}
       </p>
       {error && <p class="reason" data-state="failed" dir="auto">{error}</p>}
@@ -63,11 +62,7 @@ function Doing({ task }: Found) {
   );
 }
 
-function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
-  return duration(Date.parse(completedAt) - Date.parse(createdAt));
-}
-
-function Record({ task }: Found) {
+function Record({ task }: { task: OpsTask }) {
   const { agent, owner, contextId, taskId, executor = "", completedAt, copied } = task;
   const rests = completedAt || task.paused;
   const own = mayRead.value && owner === config.value?.caller?.user;
@@ -75,7 +70,6 @@ function Record({ task }: Found) {
   return (
     <Part title={words.record}>
       <Facts
-        kind="ops-record"
         rows={[
           [words.agent, agent || words.noAgent],
           [words.owner, owner],
@@ -83,8 +77,6 @@ function Record({ task }: Found) {
           [words.session, !own && [<code dir="ltr">{contextId}</code>, <small> {words.foreignSession(owner)}</small>]],
           [words.created, moment(task.createdAt)],
           [words.changed, moment(task.statusAt)],
-          [words.ended, moment(completedAt)],
-          [words.took, completedAt && lasted(task)],
           [words.executor, executor && <code dir="ltr">{executor}</code>, <OfExecutor id={executor} />],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
@@ -114,7 +106,7 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
       <dialog ref={box} class="ops-ask" tabIndex={-1} aria-label={label}>
         <p>{busy ? words.busy : ask}</p>
         <Button label={words.no} disabled={busy} act={() => box.current?.close()} />
-        <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
+        <Button class="button ops-bad" label={yes} disabled={busy} act={() => void run()} />
       </dialog>
     </>
   );

@@ -40,7 +40,7 @@ export function Export() {
       </button>
       <div id="export" ref={box} class="menu" popover="auto" onKeyDown={(event) => walk(event, "button")}>
         {WAYS.map(([name, icon, act]) => (
-          <button key={name} type="button" onClick={() => choose(act)}>
+          <button key={name} type="button" class="row-link" onClick={() => choose(act)}>
             <Icon name={icon} size={16} /> {strings.share.ways[name]}
           </button>
         ))}
@@ -75,7 +75,6 @@ export function Import() {
   };
   const exists = failure?.status === 409;
   const [what, todo] = exists ? strings.share.exists : words(failure ?? { code: "" });
-  const line = failure?.metadata["line"];
   return (
     <>
       <IconButton icon="upload" label={strings.share.import} onClick={() => picker.current?.click()} />
@@ -85,9 +84,7 @@ export function Import() {
           {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
           {failure && (
             <div class="try">
-              <p class="failure" role="alert" data-code={failure.code}>
-                {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
-              </p>
+              <p class="failure" role="alert" data-code={failure.code}>{what} {todo}</p>
               {exists && <Button kind="primary" label={strings.share.importCopy} act={() => void bring(file, newId())} />}
               {failure.retryable && <Button kind="primary" label={strings.chat.retry} act={() => void bring(file)} />}
             </div>
