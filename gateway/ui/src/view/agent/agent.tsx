@@ -17,7 +17,7 @@ import { Button, Icon } from "../icons";
 import { begin } from "../keyboard";
 import { Warnings } from "./warnings";
 
-const WAYS = { curl, python, javascript };
+const WAYS = { curl, Python: python, JavaScript: javascript };
 
 /** Show the agent that the address names. */
 export function AgentPage() {
@@ -70,7 +70,7 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, ...Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.capabilities, ...Object.entries(capabilities).flatMap(([one, on]) => (on ? one : []))],
             [strings.agent.inputModes, ...card.defaultInputModes],
             [strings.agent.outputModes, ...card.defaultOutputModes],
             [strings.agent.interfaces, ...interfaces],
@@ -103,8 +103,8 @@ function Try({ url, example }: { url: string; example: string }) {
         <input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
       <div class="acts" role="group" aria-label={strings.agent.ways}>
-        {(["curl", "python", "javascript"] as const).map((one) => (
-          <Act key={one} label={strings.agent.way[one]} pressed={one === way} act={() => setWay(one)} />
+        {(["curl", "Python", "JavaScript"] as const).map((one) => (
+          <Act key={one} label={one} pressed={one === way} act={() => setWay(one)} />
         ))}
         <Act icon="copy" label={strings.agent.copySnippet} act={() => void copy(snippet)} />
       </div>

@@ -22,13 +22,13 @@ export function Overview() {
       {(figures, at) => (
         <>
           <Warnings name={words.concerns} none={words.fine} all={figures.concerns}
-            more={({ executor }) => executor && <OfExecutor id={executor} />} />
+            more={({ executor }) => executor && <OfExecutor id={executor}>{words.showWork}</OfExecutor>} />
           <ByState {...figures} />
           <Executors {...figures} />
           <div class="ops-pair">
             <Queue {...figures} />
             <Part title={words.backlog}>
-              <Facts rows={LEFT.map((of) => [words[of], left(figures[of]), <small>{words[`${of}Hint`]}</small>])} />
+              <Facts rows={LEFT.map((of) => [words[of], left(figures[of])])} />
             </Part>
           </div>
           <Recent {...figures} />
@@ -61,9 +61,9 @@ function Executors({ executors }: Figures) {
   return (
     <Columns
       name={words.executors} hint={words.executorsHint} none={<span class="ops-bad">{words.noExecutors}</span>}
-      rows={executors} id={({ id }) => id} marks={(one) => ({ "data-status": status(one) })}
+      rows={executors} id={({ id }) => id}
       columns={[
-        [words.executor, ({ id }) => <code dir="ltr">{id}</code>],
+        [words.executor, OfExecutor],
         [words.status, (one) => <StateMark state={COLOURS[status(one)]}>{words[status(one)]}</StateMark>],
         [words.lastSeen, ({ alive, lastSeenSeconds: s }) => (alive || s ? words.ago(seconds(s)) : "–")],
         [words.leases, ({ leases, running }) => [
@@ -71,7 +71,6 @@ function Executors({ executors }: Figures) {
           leases > running && <strong class="ops-bad"> ({words.lapsed(leases - running)})</strong>,
         ]],
         [words.agents, ({ agents }) => agents.join(", ") || "–"],
-        [words.work, ({ id, leases, alive }) => (leases ? <OfExecutor id={id} /> : alive ? words.idle : words.nothing)],
       ]}
     />
   );

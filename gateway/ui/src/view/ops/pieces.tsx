@@ -22,7 +22,7 @@ export function To({ place: to = {}, ...rest }: Partial<Parameters<typeof PageLi
 }
 
 /** A link to the tasks of an executor. */
-export function OfExecutor({ id, children = strings.ops.showWork }: { id: string; children?: string }) {
+export function OfExecutor({ id, children = <code dir="ltr">{id}</code> }: { id: string; children?: ComponentChildren }) {
   return <To place={{ executor: id }}>{children}</To>;
 }
 
@@ -35,13 +35,12 @@ export function StateMark({ state, children = strings.ops.states[state] }: { sta
 type Column<T> = readonly [head: string, cell: (row: T) => ComponentChildren, kind?: string];
 
 /**
- * A table with a row for each of `rows`, whose first cell names it; without rows it says `none`. `id` tells one row from another, `marks` are the attributes of its `tr`. With a `hint` it is a section. A table
- * that is wider than its place scrolls in it, or becomes cards.
+ * A table with a row for each of `rows`, whose first cell names it; without rows it says `none`. `id` tells one row from
+ * another. With a `hint` it is a section. A table that is wider than its place scrolls in it, or becomes cards.
  */
-export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-cards", none }: {
+export function Columns<T>({ name, hint, rows, columns, id, kind = "ops-cards", none }: {
   name: string; hint?: string; kind?: string; rows: readonly T[]; columns: readonly Column<T>[]; none?: ComponentChildren;
   id: (row: T) => string | number | null;
-  marks?: (row: T) => Readonly<Record<string, string | number | undefined>>;
 }) {
   const table = !rows.length ? <p class="aside">{none}</p> : (
     <div class="table" role="region" aria-label={name} tabIndex={0}>
@@ -52,7 +51,7 @@ export function Columns<T>({ name, hint, rows, columns, id, marks, kind = "ops-c
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={id(row)} {...marks?.(row)}>
+            <tr key={id(row)} data-id={id(row)}>
               {columns.map(([head, cell, of], index) => {
                 const given = { class: of, dir: "auto" } as const;
                 return index ? <td key={head} data-label={head} {...given}>{cell(row)}</td> : <th scope="row" {...given}>{cell(row)}</th>;

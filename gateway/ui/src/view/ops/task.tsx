@@ -2,39 +2,37 @@
 
 import { useRef, useState } from "preact/hooks";
 import { type OpsTask, lapsed, opsState } from "../../model/ops";
-import { address, api, chat, config, mayRead, mayWrite } from "../../state";
+import { address, api, chat, config, go, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
-import { Notice } from "../empty";
-import { duration, firstLine, time } from "../format";
+import { duration, firstLine, fullTime, time } from "../format";
 import { Button, type IconName } from "../icons";
-import { toastError } from "../toasts";
+import { toast, toastError } from "../toasts";
 import { Log } from "./log";
-import { OfExecutor, StateMark, To } from "./pieces";
+import { OfExecutor, StateMark, To, placeAddress } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
-const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 /** Show the task that the address names. */
 export function Task({ id }: { id: string }) {
-  const [deleted, setDeleted] = useState(false);
-  const others = <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>;
-  if (deleted) return <Notice title={words.deletedTitle} text={words.deleted}>{others}</Notice>;
+  const deleted = () => {
+    go(placeAddress({ view: "tasks" }));
+    toast(words.deleted);
+  };
   return (
     <Polled load={() => api.ops.task(id)}>
       {(task, _, again) => (
         <>
-          <header class="ops-task">
-            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code></h2>
-            <StateMark state={opsState(task)} />
-          </header>
-          <Doing task={task} />
-          <div class="ops-acts">
-            {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
-            {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
-            {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />}
-          </div>
+          <section>
+            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code> <StateMark state={opsState(task)} /></h2>
+            <Doing task={task} />
+            <div class="acts">
+              {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
+              {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
+              {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={deleted} />}
+            </div>
+          </section>
           <Record task={task} />
           <Log {...task} />
         </>
@@ -53,7 +51,7 @@ function Doing({ task }: { task: OpsTask }) {
   return (
     <>
       {asked && <div class="prose"><blockquote dir="auto">{firstLine(asked, 160)}</blockquote></div>}
-      <p class="ops-doing" data-doing={doing}>
+      <p>
         {words.doing[doing]({ executor, since: time(queuedAt), took, lease: time(leaseExpiresAt), state: words.states[state] })}
         {task.superseded && ` ${words.superseded}`}
       </p>
@@ -66,7 +64,7 @@ function Record({ task }: { task: OpsTask }) {
   const { agent, owner, contextId, taskId, executor = "", completedAt, copied } = task;
   const rests = completedAt || task.paused;
   const own = mayRead.value && owner === config.value?.caller?.user;
-  const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
+  const moment = (at?: string) => at && <Moment at={at}>{fullTime(at)}</Moment>;
   return (
     <Part title={words.record}>
       <Facts
@@ -77,7 +75,7 @@ function Record({ task }: { task: OpsTask }) {
           [words.session, !own && [<code dir="ltr">{contextId}</code>, <small> {words.foreignSession(owner)}</small>]],
           [words.created, moment(task.createdAt)],
           [words.changed, moment(task.statusAt)],
-          [words.executor, executor && <code dir="ltr">{executor}</code>, <OfExecutor id={executor} />],
+          [words.executor, executor && <OfExecutor id={executor} />],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],

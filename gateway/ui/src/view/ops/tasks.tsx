@@ -37,7 +37,6 @@ function Found({ filters }: Given) {
           {tasks.length > 0 && (
             <Columns
               name={words.views.tasks} rows={tasks} id={({ taskId }) => taskId}
-              marks={(task) => ({ "data-task-id": task.taskId, "data-state": opsState(task) })}
               columns={[
                 [words.task, ({ taskId: task, asked = "" }) => {
                   const id = <code class="ops-id" dir="ltr">{task}</code>;
@@ -48,7 +47,7 @@ function Found({ filters }: Given) {
                 [words.agent, ({ agent }) => agent || words.noAgent],
                 [words.owner, ({ owner }) => owner],
                 [words.reason, ({ error = "", executor: id }) => (
-                  firstLine(error, 120) || (id ? <OfExecutor id={id}>{id}</OfExecutor> : "–")
+                  firstLine(error, 120) || (id ? <OfExecutor id={id} /> : "–")
                 ), "ops-wide"],
               ]}
             />
