@@ -16,11 +16,12 @@ const EVERY_MS = 5000;
 type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: number }>;
 
 /**
- * Show what `load` returns, read now, whenever `pages` changes, and every few seconds while the tab is visible, less often
- * with more pages; before that, that it is read, or why it could not be. What was read stays if it cannot be read again.
+ * Show what `load` returns, read now, whenever `turn` changes, and every few seconds while the tab is visible, less often if
+ * it is many pages; before that, that it is read, or why it could not be. What was read stays if it cannot be read again.
  */
-export function Polled<T>({ load, pages = 1, children }: {
-  load: () => Promise<T>; pages?: number; children: (data: T, at: string, again: () => void) => ComponentChildren;
+export function Polled<T>({ load, pages = 1, turn = pages, children }: {
+  load: () => Promise<T>; pages?: number; turn?: unknown;
+  children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
   const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
   const reading = useRef<unknown>(null);
@@ -38,7 +39,7 @@ export function Polled<T>({ load, pages = 1, children }: {
   useEffect(() => {
     void again();
     return () => (reading.current = null);
-  }, [pages]);
+  }, [turn]);
   if (failure?.status === 403) return <Refused />;
   if (failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
   const [what, todo] = words(failure ?? { code: "" });
