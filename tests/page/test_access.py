@@ -147,8 +147,8 @@ async def test_states_are_seen_with_forced_colours(another: Callable[..., Awaita
     await app.stop()
     await app.idle()
     await app.page.goto(f"{app.url}/ui/ops?view=tasks")
-    await expect(app.page.locator(".ops-state").first).to_be_visible()
-    await _has_colour(app, ".ops-state::before")
+    await expect(app.page.locator(".ops .mark").first).to_be_visible()
+    await _has_colour(app, ".ops .mark")
 
 
 async def test_buttons_tell_what_they_are_of(app: App) -> None:

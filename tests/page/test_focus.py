@@ -187,7 +187,7 @@ async def test_what_is_done_to_a_task_keeps_the_focus_at_it(app: App, http: http
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
     await app.button("Cancel task").press("Enter")
     await app.button("Cancel it").press("Enter")
-    await expect(app.page.get_by_text("Was canceled after")).to_be_visible()
+    await expect(app.page.get_by_text("Canceled after")).to_be_visible()
     await expect(app.button("Cancel task")).to_have_count(0)
     assert await _within(app, ".ops-body")
     await app.button("Delete task").press("Enter")

@@ -1,6 +1,7 @@
 """Sessions that are given to others as files and taken from them, and what an agent says of itself."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -35,13 +36,12 @@ async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: Ap
     await app.page.get_by_label("File of a session").set_input_files(
         {"name": name, "mimeType": "application/x-ndjson", "buffer": file.read_bytes()}
     )
-    dialog = app.page.get_by_role("dialog")
-    await expect(dialog.get_by_role("alert")).to_contain_text("is here already")
+    await expect(app.alerts).to_contain_text("is here already")
     original = app.session
-    await dialog.get_by_role("button", name="Import as a copy").click()
-    await expect(dialog).to_have_count(0)
+    await app.button("Import as a copy").click()
+    await expect(app.alerts).to_have_count(0)
+    await expect(app.page).not_to_have_url(re.compile(original))
     await app.shows("hello there", "hello there")
-    assert app.session != original
 
 
 async def test_a_session_that_was_not_there_is_shown_once_it_is_imported(app: App, http: httpx.AsyncClient) -> None:
@@ -67,10 +67,9 @@ async def test_a_file_that_is_no_session_is_refused_with_its_line(app: App) -> N
     await app.page.get_by_label("File of a session").set_input_files(
         {"name": "no.ndjson", "mimeType": "application/x-ndjson", "buffer": b"no\n"}
     )
-    dialog = app.page.get_by_role("dialog")
-    await expect(dialog.get_by_role("alert")).to_contain_text("ine 1")
-    await dialog.get_by_role("button", name="Close").click()
-    await expect(dialog).to_have_count(0)
+    await expect(app.alerts).to_contain_text("no.ndjson: Line 1")
+    await app.button("Dismiss").first.click()
+    await expect(app.alerts).to_have_count(0)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

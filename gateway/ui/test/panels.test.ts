@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { Sieve, gist } from "../src/model/inspected";
-import { MOST, fileName, preview, table } from "../src/model/preview";
+import { MOST, fileName, preview } from "../src/model/preview";
 import { curl } from "../src/model/snippets";
 import { readTaskInfo } from "../src/model/tasks";
 import { idle, lasted, segments } from "../src/model/timeline";
@@ -73,7 +73,7 @@ test("parts are shown by their type, by the ending of a name, or by how they loo
   expect(kinds({ text: "x" }, "a.md")).toBe("markdown");
   expect(kinds({ text: "{ broken", mediaType: "application/json" })).toBe("text");
   expect(preview({ raw: base64("[1]"), mediaType: "application/json" }, "").text).toBe("[\n  1\n]");
-  expect(kinds({ bytes: new Uint8Array(), mediaType: "text/csv" })).toBe("table");
+  expect(kinds({ bytes: new Uint8Array(), mediaType: "text/csv" })).toBe("text");
   expect(kinds({ raw: "AAAA", mediaType: "image/png" })).toBe("image");
   expect(kinds({ raw: "AAAA" })).toBe("none");
   expect(kinds({ url: "https://x" })).toBe("link");
@@ -86,12 +86,6 @@ test("a preview has the beginning of a long text only", () => {
   expect(text).toMatchObject({ cut: true, text: "x".repeat(MOST) });
   expect(raw).toMatchObject({ cut: true, kind: "text" });
   expect(preview({ text: "x".repeat(MOST) }, "")).toMatchObject({ cut: false });
-});
-
-test("comma-separated values keep quoted commas, lines and quotes; long tables are cut", () => {
-  expect(table('a,"b,c"\r\n"d ""e""\nf",,g\n')).toEqual({ rows: [["a", "b,c"], ['d "e"\nf', "", "g"]], cut: false });
-  expect(table("a,b\n".repeat(500))).toMatchObject({ cut: true });
-  expect(table("")).toEqual({ rows: [], cut: false });
 });
 
 test("a file gets the name that its agent gave it, or one that can be stored", () => {

@@ -1,11 +1,10 @@
 /** The routes for operators, under `/api/ops`, with the JSON that they answer, and what operators are shown of it. */
 
-import type { Http, Request } from "./http";
+import type { Http } from "./http";
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
-export type Minute = Readonly<{ at: string; begun: number; ended: number; failed: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
 /** A thing that needs attention, with what to do. `executor`: the id of the one that is meant. */
@@ -19,7 +18,7 @@ export interface Overview {
   readonly executors: readonly Executor[];
   readonly uncopied: Backlog;
   readonly abandoned: Backlog;
-  readonly recent: Omit<Minute, "at"> & Readonly<{ minutes: number; since: string; perMinute: readonly Minute[] }> &
+  readonly recent: Readonly<{ since: string; begun: number; ended: number; failed: number }> &
     Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
   /** Most urgent first. */
@@ -35,49 +34,37 @@ export type OpsTask = InState &
 export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
   Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
 
+type Listed = Readonly<{ data?: readonly OpsTask[]; next_page_token?: string }>;
 type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
 
 export class OpsApi {
   constructor(private readonly http: Http) {}
 
-  async overview(): Promise<Overview> {
-    return (await this.#json<Overview>("overview")).data;
-  }
+  readonly overview = () => this.http.data<Overview>("api/ops/overview");
 
   /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
   async tasks(query: Readonly<Record<string, string>>, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
     const tasks: OpsTask[] = [];
     let token = "";
     for (let page = 0; page < pages && (token || !page); page++) {
-      const found = await this.#json<OpsTask[] | null>(`tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
+      const found = await this.http.json<Listed>(`api/ops/tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
       tasks.push(...(found.data ?? []));
       token = found.next_page_token ?? "";
     }
     return { tasks, more: token !== "" };
   }
 
-  /** Return a task, and whether its lease has run out by the clock of the server. */
-  async task(id: string): Promise<OpsTask & { readonly lapsed: boolean }> {
-    const { task } = (await this.#json<{ task: OpsTask }>(path(id))).data;
-    return { ...task, lapsed: Date.parse(task.leaseExpiresAt ?? "") < this.http.now() };
-  }
+  readonly task = async (id: string) => (await this.http.data<{ task: OpsTask }>(path(id))).task;
 
   /** Return the path of a page of a task's log below the root: so many events after a generation. */
-  readonly logPath = (id: string, after: number, limit = 1000) => `api/ops/${path(id)}/events?after=${after}&limit=${limit}`;
+  readonly logPath = (id: string, after: number, limit = 1000) => `${path(id)}/events?after=${after}&limit=${limit}`;
 
   /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
   readonly events = (id: string, after: number) => this.http.data<LogPage>(this.logPath(id, after));
 
-  async cancel(id: string): Promise<void> {
-    await this.#json(`${path(id)}/cancel`, { method: "POST", body: {} });
-  }
+  readonly cancel = (id: string) => this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} });
 
-  async delete(id: string): Promise<void> {
-    await this.#json(path(id), { method: "DELETE" });
-  }
-
-  readonly #json = <T>(at: string, request?: Request) =>
-    this.http.json<{ data: T; next_page_token?: string }>(`api/ops/${at}`, request);
+  readonly delete = (id: string) => this.http.json(path(id), { method: "DELETE" });
 }
 
 /** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
@@ -87,34 +74,32 @@ export function queryOf(values: Readonly<Record<string, string>>): string {
 }
 
 function path(id: string): string {
-  return `tasks/${encodeURIComponent(id)}`;
+  return `api/ops/tasks/${encodeURIComponent(id)}`;
 }
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
-export const VIEWS = ["overview", "tasks", "failures"] as const;
 export const FILTERS = ["agent", "owner", "executor"] as const;
 export type OpsState = (typeof STATES)[number];
 
-/** What of the operators' view is shown; it is in the address. Empty: not filtered by that. */
-export type Place = Readonly<{ view: (typeof VIEWS)[number] } & Record<"state" | (typeof FILTERS)[number], string>>;
+/** What of the operators' view is shown; it is in the address. Empty: the overview, and not filtered by that. */
+export type Place = Readonly<Record<"view" | "state" | (typeof FILTERS)[number], string>>;
 
 /** Return the place that the query of an address names. A filter without a view means the list. */
 export function readPlace(query: URLSearchParams): Place {
   const [agent = "", owner = "", executor = ""] = FILTERS.map((name) => query.get(name)?.trim() ?? "");
-  const named = query.get("state") ?? (query.get("error") === "1" && "failed");
-  const state = STATES.find((one) => one === named) ?? "";
-  const listed = state || agent || owner || executor ? "tasks" : "overview";
-  return { view: VIEWS.find((view) => view === query.get("view")) ?? listed, state, agent, owner, executor };
-}
-
-/** Return the query of the address of a place, with `?`; empty for the overview. */
-export function placeQuery({ view = "overview", ...filters }: Partial<Place>): string {
-  return queryOf({ view: view === "overview" ? "" : view, ...filters });
+  const state = STATES.find((one) => one === query.get("state")) ?? "";
+  const listed = query.get("view") === "tasks" || state || agent || owner || executor;
+  return { view: listed ? "tasks" : "", state, agent, owner, executor };
 }
 
 /** Return the state of a task in the terms of the filters. */
-export function opsState(task: { readonly state: string; readonly paused?: boolean }): OpsState {
+export function opsState(task: InState): OpsState {
   return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
+}
+
+/** Tell whether the lease of a task has run out at a time of the server. */
+export function lapsed({ leaseExpiresAt = "" }: OpsTask, now: number): boolean {
+  return Date.parse(leaseExpiresAt) < now;
 }
 
 /** Return the number of tasks by agent and state, agents in order; at the end of all agents (null) if there are several. */
@@ -125,20 +110,4 @@ export function matrix({ tasks }: Overview): { agent: string | null; counts: Rea
     for (const one of tasks) if (agent === null || one.agent === agent) counts[opsState(one)] += one.count;
     return { agent, counts };
   });
-}
-
-/** Return the greatest figure of the minutes and the minute of it; null if all are 0. */
-export function peak(minutes: readonly Minute[], of: "begun" | "ended" | "failed"): { count: number; at: string } | null {
-  const most = minutes.reduce<Minute | null>((best, one) => (one[of] > (best?.[of] ?? 0) ? one : best), null);
-  return most && { count: most[of], at: most.at };
-}
-
-/** Return failed tasks by reason, most frequent first. Reasons that differ in ids, figures or quotes are one. */
-export function reasons(tasks: readonly OpsTask[]): [key: string, tasks: OpsTask[]][] {
-  const found = new Map<string, OpsTask[]>();
-  for (const task of tasks) {
-    const key = (task.error ?? "").trim().replace(/"[^"]*"|'[^']*'|`[^`]*`|[\w-]*\d[\w-]*/g, "#").slice(0, 200);
-    found.set(key, [...(found.get(key) ?? []), task]);
-  }
-  return [...found].sort(([, one], [, other]) => other.length - one.length);
 }

@@ -4,12 +4,10 @@ import type { Artifact, Part } from "./view";
 
 /** More of a text is not shown, so that the page stays responsive. */
 export const MOST = 60_000;
-const ROWS = 50;
-const COLUMNS = 12;
 
-/** What is shown of a part. `text` is its beginning, where it is one; `rows` those of a table; `cut`: there is more. */
+/** What is shown of a part. `text` is its beginning, where it is one; `cut`: there is more. */
 export type Preview = ReturnType<typeof preview>;
-type Kind = "text" | "markdown" | "html" | "table" | "image" | "link" | "none";
+type Kind = "text" | "markdown" | "html" | "image" | "link" | "none";
 
 /** A part, or the bytes of one that was loaded as a file. */
 export type Content = Part & { readonly bytes?: Uint8Array<ArrayBuffer> };
@@ -19,7 +17,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
   svg: "image/svg+xml", png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp",
 };
 /** Texts that are shown as something else than text. */
-const KINDS: Readonly<Record<string, Kind>> = { "text/html": "html", "text/csv": "table", "text/markdown": "markdown" };
+const KINDS: Readonly<Record<string, Kind>> = { "text/html": "html", "text/markdown": "markdown" };
 const MARKDOWN = /^(#{1,6} |[-*] \S|\d+\. |```|\|.*\|)/m;
 
 /** Return the name under which an artifact is stored, with an ending. */
@@ -43,27 +41,13 @@ export function preview(part: Content, name: string) {
   const given = part.data === undefined ? part.text : JSON.stringify(part.data, null, 2);
   const whole = given ?? (bytes && !binary ? new TextDecoder().decode(bytes.subarray(0, 4 * MOST)) : undefined);
   const nothing: Kind = part.url ? "link" : "none";
-  const about = { kind: nothing, text: part.url ?? "", cut: false, type, bytes, rows: [] as string[][] };
+  const about = { kind: nothing, text: part.url ?? "", cut: false, type, bytes };
   if (whole === undefined) return { ...about, ...(image && { kind: "image" as const }) };
   const text = whole.slice(0, MOST);
   const cut = whole.length > MOST;
   if (part.data !== undefined) return { ...about, kind: "text" as const, text, cut };
   const kind = KINDS[type] ?? (!type && MARKDOWN.test(text) ? "markdown" : "text");
-  if (kind === "table") return { ...about, kind, text, ...table(text, cut) };
   return { ...about, kind, text: type === "application/json" && !cut ? indented(text) : text, cut };
-}
-
-/** Read comma-separated values; quoted ones may have commas, lines and doubled quotes. */
-export function table(text: string, more = false): { rows: string[][]; cut: boolean } {
-  const rows: string[][] = [[]];
-  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
-    rows.at(-1)!.push(quoted?.replaceAll('""', '"') ?? plain ?? "");
-    if (end === "" || rows.length > ROWS + 1) break;
-    if (end !== ",") rows.push([]);
-  }
-  const full = rows.filter((row) => row.some(Boolean));
-  const cut = more || full.length > ROWS || full.some((row) => row.length > COLUMNS);
-  return { rows: full.slice(0, ROWS).map((row) => row.slice(0, COLUMNS)), cut };
 }
 
 /** Return the media type of a part, by itself or by the ending of a name; empty if nothing tells it. */

@@ -7,14 +7,6 @@ export interface Call {
   readonly body?: unknown;
 }
 
-export interface Ask {
-  /** The address of the agent's JSON-RPC. */
-  readonly url: string;
-  readonly text: string;
-  /** The server needs a key. */
-  readonly withKey: boolean;
-}
-
 /** Return a request as a curl command; with `withKey` the shell's $TASKPLANE_KEY authorizes it. */
 export function curl({ url, headers = {}, body }: Call, withKey: boolean): string {
   const typed = body === undefined ? headers : { ...headers, "Content-Type": "application/json" };
@@ -27,24 +19,21 @@ export function curl({ url, headers = {}, body }: Call, withKey: boolean): strin
   ].join(" \\\n  ");
 }
 
-/** Return the call that sends a text to an agent and streams what it does. */
-export function streaming({ url, text }: Ask, messageId: string): Call {
-  const message = { messageId, role: "ROLE_USER", parts: [{ text }] };
-  const body = { jsonrpc: "2.0", id: 1, method: "SendStreamingMessage", params: { message } };
+/** Return the call that sends a message to the agent at an address. */
+export function sending(url: string, message: object, method = "SendMessage"): Call {
+  const body = { jsonrpc: "2.0", id: 1, method, params: { message: { role: "ROLE_USER", ...message } } };
   return { url, headers: { "A2A-Version": "1.0" }, body };
 }
 
-/** Return the same as a Python program, which needs httpx. */
-export function python({ url, text, withKey }: Ask): string {
+/** Return a request that is answered by a stream as a Python program, which needs httpx. */
+export function python({ url, headers, body }: Call, withKey: boolean): string {
   return `# pip install httpx${withKey ? "; export TASKPLANE_KEY=..." : ""}
-import json
-${withKey ? "import os\n" : ""}import uuid
-
+import json, os, uuid
 import httpx
 
-message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": ${JSON.stringify(text)}}]}
-request = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
-headers = {"A2A-Version": "1.0"${withKey ? ', "Authorization": f"Bearer {os.environ[\'TASKPLANE_KEY\']}"' : ""}}
+request = ${fresh(body, "str(uuid.uuid4())")}
+headers = ${JSON.stringify(headers)}
+${withKey ? 'headers["Authorization"] = "Bearer " + os.environ["TASKPLANE_KEY"]\n' : ""}\
 with httpx.stream("POST", ${JSON.stringify(url)}, json=request, headers=headers, timeout=None) as answer:
     answer.raise_for_status()
     for line in answer.iter_lines():
@@ -54,23 +43,20 @@ with httpx.stream("POST", ${JSON.stringify(url)}, json=request, headers=headers,
 }
 
 /** Return the same as a JavaScript program for Node, without packages. */
-export function javascript({ url, text, withKey }: Ask): string {
+export function javascript({ url, headers, body }: Call, withKey: boolean): string {
   return `// Node 20 or newer: save it as hello.mjs, then ${withKey ? "TASKPLANE_KEY=... " : ""}node hello.mjs
-const message = { messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text: ${JSON.stringify(text)} }] };
-const answer = await fetch(${JSON.stringify(url)}, {
-  method: "POST",
-  headers: { "Content-Type": "application/json", "A2A-Version": "1.0"${withKey ? ", Authorization: `Bearer ${process.env.TASKPLANE_KEY}`" : ""} },
-  body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "SendStreamingMessage", params: { message } }),
-});
+const headers = ${JSON.stringify({ ...headers, "Content-Type": "application/json" })};
+${withKey ? "headers.Authorization = `Bearer ${process.env.TASKPLANE_KEY}`;\n" : ""}\
+const request = ${fresh(body, "crypto.randomUUID()")};
+const answer = await fetch(${JSON.stringify(url)}, { method: "POST", headers, body: JSON.stringify(request) });
 if (!answer.ok) throw new Error(await answer.text());
-let rest = "";
-for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {
-  const lines = (rest + piece).split("\\n");
-  rest = lines.pop();
-  for (const line of lines)
-    if (line.startsWith("data:")) console.log(JSON.stringify(JSON.parse(line.slice(5)), null, 2));
-}
+for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) process.stdout.write(piece);
 `;
+}
+
+/** Return JSON as a literal of either language, with an id of its message that a program makes. */
+function fresh(body: unknown, id: string): string {
+  return JSON.stringify(body, null, 2).replace(/("messageId": )"[^"]*"/, `$1${id}`);
 }
 
 /** Quote for POSIX shells: nothing within is expanded. */

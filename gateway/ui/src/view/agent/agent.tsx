@@ -3,7 +3,8 @@
 import "../../style/panel.css";
 import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../../model/api";
-import { type Ask, curl, javascript, python, streaming } from "../../model/snippets";
+import { curl, javascript, python, sending } from "../../model/snippets";
+import { newId } from "../../model/outgoing";
 import { ROOT, config, mayWrite, route } from "../../state";
 import { strings } from "../../strings";
 import { safeLink } from "../blocks";
@@ -14,8 +15,9 @@ import { copy } from "../copy";
 import { Failing } from "../empty";
 import { Button, Icon } from "../icons";
 import { begin } from "../keyboard";
+import { Warnings } from "./warnings";
 
-const WAYS = { curl: (ask: Ask) => curl(streaming(ask, "hello-1"), ask.withKey), python, javascript };
+const WAYS = { curl, Python: python, JavaScript: javascript };
 
 /** Show the agent that the address names. */
 export function AgentPage() {
@@ -48,18 +50,13 @@ function Shown({ name, card, security, warnings }: Agent) {
   return (
     <>
       <p dir="auto">{card.description}</p>
-      <ul class="warnings" data-fine={!warnings.length || undefined} aria-label={strings.agent.warnings}>
-        {!warnings.length && <li><Icon name="check" size={16} /> {strings.agent.noWarnings}</li>}
-        {warnings.map(({ code, message }) => (
-          <li key={message} data-warning={code}><Icon name="alert" size={16} /> <span>{message}</span></li>
-        ))}
-      </ul>
+      <Warnings name={strings.agent.warnings} none={strings.agent.noWarnings} all={warnings} />
       <Part title={strings.agent.skills}>
         <ul class="skills">
           {card.skills.map(({ id, name: skill = id, description, examples = [] }) => (
             <li key={id}>
               <h3 dir="auto">{skill}</h3>
-              <p dir="auto">{description}</p>
+              <p class="aside" dir="auto">{description}</p>
               <div class="chips">
                 {examples.map((one) => <Act key={one} label={one} off={!mayWrite.value} act={() => begin(name, one)} />)}
               </div>
@@ -73,7 +70,7 @@ function Shown({ name, card, security, warnings }: Agent) {
       <Part title={strings.agent.about}>
         <Facts
           rows={[
-            [strings.agent.capabilities, ...Object.entries(capabilities).map(([one, on]) => strings.agent.capability(one, !!on))],
+            [strings.agent.capabilities, ...Object.entries(capabilities).flatMap(([one, on]) => (on ? one : []))],
             [strings.agent.inputModes, ...card.defaultInputModes],
             [strings.agent.outputModes, ...card.defaultOutputModes],
             [strings.agent.interfaces, ...interfaces],
@@ -97,7 +94,8 @@ function Try({ url, example }: { url: string; example: string }) {
   const [text, setText] = useState(example);
   const [way, setWay] = useState<keyof typeof WAYS>("curl");
   const withKey = config.value?.auth.required ?? false;
-  const snippet = WAYS[way]({ url, text, withKey });
+  const call = sending(url, { messageId: newId(), parts: [{ text }] }, "SendStreamingMessage");
+  const snippet = WAYS[way](call, withKey);
   return (
     <div class="try">
       <label>
@@ -105,8 +103,8 @@ function Try({ url, example }: { url: string; example: string }) {
         <input class="field" dir="auto" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
       <div class="acts" role="group" aria-label={strings.agent.ways}>
-        {(["curl", "python", "javascript"] as const).map((one) => (
-          <Act key={one} label={strings.agent.way[one]} pressed={one === way} act={() => setWay(one)} />
+        {(["curl", "Python", "JavaScript"] as const).map((one) => (
+          <Act key={one} label={one} pressed={one === way} act={() => setWay(one)} />
         ))}
         <Act icon="copy" label={strings.agent.copySnippet} act={() => void copy(snippet)} />
       </div>

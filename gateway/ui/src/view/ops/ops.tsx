@@ -1,7 +1,6 @@
-/** The view of operators: figures of their tenant, its tasks, and why they failed. */
+/** The view of operators: figures of their tenant, and its tasks. */
 
 import "../../style/ops.css";
-import { VIEWS } from "../../model/ops";
 import { mayOperate, route } from "../../state";
 import { strings } from "../../strings";
 import { Head } from "../chat";
@@ -12,22 +11,24 @@ import { Task } from "./task";
 import { Tasks } from "./tasks";
 
 const { title, views } = strings.ops;
+const TABS = [["overview", {}], ["tasks", { view: "tasks" }], ["failures", { state: "failed" }]] as const;
 
 /** Show the part of the operators' view that the address names. */
 export function Ops() {
   const { task } = route.value;
-  const shown = task ? "" : place.value.view;
+  const { view, state } = place.value;
+  const shown = task ? "" : state === "failed" ? "failures" : view || "overview";
   return (
     <section class="ops" aria-label={title}>
       <Head kind="ops-head" title={title}>
         {mayOperate.value && (
           <nav aria-label={title}>
-            {VIEWS.map((view) => <To key={view} place={{ view }} class="ops-tab" here={view === shown}>{views[view]}</To>)}
+            {TABS.map(([name, to]) => <To key={name} place={to} class="row-link" here={name === shown}>{views[name]}</To>)}
           </nav>
         )}
       </Head>
       <div class="ops-body" tabIndex={-1}>
-        {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : shown === "overview" ? <Overview /> : <Tasks />}
+        {!mayOperate.value ? <Refused /> : task ? <Task key={task} id={task} /> : view ? <Tasks /> : <Overview />}
       </div>
     </section>
   );

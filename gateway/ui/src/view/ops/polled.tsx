@@ -16,20 +16,18 @@ const EVERY_MS = 5000;
 type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: number }>;
 
 /**
- * Show what `load` returns, read now, whenever `turn` changes, and every `ms` while the tab is visible; before that, that it
- * is read, or why it could not be. What was read stays if it cannot be read again.
+ * Show what `load` returns, read now, whenever `turn` changes, and every few seconds while the tab is visible, less often if
+ * it is many pages; before that, that it is read, or why it could not be. What was read stays if it cannot be read again.
  */
-export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
-  load: (before: T | undefined) => Promise<T>; turn?: unknown; ms?: number;
+export function Polled<T>({ load, pages = 1, turn = pages, children }: {
+  load: () => Promise<T>; pages?: number; turn?: unknown;
   children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
   const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
-  const [asked, setAsked] = useState(0);
   const reading = useRef<unknown>(null);
-  const read = async () => {
-    if (document.hidden || reading.current) return;
+  const again = async () => {
     const mine = (reading.current = {});
-    const found = await load(data).then(
+    const found = await load().then(
       (data) => ({ data, failure: null, at: Date.now() }),
       (error: unknown) => ({ failure: failureOf(error) }),
     );
@@ -37,26 +35,25 @@ export function Polled<T>({ load, turn, ms = EVERY_MS, children }: {
     reading.current = null;
     setState((before) => ({ ...before, ...found }));
   };
-  useEvery(ms, read);
+  useEvery(EVERY_MS * pages, () => reading.current ?? again());
   useEffect(() => {
-    void read();
+    void again();
     return () => (reading.current = null);
-  }, [turn, ms, asked]);
+  }, [turn]);
   if (failure?.status === 403) return <Refused />;
   if (failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
-  const again = () => setAsked(asked + 1);
   const [what, todo] = words(failure ?? { code: "" });
   const when = new Date(at).toLocaleTimeString();
   return (
     <>
       {failure && (
-        <p class="ops-stale" role="alert" data-code={failure.code}>
+        <p class="failure" role="alert" data-code={failure.code}>
           <span>{what} {data ? said.stale(when) : todo}</span>
-          <Button kind="small" label={said.again} act={again} />
+          <Button kind="small" label={said.again} act={() => void again()} />
         </p>
       )}
-      {!data && !failure && <p class="ops-waiting" role="status"><span class="spinner" /> {said.loading}</p>}
-      {data && children(data, when, again)}
+      {!data && !failure && <p class="progress" role="status"><span class="spinner" /> {said.loading}</p>}
+      {data && children(data, when, () => void again())}
     </>
   );
 }

@@ -1,41 +1,38 @@
 /** One task of any owner: what it does now, why it failed, its record, its log, and what can be done. */
 
 import { useRef, useState } from "preact/hooks";
-import { opsState } from "../../model/ops";
-import { address, api, chat, config, mayRead, mayWrite } from "../../state";
+import { type OpsTask, lapsed, opsState } from "../../model/ops";
+import { address, api, chat, config, go, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
 import { Act, Facts, Moment, Part } from "../controls";
-import { Notice } from "../empty";
-import { duration, firstLine, time } from "../format";
-import { Button, Icon, type IconName } from "../icons";
-import { toastError } from "../toasts";
+import { duration, firstLine, fullTime, time } from "../format";
+import { Button, type IconName } from "../icons";
+import { toast, toastError } from "../toasts";
 import { Log } from "./log";
-import { OfExecutor, StateMark, To } from "./pieces";
+import { OfExecutor, StateMark, To, placeAddress } from "./pieces";
 import { Polled } from "./polled";
 
 const words = strings.ops;
-const long = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-type Found = Readonly<{ task: Awaited<ReturnType<typeof api.ops.task>> }>;
 
 /** Show the task that the address names. */
 export function Task({ id }: { id: string }) {
-  const [deleted, setDeleted] = useState(false);
-  const others = <To place={{ view: "tasks" }} class="button">{words.toTasks}</To>;
-  if (deleted) return <Notice title={words.deletedTitle} text={words.deleted}>{others}</Notice>;
+  const deleted = () => {
+    go(placeAddress({ view: "tasks" }));
+    toast(words.deleted);
+  };
   return (
     <Polled load={() => api.ops.task(id)}>
       {(task, _, again) => (
         <>
-          <header class="ops-task">
-            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code></h2>
-            <StateMark state={opsState(task)} />
-          </header>
-          <Doing task={task} />
-          <div class="ops-acts">
-            {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
-            {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
-            {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={() => setDeleted(true)} />}
-          </div>
+          <section>
+            <h2><span class="sr-only">{words.task} </span><code dir="ltr">{id}</code> <StateMark state={opsState(task)} /></h2>
+            <Doing task={task} />
+            <div class="acts">
+              {!mayWrite.value && <p class="aside">{words.readOnly}</p>}
+              {mayWrite.value && !task.completedAt && !task.document && <Ask icon="stop" name="cancel" task={id} done={again} />}
+              {mayWrite.value && <Ask icon="trash" name="delete" task={id} done={deleted} />}
+            </div>
+          </section>
           <Record task={task} />
           <Log {...task} />
         </>
@@ -45,37 +42,32 @@ export function Task({ id }: { id: string }) {
 }
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
-function Doing({ task }: Found) {
-  const { asked, executor = "", lapsed, document, statusAt, queuedAt = statusAt, leaseExpiresAt = "" } = task;
+function Doing({ task }: { task: OpsTask }) {
+  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error } = task;
   const state = opsState(task);
-  const working = executor ? (lapsed ? "lapsed" : "working") : task.queuedAt ? "queued" : "alone";
-  const doing = document ? "document" : state === "working" ? working : state;
-  const late = duration(api.now() - Date.parse(leaseExpiresAt));
+  const holds = state === "working" && executor && (lapsed(task, api.now()) ? "lapsed" : state);
+  const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
+  const took = duration(Date.parse(completedAt ?? "") - Date.parse(task.createdAt));
   return (
     <>
-      {asked && <blockquote class="ops-asked" dir="auto">{firstLine(asked, 160)}</blockquote>}
-      <p class="ops-doing" data-doing={lapsed ? "lapsed" : state}>
-        {words.doing[doing]({ executor, since: time(queuedAt), took: lasted(task), late })} {task.superseded && words.superseded}
+      {asked && <div class="prose"><blockquote dir="auto">{firstLine(asked, 160)}</blockquote></div>}
+      <p>
+        {words.doing[doing]({ executor, since: time(queuedAt), took, lease: time(leaseExpiresAt), state: words.states[state] })}
+        {task.superseded && ` ${words.superseded}`}
       </p>
-      {task.error && <p class="ops-why" dir="auto"><Icon name="alert" size={16} /> {task.error}</p>}
+      {error && <p class="reason" data-state="failed" dir="auto">{error}</p>}
     </>
   );
 }
 
-function lasted({ createdAt, completedAt = "" }: Found["task"]): string {
-  return duration(Date.parse(completedAt) - Date.parse(createdAt));
-}
-
-function Record({ task }: Found) {
-  const { agent, owner, contextId, taskId, executor, completedAt, copied } = task;
-  const others = executor && <OfExecutor id={executor}>{words.showOthers}</OfExecutor>;
+function Record({ task }: { task: OpsTask }) {
+  const { agent, owner, contextId, taskId, executor = "", completedAt, copied } = task;
   const rests = completedAt || task.paused;
   const own = mayRead.value && owner === config.value?.caller?.user;
-  const moment = (at?: string) => at && <Moment at={at}>{long.format(new Date(at))}</Moment>;
+  const moment = (at?: string) => at && <Moment at={at}>{fullTime(at)}</Moment>;
   return (
-    <Part kind="ops-part" title={words.record}>
+    <Part title={words.record}>
       <Facts
-        kind="ops-record"
         rows={[
           [words.agent, agent || words.noAgent],
           [words.owner, owner],
@@ -83,9 +75,7 @@ function Record({ task }: Found) {
           [words.session, !own && [<code dir="ltr">{contextId}</code>, <small> {words.foreignSession(owner)}</small>]],
           [words.created, moment(task.createdAt)],
           [words.changed, moment(task.statusAt)],
-          [words.ended, moment(completedAt)],
-          [words.took, completedAt && lasted(task)],
-          [words.executor, executor && <code dir="ltr">{executor}</code>, others],
+          [words.executor, executor && <OfExecutor id={executor} />],
           [words.lease, moment(task.leaseExpiresAt)],
           [words.attempt, words.attemptOf(task.attempt, task.maxAttempts)],
           [words.fence, String(task.fence)],
@@ -114,7 +104,7 @@ function Ask({ icon, name, task, done }: { icon: IconName; name: "cancel" | "del
       <dialog ref={box} class="ops-ask" tabIndex={-1} aria-label={label}>
         <p>{busy ? words.busy : ask}</p>
         <Button label={words.no} disabled={busy} act={() => box.current?.close()} />
-        <Button kind="ops-danger" label={yes} disabled={busy} act={() => void run()} />
+        <Button class="button ops-bad" label={yes} disabled={busy} act={() => void run()} />
       </dialog>
     </>
   );

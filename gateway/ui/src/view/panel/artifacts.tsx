@@ -17,7 +17,7 @@ export function Artifacts() {
   useEffect(() => void session.value?.loadArtifacts(), [session.value, tasks.length]);
   const shown = all.findLast((one) => [keyOf(one), one.id, one.taskId].includes(selected.value)) ?? all.at(-1)!;
   const [from, earlier] = useNewest(all.length, all.indexOf(shown));
-  if (!all.length) return <p class="nothing">{strings.panel.noArtifacts}</p>;
+  if (!all.length) return <p class="empty">{strings.panel.noArtifacts}</p>;
   const toggle = (key: string, open: boolean) => {
     selected.value = key;
     setClosed(open ? key : "");

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { agentPath, sessionPath, taskPath } from "../../model/api";
 import { classify } from "../../model/events";
 import { object } from "../../model/json";
-import type { Call } from "../../model/snippets";
+import { type Call, sending } from "../../model/snippets";
 import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
 import { ROOT, address, chat, route, selected, view } from "../../state";
 import { strings } from "../../strings";
@@ -56,11 +56,7 @@ function callOf({ kind, body, taskId, messageId, cursor }: WireRecord, open: Ses
   }
   const { history, message } = classify(given["event"]);
   const said = message ?? history[0];
-  if (said?.role === "user") {
-    const again = { messageId: `${said.id}-again`, role: "ROLE_USER", contextId: open.id, parts: said.parts };
-    const body = { jsonrpc: "2.0", id: 1, method: "SendMessage", params: { message: again } };
-    return { url, headers: { "A2A-Version": "1.0" }, body };
-  }
+  if (said?.role === "user") return sending(url, { messageId: `${said.id}-again`, contextId: open.id, parts: said.parts });
   const [, incarnation, generation] = /^(.*)-(\d+)$/.exec(cursor) ?? [];
   if (incarnation) return { url: path(`${taskPath(taskId)}/events`), headers: { "Last-Event-ID": `${incarnation}-${Number(generation) - 1}` } };
   return { url: path(taskId ? taskPath(taskId) : `${sessionPath(open.id)}/messages`) };

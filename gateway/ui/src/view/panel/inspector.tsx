@@ -40,20 +40,16 @@ export interface Given {
 export function Inspector({ records, failure, more, call, link, about = "", event = 0, none = strings.panel.noEvents, children }: Given) {
   const [kind, setKind] = useState("");
   const [words, setWords] = useState(about);
-  const [paused, setPaused] = useState(false);
   const [chosen, choose] = useState(event);
   const { list: all, total } = records;
   const sieve = useMemo(() => new Sieve(kind, words.trim()), [kind, words, records]);
-  const frozen = useRef(0);
-  if (!paused) frozen.current = total;
-  if (!paused || !sieve.counts.size) sieve.take(all);
+  sieve.take(all);
   const { rows, counts } = sieve;
   const unknown = counts.get("unknown") ?? 0;
   const record = rows.find(({ number }) => number === chosen);
   const count = rows.length === total ? strings.panel.count(total) : strings.panel.countOf(rows.length, total);
-  const follow = !paused && !chosen;
   // The session changes more often than the list is painted.
-  const list = useMemo(() => <Rows {...{ rows, count: rows.length, follow, chosen, choose, more }} />, [rows, rows.length, follow, chosen]);
+  const list = useMemo(() => <Rows {...{ rows, count: rows.length, chosen, choose, more }} />, [rows, rows.length, chosen]);
   const toRow = () => document.querySelector<HTMLElement>(".records [aria-current=true] button")?.focus();
   const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
   return (
@@ -67,10 +63,9 @@ export function Inspector({ records, failure, more, call, link, about = "", even
       <div class="counts" data-total={total} data-artifact-updates={counts.get("artifact-update") ?? 0}>
         <span>{count}</span>
         {unknown > 0 && <Act icon="alert" label={strings.panel.unknown(unknown)} pressed={kind === "unknown"} act={() => setKind(kind ? "" : "unknown")} />}
-        <Act label={paused ? strings.panel.goOn(total - frozen.current) : strings.panel.pause} pressed={paused} act={() => setPaused(!paused)} />
       </div>
       {failure && <p class="failure" role="alert" data-code={failure.code}>{wordsOf(failure).join(" ")}</p>}
-      {!total && !failure && <p class="nothing">{none}</p>}
+      {!total && !failure && <p class="empty">{none}</p>}
       {total > 0 && list}
       {record && <RecordDetails record={record} call={call} link={link} close={() => [toRow(), choose(0)]} />}
     </>
@@ -78,8 +73,8 @@ export function Inspector({ records, failure, more, call, link, about = "", even
 }
 
 /** Only the rows around what is in view are in the page, in elements that are used again: all have the same height. */
-function Rows({ rows, count, follow, chosen, choose, more }: Pick<Given, "more"> & {
-  rows: readonly WireRecord[]; count: number; follow: boolean; chosen: number; choose: (number: number) => void;
+function Rows({ rows, count, chosen, choose, more }: Pick<Given, "more"> & {
+  rows: readonly WireRecord[]; count: number; chosen: number; choose: (number: number) => void;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 0 });
@@ -94,9 +89,9 @@ function Rows({ rows, count, follow, chosen, choose, more }: Pick<Given, "more">
     if (top !== seen.top || clientHeight !== seen.height) setSeen({ top, height: clientHeight });
   };
   useLayoutEffect(() => {
-    if (follow && atEnd.current) box.current!.scrollTop = count * ROW;
+    if (!chosen && atEnd.current) box.current!.scrollTop = count * ROW;
     look();
-  }, [count, follow]);
+  }, [count, !chosen]);
   useEffect(() => {
     if (!box.current) return;
     const { scrollTop, clientHeight } = box.current;

@@ -9,7 +9,7 @@ import { strings } from "../../strings";
 import { Act, Choice } from "../controls";
 import { copy } from "../copy";
 import { bytes, nameOf } from "../format";
-import { Link, Markdown, Table } from "../markdown";
+import { Link, Markdown } from "../markdown";
 import { save } from "../share/save";
 import { toastError } from "../toasts";
 
@@ -36,10 +36,10 @@ export function ArtifactView({ artifact }: { artifact: Artifact }) {
             options={artifact.versions.map((_, at) => [at + 1, strings.panel.versionOf(at + 1, newest)])} />
         )}
         <Act icon="download" label={strings.panel.download} act={use((blob) => save(blob, fileName(artifact, content)))} />
-        {size < MOST_COPIED && has("text", "markdown", "html", "table", "link") && (
+        {size < MOST_COPIED && has("text", "markdown", "html", "link") && (
           <Act icon="copy" label={strings.panel.copy} act={use(async (blob) => copy(await blob.text()))} />
         )}
-        {has("markdown", "html", "table") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
+        {has("markdown", "html") && <Act label={strings.panel.source} pressed={source} act={() => setSource(!source)} />}
       </div>
       {shown.map((one, at) => <Shown key={at} {...one} {...(source && one.text && { kind: "text" })} size={size} />)}
     </div>
@@ -54,7 +54,6 @@ const VIEWS: Readonly<Record<Preview["kind"], (given: Given) => ComponentChildre
   image: (given) => <Framed content={given.bytes} type={given.type} />,
   html: ({ text }) => <Framed content={text} type="text/html;charset=utf-8" />,
   markdown: ({ text }) => <Markdown text={text} live />,
-  table: ({ rows }) => <div class="prose"><Table rows={rows} label={strings.panel.table} /></div>,
   text: ({ text }) => <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>,
 };
 
@@ -82,11 +81,10 @@ function useContent(artifact: Artifact, number: number, known: readonly Part[]):
   const missing = !known.length && number < artifact.versions.length && loaded.number !== number;
   useEffect(() => {
     if (!missing) return;
-    const { filename = "", mediaType = "" } = artifact.versions.at(-1)?.parts[0] ?? {};
+    const { filename = "" } = artifact.versions.at(-1)?.parts[0] ?? {};
     void read(artifact, number, async (blob) => {
-      const type = mediaType || (blob.type.startsWith("text/plain") ? "" : blob.type);
-      const content = type || filename ? { bytes: new Uint8Array(await blob.arrayBuffer()) } : { text: await blob.text() };
-      setLoaded({ number, parts: [{ filename, mediaType: type, ...content }] });
+      const bytes = { bytes: new Uint8Array(await blob.arrayBuffer()), mediaType: blob.type };
+      setLoaded({ number, parts: [{ filename, ...(blob.type.startsWith("text/plain") ? { text: await blob.text() } : bytes) }] });
     });
   }, [missing]);
   return loaded.number === number ? loaded.parts : known;

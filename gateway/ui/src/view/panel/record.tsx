@@ -28,7 +28,7 @@ export function RecordDetails({ record, call, link, close }: Pick<Given, "call" 
         <Act label={strings.panel.copyCurl} act={() => void copy(command())} />
         {link && <Act label={strings.chat.copyLink} act={() => void copy(link(record))} />}
       </div>
-      <pre tabIndex={0} dir="ltr">{json.length > MOST ? `${json.slice(0, MOST)}\n${strings.panel.cutRecord}` : json}</pre>
+      <pre class="sheet" tabIndex={0} dir="ltr">{json.length > MOST ? `${json.slice(0, MOST)}\n${strings.panel.cutRecord}` : json}</pre>
     </section>
   );
 }

@@ -19,6 +19,10 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
   const stopping = open.stopping && open.running?.id === task.id;
   const [what, advice] = reasonOf(task);
   const facts = [
+    ...parts.map(({ state, at, ms }) => [
+      <><span class="mark" data-state={state} /> {strings.states[state]}</>,
+      <><Moment at={at}>{exactTime(at)}</Moment> {!TERMINAL.has(state) && duration(ms)}</>,
+    ]),
     [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
     ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
     [strings.chat.agent, task.agent],
@@ -29,17 +33,6 @@ export function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly S
       {(what || advice) && (
         <div class="reason" data-state={task.state}>{what && <strong dir="auto">{what}</strong>} <span>{advice}</span></div>
       )}
-      <table class="states">
-        <tbody>
-          {parts.map(({ state, at, ms }) => (
-            <tr key={state + at}>
-              <th scope="row"><span class="mark" data-state={state} /> {strings.states[state]}</th>
-              <td><Moment at={at}>{exactTime(at)}</Moment></td>
-              <td class="figure">{TERMINAL.has(state) ? "" : duration(ms)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
       <Facts rows={facts} />
       <div class="acts">
         {open.artifacts.filter((one) => one.taskId === task.id).map((one) => (

@@ -27,7 +27,7 @@ export function Tasks() {
   useEffect(() => {
     (list.current?.querySelector(".open") ?? list.current?.lastElementChild)?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
-  if (!all.length) return <p class="nothing">{strings.panel.noTasks}</p>;
+  if (!all.length) return <p class="empty">{strings.panel.noTasks}</p>;
   return (
     <>
       <ul class="legend" aria-hidden="true">

@@ -4,13 +4,12 @@ import "../../style/panel.css";
 import { useRef, useState } from "preact/hooks";
 import { failureOf } from "../../model/failures";
 import { newId } from "../../model/outgoing";
-import type { Failure } from "../../model/view";
 import { address, api, chat, config, go, mayWrite, sessions, view } from "../../state";
 import { strings } from "../../strings";
-import { Dialog, walk } from "../controls";
+import { walk } from "../controls";
 import { copy } from "../copy";
 import { bytes } from "../format";
-import { Button, Icon, IconButton, type IconName } from "../icons";
+import { Icon, IconButton, type IconName } from "../icons";
 import { toast, toastError, words } from "../toasts";
 import { save } from "./save";
 
@@ -40,7 +39,7 @@ export function Export() {
       </button>
       <div id="export" ref={box} class="menu" popover="auto" onKeyDown={(event) => walk(event, "button")}>
         {WAYS.map(([name, icon, act]) => (
-          <button key={name} type="button" onClick={() => choose(act)}>
+          <button key={name} type="button" class="row-link" onClick={() => choose(act)}>
             <Icon name={icon} size={16} /> {strings.share.ways[name]}
           </button>
         ))}
@@ -49,51 +48,38 @@ export function Export() {
   );
 }
 
-/** The button of the sidebar, and the dialog that tells how the import goes. */
+/** The button of the sidebar. It waits until the file is read, which may take long. */
 export function Import() {
   const picker = useRef<HTMLInputElement>(null);
-  const [file, setFile] = useState<File | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
+  const [busy, setBusy] = useState(false);
   if (!mayWrite.value || !config.value?.features.import) return null;
-  const bring = async (given: File, id = "") => {
-    setFailure(null);
+  const bring = async (file: File, id = "") => {
+    setBusy(true);
+    toast(strings.share.importing(file.name, bytes(file.size)));
     try {
-      const session = await api.importSession(given, id);
-      setFile(null);
-      toast(strings.share.imported(given.name));
+      const session = await api.importSession(file, id);
+      toast(strings.share.imported(file.name));
       void sessions.load();
       go(chat(session));
     } catch (error) {
-      setFailure(failureOf(error));
+      const failure = failureOf(error);
+      const exists = failure.status === 409;
+      const copy = { label: strings.share.importCopy, run: () => void bring(file, newId()) };
+      const again = { label: strings.chat.retry, run: () => void bring(file, id) };
+      const action = exists ? copy : failure.retryable && again;
+      const said = exists ? strings.share.exists : words(failure);
+      toast(`${file.name}: ${said.join(" ")}`, { code: failure.code, ...(action && { action }) });
     }
+    setBusy(false);
   };
   const pick = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
-    const given = currentTarget.files![0]!;
+    void bring(currentTarget.files![0]!);
     currentTarget.value = "";
-    setFile(given);
-    void bring(given);
   };
-  const exists = failure?.status === 409;
-  const [what, todo] = exists ? strings.share.exists : words(failure ?? { code: "" });
-  const line = failure?.metadata["line"];
   return (
     <>
-      <IconButton icon="upload" label={strings.share.import} onClick={() => picker.current?.click()} />
+      <IconButton icon="upload" label={strings.share.import} disabled={busy} onClick={() => picker.current?.click()} />
       <input ref={picker} type="file" hidden accept=".ndjson" aria-label={strings.share.file} onChange={pick} />
-      {file && (
-        <Dialog title={strings.share.importing(file.name, bytes(file.size))} close={() => setFile(null)}>
-          {!failure && <p role="status"><progress aria-label={strings.share.wait} /> {strings.share.wait}</p>}
-          {failure && (
-            <div class="try">
-              <p class="failure" role="alert" data-code={failure.code}>
-                {[what, line && !what.includes(line) && strings.share.line(line), todo].filter(Boolean).join(" ")}
-              </p>
-              {exists && <Button kind="primary" label={strings.share.importCopy} act={() => void bring(file, newId())} />}
-              {failure.retryable && <Button kind="primary" label={strings.chat.retry} act={() => void bring(file)} />}
-            </div>
-          )}
-        </Dialog>
-      )}
     </>
   );
 }
