@@ -66,7 +66,7 @@ export function Composer({ agent }: { agent: string }) {
           onClick={(event) => (event.currentTarget.value = "")} />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         {open?.running && (
-          <Button icon="stop" kind="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
+          <Button icon="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
             disabled={open.stopping} act={() => void session.value?.stop()} />
         )}
         <button class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={empty || sending.value}>

@@ -69,10 +69,9 @@ export function Moment({ at, children = time(at) }: { at: string; children?: str
 }
 
 /** A section with a heading, and what it is about. */
-export function Part(props: { title: string; kind?: string; hint?: ComponentChildren; children: ComponentChildren }) {
-  const { title, kind, hint, children } = props;
+export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
   return (
-    <section class={kind}>
+    <section>
       <h2>{title}</h2>
       {hint && <p class="aside">{hint}</p>}
       {children}

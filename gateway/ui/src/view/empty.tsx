@@ -39,7 +39,7 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
             <li key={id}>
               <button type="button" onClick={() => begin(text)}>
                 <strong dir="auto">{name}</strong>
-                <span dir="auto">{description}</span>
+                <small dir="auto">{description}</small>
                 <code dir="auto">{text}</code>
               </button>
             </li>
@@ -64,7 +64,7 @@ export function Failing({ failure, again, title = "" }: { failure: Failure; agai
 /** Show a sentence in the middle of the page, with what can be done. */
 export function Notice({ title, text, code, children }: { title: string; text: string; code?: string; children?: ComponentChildren }) {
   return (
-    <div class="empty notice" role={code ? "alert" : undefined} data-code={code}>
+    <div class="empty" role={code ? "alert" : undefined} data-code={code}>
       <h1 dir="auto">{title}</h1>
       {text && <p dir="auto">{text}</p>}
       {children}

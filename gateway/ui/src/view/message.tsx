@@ -72,7 +72,7 @@ function Sending({ id, text, state, failure }: Message & NonNullable<MessageRow[
 function Attachment({ part }: { part: Part }) {
   const { data, raw, url = "", filename, mediaType = "" } = part;
   if (data !== undefined)
-    return <details class="data"><summary>{strings.chat.data}</summary><pre tabIndex={0}>{pretty(data)}</pre></details>;
+    return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
   const name = filename || url || mediaType || strings.chat.file;
   if (raw === undefined)
     return <Link class="chip" href={url}><Icon name="link" size={16} /> <span dir="auto">{name}</span></Link>;

@@ -43,11 +43,11 @@ function Tool({ call }: { call: ToolCall }) {
     <details class="tool" data-call-id={call.id} data-state={call.state}>
       <Summary>
         <code dir="ltr">{call.name}</code>
-        <span class="tool-state">{strings.chat.toolStates[call.state]}</span>
+        <small class="tool-state">{strings.chat.toolStates[call.state]}</small>
       </Summary>
       {values.map(([title, value]) => value !== undefined && (
         <section key={title} class="value">
-          <p>{title}</p>
+          <p class="aside">{title}</p>
           <pre tabIndex={0} dir="ltr">{pretty(value)}</pre>
         </section>
       ))}
@@ -130,7 +130,7 @@ function Credential() {
   };
   return (
     <form class="credential" onSubmit={(event) => void submit(event)}>
-      {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
+      {schemes.length > 0 && <ul class="aside">{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
         <input class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
           aria-label={strings.chat.credential} placeholder={strings.chat.credential} />

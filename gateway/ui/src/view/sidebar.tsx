@@ -30,13 +30,13 @@ export function Sidebar({ inert }: { inert: boolean }) {
     <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
         <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
-        <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
+        <IconButton icon="close" class="narrow-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {mayRead.value && agents.length > 1 && (
         <Choice label={strings.chat.newAgent} value={agent.value} act={chooseAgent}
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
-      {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
+      {mayWrite.value && <Button icon="plus" label={strings.chat.newChat} act={newChat} />}
       {mayRead.value && [<Search />, <Sessions />]}
       <footer>
         {mayOperate.value && config.value?.features.ops && (

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { failureOf } from "../model/failures";
 import type { Failure, TaskInfo } from "../model/view";
 import { strings } from "../strings";
-import { IconButton } from "./icons";
+import { Button, IconButton } from "./icons";
 
 type Given = { code?: string; action?: { label: string; run: () => void }; ms?: number };
 
@@ -56,7 +56,7 @@ export function Toasts() {
       {toasts.value.toReversed().map(({ number, text, code, action }) => (
         <div key={number} class="toast" role={code ? "alert" : "status"} data-code={code}>
           <span dir="auto">{text}</span>
-          {action && <button type="button" class="link" onClick={() => dismiss(number, action.run)}>{action.label}</button>}
+          {action && <Button kind="small" label={action.label} act={() => dismiss(number, action.run)} />}
           <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(number)} />
         </div>
       ))}
