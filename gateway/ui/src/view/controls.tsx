@@ -7,8 +7,7 @@ import { fullTime, time } from "./format";
 import { Button, IconButton, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
-export function Act(props: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
-  const { off, pressed, ...rest } = props;
+export function Act({ off, pressed, ...rest }: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
   return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
 }
 

@@ -74,13 +74,13 @@ function Attachment({ part }: { part: Part }) {
   if (data !== undefined)
     return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
   const name = filename || url || mediaType || strings.chat.file;
-  if (raw === undefined)
-    return <Link class="chip" href={url}><Icon name="link" size={16} /> <span dir="auto">{name}</span></Link>;
+  const named = (icon: IconName) => [<Icon name={icon} size={16} />, <span dir="auto">{name}</span>];
+  if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
   const source = `data:${mediaType || "application/octet-stream"};base64,${raw}`;
   if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
-      <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(sizeOf(part))}</small>
+      {named("file")} <small>{bytes(sizeOf(part))}</small>
     </a>
   );
 }

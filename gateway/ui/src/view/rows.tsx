@@ -60,13 +60,12 @@ function Summary({ children }: { children: ComponentChildren }) {
 }
 
 function ArtifactCard({ artifact }: { artifact: Artifact }) {
-  const name = nameOf(artifact);
   return (
     <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
-      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}>
+      onClick={() => reveal("artifacts", artifact.id)}>
       <Icon name="artifacts" size={20} />
       <span class="what">
-        <strong dir="auto">{name}</strong>
+        <strong dir="auto">{nameOf(artifact)}</strong>
         <small>{aboutOf(artifact)}</small>
       </span>
       <Icon name="chevron" size={16} />

@@ -29,7 +29,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
   return (
     <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
-        <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
+        <span class="brand"><Icon name="brand" size={20} /> {config.value?.product ?? strings.product}</span>
         <IconButton icon="close" class="narrow-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {mayRead.value && agents.length > 1 && (
@@ -55,12 +55,6 @@ export function Sidebar({ inert }: { inert: boolean }) {
   );
 }
 
-function Logo() {
-  return (
-    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
-  );
-}
-
 /** Leave nothing for who signs in next: neither the key nor what was written and shown. */
 function signOut(): void {
   sessions.leave();
@@ -82,17 +76,14 @@ export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "rol
 function Search() {
   const query = sessions.query.value;
   return (
-    <div class="search">
-      <Icon name="search" size={16} />
-      <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
-        value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== "Escape" || (drawer.value && !query)) return;
-          event.stopPropagation();
-          if (query) sessions.search("");
-          else focusBox();
-        }} />
-    </div>
+    <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+      value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || (drawer.value && !query)) return;
+        event.stopPropagation();
+        if (query) sessions.search("");
+        else focusBox();
+      }} />
   );
 }
 
