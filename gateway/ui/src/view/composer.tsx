@@ -17,12 +17,13 @@ const dragging = signal(false);
 /** Show the message box of the open session. */
 export function Composer() {
   const open = view.value;
+  const agent = open?.agent ?? "";
   // By the address: a session has its id before the first message has left the box.
   const id = route.value.name === "chat" ? route.value.session : "";
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const content = text.value;
-  useCard(open?.agent ?? "");
+  useCard(agent);
   useLayoutEffect(() => openDraft(id), [id]);
   useLayoutEffect(() => {
     const area = box.current;
@@ -44,7 +45,7 @@ export function Composer() {
     event.preventDefault();
     void attach([...given]);
   };
-  const hint = dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(titleOf(open?.agent ?? ""));
+  const hint = dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(titleOf(agent));
   const empty = !content.trim() && !files.value.length;
   return (
     <form class="composer" data-dragging={dragging.value || undefined} onSubmit={submit}>

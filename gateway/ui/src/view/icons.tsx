@@ -14,8 +14,7 @@ export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   );
 }
 
-type Native = Omit<ComponentProps<"button">, "class" | "label">;
-type Given = Native & { label: string; icon?: IconName; size?: number; class?: string };
+type Given = Omit<ComponentProps<"button">, "class" | "label"> & { label: string; icon?: IconName; size?: number; class?: string };
 
 /** A button with words, and an icon if one is given; `kind` is more of its class. */
 export function Button({ label, icon, act, kind = "", ...rest }: Given & { act: () => void; kind?: string }) {

@@ -24,8 +24,7 @@ export function MessageView({ row }: { row: MessageRow }) {
   return (
     <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
       aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
-      {role === "agent" && <Markdown text={text} live={live} />}
-      {role === "user" && text && <p class="bubble" dir="auto">{text}</p>}
+      {role === "agent" ? <Markdown text={text} live={live} /> : text && <p class="bubble" dir="auto">{text}</p>}
       {shown.length > 0 && <div class="attachments">{shown.map((part, index) => <Attachment key={index} part={part} />)}</div>}
       {interrupted && <p class="aside">{strings.chat.interrupted}</p>}
       {row.sending ? <Sending {...row.message} {...row.sending} /> : !live && <Actions row={row} />}
@@ -74,7 +73,7 @@ function Attachment({ part }: { part: Part }) {
   if (data !== undefined)
     return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
   const name = filename || url || mediaType || strings.chat.file;
-  const named = (icon: IconName) => [<Icon name={icon} size={16} />, <span dir="auto">{name}</span>];
+  const named = (icon: IconName) => <><Icon name={icon} size={16} /> <span dir="auto">{name}</span></>;
   if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
   const source = `data:${mediaType || "application/octet-stream"};base64,${raw}`;
   if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;

@@ -29,7 +29,7 @@ function Tools({ calls }: { calls: readonly ToolCall[] }) {
     <details class="tools group">
       <Summary>
         {strings.chat.toolCalls(calls.length)}
-        <span class="names" dir="ltr">{[...new Set(calls.map((call) => call.name))].join(", ")}</span>
+        <code class="names" dir="ltr">{[...new Set(calls.map((call) => call.name))].join(", ")}</code>
         {calls.some((call) => call.state === "running") && <span class="state-dot" data-state="working" />}
       </Summary>
       {list}

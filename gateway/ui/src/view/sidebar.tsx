@@ -25,7 +25,6 @@ const AT_WORK_MS = 5_000;
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar({ inert }: { inert: boolean }) {
   const agents = config.value?.agents ?? [];
-  const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
     <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
@@ -46,7 +45,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={look} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
           {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
