@@ -47,6 +47,20 @@ async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app
     await expect(app.alerts).to_have_count(0)
 
 
+async def test_a_first_message_whose_answer_is_lost_becomes_its_session(app: App) -> None:
+    """B23, R11: an ordinary message as soon as the server shows it, under the address of the session."""
+    await app.open()
+    await _lose(app, "/agents/*", "SendMessage", times=1)
+    await app.box.fill("hello")
+    await app.box.press("Enter")
+    await app.shows("hello", "hello")
+    await expect(app.box).to_have_value("")
+    await expect(app.alerts).to_have_count(0)
+    await app.in_session()
+    await app.run("next")
+    await app.shows("hello", "hello", "next", "next")
+
+
 async def test_a_rewind_whose_answers_are_lost_is_done(app: App) -> None:
     """B20, R11: what it cut goes to the box, and no failure is told."""
     await app.open()
