@@ -12,7 +12,6 @@ from tests.page.seen import Seen
 from tests.system.plane import STEADY, running
 from tests.system.wire import result, text_message
 
-
 SHARED = "localStorage.getItem('taskplane.draft.')"
 """What this browser keeps of the draft of a new conversation."""
 
