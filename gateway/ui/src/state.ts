@@ -93,6 +93,11 @@ export function showRoute(): void {
   panel.value = at.event ? "events" : "tasks";
 }
 
+/** Return whether a new conversation is shown, which had no address when it was begun. */
+export function isNew(): boolean {
+  return shown === "";
+}
+
 /** The new conversation that is shown has become a session: give the page its address. */
 export function named(id: string): void {
   shown = id;

@@ -4,7 +4,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Message } from "../model/view";
-import { kept, keptForTab, named, route, session, sessions, view } from "../state";
+import { isNew, kept, keptForTab, named, route, session, sessions, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
@@ -169,7 +169,7 @@ effect(() => {
 // The new conversation that is shown has become a session.
 effect(() => {
   const id = view.value?.id;
-  if (!id || route.value.name !== "chat" || route.value.session) return;
+  if (!id || route.value.name !== "chat" || route.value.session || !isNew()) return;
   untracked(() => {
     mark(lastSent(""), id);
     forgetSent("");
