@@ -31,9 +31,9 @@ _END: Final = "end"
 # Seconds after which one of the imports at work may be done.
 _RETRY_AFTER: Final = 5.0
 _ANOTHER: Final = "choose a whole, unchanged file that Export saved as NDJSON, or that `taskplane session export` wrote"
-# Of files that may well be such a file; what is too large for the services is so for good.
+# The reasons that have another one, or none: a task or an entry that is too large stays so.
 _SUGGESTIONS: Final = {
-    "UNKNOWN_VERSION": "import it into a newer server, or export the session again from this one",
+    "UNKNOWN_VERSION": "import it into a server of the version that exported it",
     "LINE_TOO_LONG": f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT_LINE is the limit of a line",
     "TASK_TOO_LARGE": "",
     "ENTRY_TOO_LARGE": "",
