@@ -3,10 +3,13 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +27,19 @@ SERVICES = [
     "taskplane.api.sessions.v1.SessionHistory",
     "taskplane.api.executor.v1.AgentExecutor",
 ]
+
+
+AGENT = """\
+from taskplane.executor.agent import AgentCard, Complete, Text
+
+
+class Greeter:
+    card = AgentCard(name="Greeter", description="Greets whoever writes.", version="1")
+
+    async def run(self, turn):
+        yield Text(f"Good day, {turn.text}.")
+        yield Complete()
+"""
 
 
 def send_without_waiting(url: str, words: str) -> None:
@@ -255,24 +271,58 @@ def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
         assert plane.end()[0] == 130
 
 
-@pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
-def test_a_port_in_use_names_the_process_that_has_it_and_another_port(tmp_path: Path, flag: str) -> None:
-    holding = (
-        "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); input()"
+@contextmanager
+def holding(ports: int) -> Generator[tuple[int, list[int]]]:
+    """The id of another process, and ports that it listens on."""
+    program = (
+        "import socket,sys; held=[socket.create_server(('127.0.0.1',0)) for _ in range(int(sys.argv[1]))];"
+        "print(*[s.getsockname()[1] for s in held],flush=True); input()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(ports)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None
-        port = int(holder.stdout.readline())
-        other = "--grpc-port" if flag == "--port" else "--port"
-        done = taskplane("dev", flag, str(port), other, "0", cwd=tmp_path)
+        yield holder.pid, [int(port) for port in holder.stdout.readline().split()]
         holder.communicate("\n")
+
+
+@pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
+def test_a_port_in_use_names_the_process_that_has_it_and_another_port(tmp_path: Path, flag: str) -> None:
+    other = "--grpc-port" if flag == "--port" else "--port"
+    with holding(1) as (pid, [port]):
+        done = taskplane("dev", flag, str(port), other, "0", cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert re.fullmatch(rf'✗ Port {port} is in use by ".*python.*" \(pid {holder.pid}\)\.', lines[0])
-    assert lines[1] == f"  Use another:  taskplane dev {flag} {port + 1}        Or stop it:  kill {holder.pid}"
+    assert re.fullmatch(rf'✗ Port {port} is in use by ".*python.*" \(pid {pid}\)\.', lines[0])
+    said = re.fullmatch(rf"  Use another:  taskplane dev (.*)        Or stop it:  kill {pid}", lines[1])
+    assert said is not None
+    told = dict(zip(said[1].split()[::2], said[1].split()[1::2], strict=True))
+    assert (set(told), told[other]) == ({"--port", "--grpc-port"}, "0")
+    assert int(told[flag]) > port
     assert lines[2] == "  PORT_IN_USE"
+
+
+def test_the_command_for_other_ports_works_at_once_and_keeps_the_options(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(AGENT)
+    with holding(2) as (pid, [port, grpc]):
+        given = ("--agent", "own:Greeter", "--data", "my data", "--no-browser")
+        done = taskplane("dev", *given, "--port", str(port), "--grpc-port", str(grpc), cwd=tmp_path)
+        lines = done.stderr.splitlines()
+        assert lines[0].startswith(f"✗ Ports {port} and {grpc} are in use by ")
+        said = re.fullmatch(rf"  Use others:  taskplane dev (.*)        Or stop it:  kill {pid}", lines[1])
+        assert said is not None
+        with dev(*shlex.split(said[1]), cwd=tmp_path) as plane:
+            assert plane.url.rpartition(":")[2] not in {str(port), "8080"}
+            assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
+        assert (tmp_path / "my data" / "tasks.db").exists()
+
+
+def test_the_command_for_other_ports_tells_no_password(tmp_path: Path) -> None:
+    with holding(1) as (_, [port]):
+        url = "postgresql://ann:secret@127.0.0.1/plane"
+        done = taskplane("dev", "--port", str(port), "--grpc-port", "0", "--database-url", url, cwd=tmp_path)
+    assert "--database-url URL" in done.stderr
+    assert "secret" not in done.stderr
 
 
 def test_a_second_plane_on_the_same_data_refuses_and_says_why(tmp_path: Path) -> None:

@@ -99,3 +99,15 @@ def test_pipes_devices_and_open_files_are_written_and_stay_what_they_are(tmp_pat
     with opened(Path("/dev/null")) as target:
         target.write(b"new")
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("content", ["a text\n", '{"format":"taskplane-session"}\n', "[1]", ""])
+def test_a_file_that_was_never_exported_is_told_with_what_to_choose(url: str, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "wrong.ndjson"
+    file.write_text(content)
+    done = taskplane("session", "import", str(file), "--url", url)
+    assert (done.returncode, done.stdout) == (1, "")
+    told, suggested, _ = done.stderr.splitlines()
+    assert told.startswith("✗ line 1 is ")
+    assert "saved as NDJSON" in suggested
+    assert "taskplane session export" in suggested

@@ -9,6 +9,9 @@ from a2a.types import a2a_pb2 as official
 from google.protobuf.json_format import ParseDict
 from tests.gateway.plane import Plane, open_behind, open_front
 
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, AgentSkill
+from taskplane.gateway.translate.cards import completed
+
 WELL_KNOWN = "/.well-known/agent-card.json"
 NEW = {"A2A-Version": "1.0"}
 OLD_KEYS = {"protocolVersion", "url", "preferredTransport", "additionalInterfaces", "security"}
@@ -51,6 +54,19 @@ async def test_every_agent_has_its_card_under_its_own_address_and_the_old_name(t
             assert found["supportedInterfaces"][0]["url"] == found["url"]
             assert await card(plane, base + "/.well-known/agent.json") == found
         assert (await plane.http.get("/agents/none" + WELL_KNOWN)).status_code == 404
+
+
+def test_the_skill_of_a_card_that_names_none_does_not_repeat_the_card() -> None:
+    """A2A requires one; readers of the official library find nothing missing."""
+    greeter = AgentCard(name="Greeter", description="Greets whoever writes.", version="1")
+    card = completed(greeter, "greeter", takes_keys=False)
+    (skill,) = card.skills
+    assert (skill.id, skill.name, list(skill.tags)) == ("greeter", "Chat", ["greeter"])
+    assert skill.description == "Takes messages of text/plain and answers with text/plain."
+    greeter.default_input_modes.extend(["text/plain", "image/png"])
+    assert "of text/plain, image/png and" in completed(greeter, "greeter", takes_keys=False).skills[0].description
+    named = AgentCard(name="Greeter", skills=[AgentSkill(id="greet", name="Greet", description="Greets.")])
+    assert [one.name for one in completed(named, "greeter", takes_keys=False).skills] == ["Greet"]
 
 
 async def test_a_card_is_cached_by_its_tag_and_varies_by_version(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The table of routes."""
 
+import re
+
 import pytest
 from tests.gateway.plane import Plane
 
@@ -43,6 +45,32 @@ def test_what_is_not_there_and_what_is_not_allowed_are_told_apart() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
         RouteTable().find("PUT", "/api/tasks/a")
     assert caught.value.allowed == "DELETE, GET"
+
+
+def test_an_id_may_read_like_any_literal_part_of_a_path() -> None:
+    """No route hides another one of the API, whatever the ids are."""
+    words = {word for route in ROUTES for word in route.path.split("/") if word and "{" not in word}
+    assert {"import", "overview", "tasks"} <= words
+    for route in ROUTES:
+        names = re.findall(r"\{(\w+)\}", route.path)
+        for word in sorted(words) if names else ():
+            path = re.sub(r"\{\w+\}", word, route.path)
+            assert RouteTable().find(route.method, path) == (route, dict.fromkeys(names, word)), path
+
+
+def test_a_refusal_tells_the_methods_of_all_routes_of_a_path() -> None:
+    with pytest.raises(MethodNotAllowed) as caught:
+        RouteTable().find("OPTIONS", "/api/sessions/import")
+    assert caught.value.allowed == "DELETE, GET, PATCH, POST, PUT"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_session_that_is_called_like_a_route_is_opened_and_deleted(plane: Plane) -> None:
+    await plane.send("hello", message={"contextId": "import"})
+    found = await plane.http.get("/api/sessions/import")
+    assert (found.status_code, found.json()["data"]["session"]["id"]) == (200, "import")
+    assert (await plane.http.delete("/api/sessions/import")).status_code == 200
+    assert (await plane.http.get("/api/sessions/import")).status_code == 404
 
 
 @pytest.mark.asyncio(loop_scope="module")

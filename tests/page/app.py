@@ -97,6 +97,22 @@ class App:
         await self.page.route(f"{self.url}/**", wait)
         return released
 
+    async def lose(self, path: str, part: str = "", times: int = 1_000) -> None:
+        """Let requests whose body contains `part` reach the server, and lose so many of their answers."""
+        self.seen.allow(r"net::ERR_FAILED")
+        left = times
+
+        async def lose(route: Route, request: Request) -> None:
+            nonlocal left
+            if part in (request.post_data or "") and left:
+                left -= 1
+                await route.fetch()
+                await route.abort()
+            else:
+                await route.continue_()
+
+        await self.page.route(f"{self.url}{path}", lose)
+
     async def new_chat(self) -> None:
         await self.button("New chat").first.click()
         await expect(self.articles).to_have_count(0)

@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+import httpx
 from tests.page.app import App
 
 SECRET: Final = "the-secret-of-all-keys"
@@ -23,6 +24,11 @@ def with_keys(folder: Path, **scopes: tuple[str, ...]) -> dict[str, str]:
 def as_owner(name: str) -> dict[str, str]:
     """Return the headers of calls with the key of an owner."""
     return {"X-API-Key": f"{name}.{SECRET}"}
+
+
+def as_client(url: str, name: str) -> httpx.AsyncClient:
+    """Return a client with the key of an owner."""
+    return httpx.AsyncClient(base_url=url, headers=as_owner(name))
 
 
 async def sign_in(app: App, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -39,6 +40,34 @@ async def test_chunks_become_one_artifact_and_a_new_one_a_version(app: App) -> N
     listed.set()
     await expect(app.details.get_by_label("Version")).to_have_value("2")
     assert await _downloaded(app) == SECOND.encode()
+
+
+async def test_each_version_shows_what_it_was_after_a_reload(app: App) -> None:
+    """B27, P5: what was loaded with the session is the newest one, whatever its number is found to be."""
+    await app.open()
+    await app.run("versions Plan")
+    await app.reload()
+    await app.show("Artifacts")
+    for version, words in ("1", "Draft"), ("2", "Final"), ("1", "Draft"):
+        await app.details.get_by_label("Version").select_option(version)
+        await expect(app.details.locator(".opened")).to_contain_text(words)
+
+
+async def test_the_artifacts_of_what_another_client_rewound_go(
+    app: App, another: Callable[..., Awaitable[App]]
+) -> None:
+    """R11: and come back with it."""
+    await app.open()
+    await app.run("hello")
+    await app.run("artifact")
+    beside = await (await another()).open_session(app.session)
+    await app.show("Artifacts")
+    entries = app.details.locator("[data-artifact-id]")
+    await expect(entries).to_have_count(3)
+    await beside.rewind(2)
+    await expect(entries).to_have_count(0)
+    await beside.button("Undo rewind").click()
+    await expect(entries).to_have_count(3)
 
 
 async def test_an_artifact_of_five_megabytes_leaves_the_page_usable(app: App, http: httpx.AsyncClient) -> None:

@@ -7,10 +7,13 @@ import httpx
 import pytest
 from playwright.async_api import Browser, FilePayload, Request, Route, expect
 from tests.page.app import App, until
-from tests.page.keys import sign_in, with_keys
+from tests.page.keys import as_client, sign_in, with_keys
 from tests.page.seen import Seen
 from tests.system.plane import STEADY, running
 from tests.system.wire import result, text_message
+
+SHARED = "localStorage.getItem('taskplane.draft.')"
+"""What this browser keeps of the draft of a new conversation."""
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -213,6 +216,140 @@ async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
     await idle.new_chat()
     third = await App(await app.page.context.new_page(), app.url, app.seen).open_session(session)
     await expect(third.box).to_have_value("half written")
+
+
+async def test_two_tabs_of_one_session_keep_their_own_drafts(app: App, another: Callable[..., Awaitable[App]]) -> None:
+    """R11: what one of them sends takes nothing from the other, over a reload too."""
+    await app.open()
+    await app.run("one")
+    beside = await (await another(beside=app)).open_session(app.session)
+    await app.box.fill("half written")
+    await until(_drafts(app))
+    await beside.run("two")
+    await app.shows("one", "one", "two", "two")
+    await app.reload()
+    await expect(app.box).to_have_value("half written")
+
+
+async def test_two_tabs_of_a_new_conversation_keep_their_own_drafts(
+    app: App, another: Callable[..., Awaitable[App]]
+) -> None:
+    """R11: each finds its own again."""
+    await app.open()
+    await app.run("one")
+    await app.new_chat()
+    beside = await (await another(beside=app)).open()
+    await app.box.fill("of the first tab")
+    await until(_drafts(app))
+    await beside.box.fill("of the second tab")
+    await until(lambda: app.page.evaluate(SHARED), lambda text: text == "of the second tab")
+    for tab, text in (app, "of the first tab"), (beside, "of the second tab"):
+        await tab.row("one").click()
+        await expect(tab.box).to_have_value("")
+        await tab.new_chat()
+        await expect(tab.box).to_have_value(text)
+
+
+async def test_files_wait_in_the_draft_that_they_were_attached_to(app: App) -> None:
+    """R11: while another session is shown."""
+    await app.open()
+    await app.run("one")
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
+    attached = app.page.get_by_role("button", name="Remove a.txt")
+    await expect(attached).to_be_visible()
+    await app.new_chat()
+    await expect(attached).to_have_count(0)
+    await app.row("one").click()
+    await expect(attached).to_be_visible()
+
+
+async def test_an_example_leaves_what_was_written(app: App) -> None:
+    """R11: it comes before it, and another example takes the place of the first."""
+    await app.open()
+    examples = app.page.locator(".prompts button")
+    words = [await examples.nth(index).locator("code").inner_text() for index in range(2)]
+    for index in range(2):
+        await examples.nth(index).click()
+        await expect(app.box).to_have_value(words[index])
+    await app.box.fill("my own")
+    await examples.first.click()
+    await expect(app.box).to_have_value(f"{words[0]}\n\nmy own")
+
+
+async def test_a_text_that_was_changed_since_a_rewind_stays_whole_when_it_is_undone(app: App) -> None:
+    """B22, R11: the draft is the reader's then."""
+    await app.open()
+    await app.run("one")
+    await app.run("two")
+    await app.rewind(2)
+    await expect(app.box).to_have_value("two")
+    await app.box.fill("two and much more")
+    await app.button("Undo rewind").click()
+    await app.shows("one", "one", "two", "two")
+    await expect(app.box).to_have_value("two and much more")
+
+
+async def test_what_is_slow_in_one_session_holds_up_no_other(app: App) -> None:
+    """R11: a message goes out while the answer to another session's is awaited."""
+    await app.open()
+    await app.run("one")
+    await app.new_chat()
+    await app.run("two")
+    answer = await app.hold("slow one")
+    await app.box.fill("echo slow one")
+    async with app.page.expect_request(lambda request: "slow one" in (request.post_data or "")):
+        await app.box.press("Enter")
+    await app.row("one").click()
+    await app.run("three")
+    await app.shows("one", "one", "three", "three")
+    answer.set()
+    await app.row("two").click()
+    await app.shows("two", "two", "echo slow one", "slow one")
+
+
+async def test_a_key_that_is_taken_back_is_asked_for_at_the_next_act(browser: Browser, tmp_path: Path) -> None:
+    """I6: in a new conversation too; what was written is there after signing in again."""
+    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read",))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        seen.allow("status of 401")
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui")
+        await sign_in(app, "ann")
+        await app.box.fill("hello")
+        with_keys(tmp_path, bob=("read",))
+        async with as_client(plane.url, "ann") as http:
+            await until(lambda: http.get("/api/sessions"), lambda answer: answer.status_code == 401)
+        await app.box.press("Enter")
+        await expect(app.button("Sign in")).to_be_visible()
+        with_keys(tmp_path, ann=("read", "write"))
+        async with as_client(plane.url, "ann") as http:
+            await until(lambda: http.get("/api/sessions"), lambda answer: answer.status_code == 200)
+        await sign_in(app, "ann")
+        await expect(app.box).to_have_value("hello")
+        await context.close()
+
+
+async def test_a_session_that_was_deleted_is_gone_after_signing_out(browser: Browser, tmp_path: Path) -> None:
+    """S4: within the time of Undo too."""
+    keys = with_keys(tmp_path, ann=("read", "write"))
+    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui")
+        await sign_in(app, "ann")
+        await app.run("hello")
+        session = app.session
+        await app.row("hello").press("Delete")
+        await app.button("Sign out").click()
+        await expect(app.button("Sign in")).to_be_visible()
+        async with as_client(plane.url, "ann") as http:
+            await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404)
+        await context.close()
 
 
 async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:

@@ -5,29 +5,12 @@ from collections.abc import Awaitable, Callable
 from re import Pattern
 from typing import Final
 
-from playwright.async_api import Request, Route, expect
+from playwright.async_api import Route, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.scrolling import place
 
 FAILED: Final = r"net::ERR_FAILED|Failed to fetch dynamically imported module"
-
-
-async def _lose(app: App, path: str, part: str = "", times: int = 1_000) -> None:
-    """Lets requests reach the server, and loses their answers."""
-    app.seen.allow(FAILED)
-    left = times
-
-    async def lose(route: Route, request: Request) -> None:
-        nonlocal left
-        if part in (request.post_data or "") and left:
-            left -= 1
-            await route.fetch()
-            await route.abort()
-        else:
-            await route.continue_()
-
-    await app.page.route(f"{app.url}{path}", lose)
 
 
 async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app: App) -> None:
@@ -39,7 +22,7 @@ async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app
     await expect(app.box).to_have_value("B")
     await app.reload()
     await expect(app.box).to_have_value("B")
-    await _lose(app, "/api/sessions/*/undo_rewind")
+    await app.lose("/api/sessions/*/undo_rewind")
     await app.button("Undo rewind").click()
     await app.shows("A", "A", "B", "B")
     await expect(app.box).to_have_value("")
@@ -47,12 +30,26 @@ async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app
     await expect(app.alerts).to_have_count(0)
 
 
+async def test_a_first_message_whose_answer_is_lost_becomes_its_session(app: App) -> None:
+    """B23, R11: an ordinary message as soon as the server shows it, under the address of the session."""
+    await app.open()
+    await app.lose("/agents/*", "SendMessage", times=1)
+    await app.box.fill("hello")
+    await app.box.press("Enter")
+    await app.shows("hello", "hello")
+    await expect(app.box).to_have_value("")
+    await expect(app.alerts).to_have_count(0)
+    await app.in_session()
+    await app.run("next")
+    await app.shows("hello", "hello", "next", "next")
+
+
 async def test_a_rewind_whose_answers_are_lost_is_done(app: App) -> None:
     """B20, R11: what it cut goes to the box, and no failure is told."""
     await app.open()
     for text in ("A", "B"):
         await app.run(text)
-    await _lose(app, "/agents/*", "kagent_rewind_before_invocation_id")
+    await app.lose("/agents/*", "kagent_rewind_before_invocation_id")
     await app.rewind(2)
     await expect(app.box).to_have_value("B")
     await app.shows("A", "A")
@@ -66,7 +63,7 @@ async def test_artifacts_that_could_not_be_read_are_read_again(app: App) -> None
     for text in ("artifact", "artifact", "echo a"):
         await app.run(text)
     cards = app.page.locator("button[data-artifact-id]")
-    await _lose(app, "/api/tasks/*/artifacts", times=3)
+    await app.lose("/api/tasks/*/artifacts", times=3)
     await app.reload()
     await expect(app.page.locator(".head [data-count='6']")).to_be_visible()
     away = await until(lambda: place(app), lambda found: found[1] < 2)

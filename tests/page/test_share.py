@@ -44,6 +44,24 @@ async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: Ap
     await app.shows("hello there", "hello there")
 
 
+async def test_a_copy_whose_answer_was_lost_is_made_once(app: App, http: httpx.AsyncClient) -> None:
+    """S: what is tried again is the same copy."""
+    app.seen.allow("status of 409")
+    await app.open()
+    await app.run("hello there")
+    _, file = await saved(app, "Export as NDJSON, to import it again")
+    original = app.session
+    await app.page.get_by_label("File of a session").set_input_files(
+        {"name": "s.ndjson", "mimeType": "application/x-ndjson", "buffer": file.read_bytes()}
+    )
+    await app.lose("/api/sessions/import?*", times=1)
+    await app.button("Import as a copy").click()
+    await app.button("Retry").click()
+    await expect(app.page).not_to_have_url(re.compile(original))
+    await app.shows("hello there", "hello there")
+    assert len((await http.get("/api/sessions")).json()["data"]) == 2
+
+
 async def test_a_session_that_was_not_there_is_shown_once_it_is_imported(app: App, http: httpx.AsyncClient) -> None:
     """S: at its own address, which the page shows already."""
     app.seen.allow("status of 404")

@@ -47,7 +47,7 @@ Every process reads its settings from environment variables; `taskplane dev` rea
 option of the command line takes precedence over its variable. A variable that begins with `TASKPLANE_` and belongs to
 no process is an error, which suggests the closest name. Lists are separated by commas.
 
-Two variables belong to the command itself: `TASKPLANE_URL` is the server of `chat`, `tail`, `task` and `session`, and
+Two variables belong to the command itself: `TASKPLANE_URL` is the server of every command with `--url`, and
 `TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
 
 A [worker](workers.md) reads the settings of the executor under its own prefix, `TASKPLANE_WORKER_`. Its table has those

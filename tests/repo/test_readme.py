@@ -129,6 +129,21 @@ def test_the_two_commands_of_make_are_what_they_say() -> None:
         assert runs in plan.stdout
 
 
+def test_a_plane_on_other_ports_is_reached_as_the_readme_says(tmp_path: Path) -> None:
+    said = re.search(
+        r'`make run ARGS="([^"]*)"`.*?`export (TASKPLANE_URL)=http://127\.0\.0\.1:(\d+)`', README, re.DOTALL
+    )
+    assert said is not None
+    options, variable, port = said.groups()
+    plan = subprocess.run(
+        ["make", "-n", "run", f"ARGS={options}"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert f"taskplane dev {options}" in plan.stdout
+    assert f"--port {port} --grpc-port " in options
+    with dev(cwd=tmp_path) as plane:
+        assert taskplane("chat", "-m", "hello", env={variable: plane.url}).stdout == "hello\n"
+
+
 def test_every_command_that_starts_a_server_is_known_to_these_tests() -> None:
     started = {line for block in blocks("sh") if starts_a_server(block) for line in block.splitlines()}
     assert started == MAKE | {"taskplane dev --agent greeting:Greeter"}

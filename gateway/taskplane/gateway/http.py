@@ -190,8 +190,10 @@ class BodyTooLarge(PlaneError):
     code = "INVALID_ARGUMENT"
     default_reason = "BODY_TOO_LARGE"
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the request body is larger than {limit} bytes", metadata={"limit": str(limit)})
+    def __init__(self, limit: int, suggestion: str = "") -> None:
+        super().__init__(
+            f"the request body is larger than {limit} bytes", suggestion=suggestion, metadata={"limit": str(limit)}
+        )
 
 
 class ClientGone(Exception):

@@ -1,7 +1,7 @@
 """The table of routes. No path redirects; a slash at the end of a path makes no difference."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -134,21 +134,24 @@ class RouteTable:
         """Return the route and the named parts of the path. Raise NotFound `NO_SUCH_ROUTE` or MethodNotAllowed."""
         if path.endswith("/") and len(path) > 1:
             path = path[:-1]
-        methods = self._exact.get(path)
-        arguments: Mapping[str, str] = {}
-        if methods is None:
-            for pattern, candidate in self._patterns:
-                match = pattern.fullmatch(path)
-                if match is not None:
-                    methods = candidate
-                    arguments = {name: unquote(value) for name, value in match.groupdict().items()}
-                    break
-            else:
-                raise no_such_route()
-        route = methods.get("GET" if method == "HEAD" else method)
-        if route is None:
-            raise MethodNotAllowed(sorted(methods))
-        return route, arguments
+        method = "GET" if method == "HEAD" else method
+        allowed: set[str] = set()
+        for methods, arguments in self._matching(path):
+            if (route := methods.get(method)) is not None:
+                return route, arguments
+            allowed |= methods.keys()
+        if not allowed:
+            raise no_such_route()
+        raise MethodNotAllowed(sorted(allowed))
+
+    def _matching(self, path: str) -> Iterator[tuple[_Methods, Mapping[str, str]]]:
+        """Yield the routes of a path by method, the literal ones first. They hide no other method of the rest: an id
+        may read like a literal part."""
+        if (methods := self._exact.get(path)) is not None:
+            yield methods, {}
+        for pattern, methods in self._patterns:
+            if (match := pattern.fullmatch(path)) is not None:
+                yield methods, {name: unquote(value) for name, value in match.groupdict().items()}
 
 
 def _pattern(part: re.Match[str]) -> str:

@@ -40,8 +40,10 @@ export const agent = signal("");
 export const session = signal<OpenSession | null>(null);
 export const view = computed(() => session.value?.view.value ?? null);
 
-/** The key was taken back while it was used. */
+/** The key was taken back while it was used, and no other one was taken since. */
 export const expired = signal(false);
+/** How often somebody has signed in or out. */
+export const signedIn = signal(0);
 export const api = new Api(ROOT, () => key.peek(), () => (expired.value = true));
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
@@ -89,6 +91,11 @@ export function showRoute(): void {
   if (!at.task && !at.event) return;
   selected.value = at.task;
   panel.value = at.event ? "events" : "tasks";
+}
+
+/** Return whether a new conversation is shown, which had no address when it was begun. */
+export function isNew(): boolean {
+  return shown === "";
 }
 
 /** The new conversation that is shown has become a session: give the page its address. */
@@ -163,7 +170,7 @@ function decoded(part: string): string {
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */
 export function signIn(value: string, remember: boolean): void {
   key.value = value;
-  expired.value = false;
+  signedIn.value++;
   keptForTab.set(KEY, remember ? value : "");
 }
 

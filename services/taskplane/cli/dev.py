@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import platform
+import shlex
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from taskplane.cli import STARTED
 from taskplane.cli.browser import open_page, page_address
 from taskplane.cli.client.failures import Failure
-from taskplane.cli.ports import check_free
+from taskplane.cli.ports import Place, check_free
 from taskplane.cli.report import note, report_error, single_refusal
 from taskplane.cli.stdout import unwritable
 from taskplane.runtime.errors import Invalid, PlaneError
@@ -52,8 +54,8 @@ class DevOptions:
 def dev(options: DevOptions) -> int:
     """Run until Ctrl-C or SIGTERM, then drain; a second Ctrl-C exits at once. Return the exit code."""
     try:
-        check_free(options.host, options.port, "--port")
-        check_free(GRPC_HOST, options.grpc_port, "--grpc-port")
+        places = Place(options.host, options.port, "--port"), Place(GRPC_HOST, options.grpc_port, "--grpc-port")
+        check_free(places, partial(_command, options))
         return _run(options)
     except (Failure, PlaneError) as error:
         return report_error(error)
@@ -81,6 +83,25 @@ def _run(options: DevOptions) -> int:
 
     drain = settings.executor.drain_timeout + settings.executor.cancel_grace + settings.tasks.drain_timeout + 5.0
     return process.run(main, drain=drain)
+
+
+def _command(options: DevOptions, ports: Mapping[str, int]) -> str:
+    """Return the command with these options, but with other ports. The URL of a database may have a password, so it is
+    not told."""
+    given = [
+        *(("--agent", agent) for agent in options.agents),
+        ("--host", options.host),
+        ("--port", str(ports.get("--port", options.port))),
+        ("--grpc-port", str(ports.get("--grpc-port", options.grpc_port))),
+        ("--data", str(options.data or "")),
+        ("--database-url", "URL" if options.database_url else ""),
+        ("--client-task-ids", options.client_task_ids or ""),
+    ]
+    default = DevOptions()
+    usual = {("--host", default.host), ("--port", str(default.port)), ("--grpc-port", str(default.grpc_port))}
+    words = [word for flag, value in given if value and (flag, value) not in usual for word in (flag, value)]
+    switches = ["--reload"] * options.reload + ["--no-browser"] * (not options.browser)
+    return shlex.join(["taskplane", "dev", *words, *switches])
 
 
 def _reloader(settings: "PlaneSettings") -> "Reloader":

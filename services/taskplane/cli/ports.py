@@ -1,9 +1,10 @@
-"""A check that a port is free, and the process that uses it if not."""
+"""A check that ports are free, and the processes that use them if not."""
 
 import errno
 import os
 import shlex
 import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,40 @@ class Holder:
     command: str
 
 
-def check_free(host: str, port: int, flag: str) -> None:
-    """Return if `port` can be listened on. Raise Failure with the process that uses it; `flag` is the option to change
-    it."""
-    if port == 0:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place to listen at; `flag` is the option that chooses its port, 0 any free one."""
+
+    host: str
+    port: int
+    flag: str
+
+
+def check_free(places: Sequence[Place], command: Callable[[Mapping[str, int]], str]) -> None:
+    """Return if all places can be listened at. Raise Failure with the processes that use them otherwise, and the
+    command to use free ones instead: `command` returns that with the ports of the options that it is given."""
+    taken = [place for place in places if not _is_free(place.host, place.port)]
+    if not taken:
         return
+    holders = {place.port: holder_of(place.port) for place in taken}
+    who = dict.fromkeys(holders.values())
+    if len(who) == 1:
+        told = _in_use(list(holders), next(iter(who)))
+    else:
+        told = "; ".join(_in_use([port], holder) for port, holder in holders.items())
+    stop = " ".join(str(pid) for pid in dict.fromkeys(holder.pid for holder in who if holder is not None))
+    raise Failure(
+        f"{told}.",
+        code="PORT_IN_USE",
+        suggestion=f"Use {'another' if len(taken) == 1 else 'others'}:  {command(_instead(places, taken))}"
+        + (f"        Or stop {'it' if len(who) == 1 else 'them'}:  kill {stop}" if stop else ""),
+    )
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Return whether a port can be listened on; 0 always can. Raise Failure for a host where none can."""
+    if port == 0:
+        return True
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -32,18 +62,26 @@ def check_free(host: str, port: int, flag: str) -> None:
             probe.bind((host, port))
             probe.listen(1)
         except OSError as error:
-            raise _refused(error, host, port, flag) from error
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise Failure(f"Cannot listen on {host}:{port}: {error.strerror}.", code="CANNOT_LISTEN") from error
+    return True
 
 
-def _refused(error: OSError, host: str, port: int, flag: str) -> Failure:
-    if error.errno != errno.EADDRINUSE:
-        return Failure(f"Cannot listen on {host}:{port}: {error.strerror}.", code="CANNOT_LISTEN")
-    holder = holder_of(port)
-    whose = f' by "{holder.command}" (pid {holder.pid})' if holder else ""
-    suggestion = f"Use another:  taskplane dev {flag} {port + 1 if port < 65535 else 0}"
-    if holder:
-        suggestion += f"        Or stop it:  kill {holder.pid}"
-    return Failure(f"Port {port} is in use{whose}.", code="PORT_IN_USE", suggestion=suggestion)
+def _in_use(ports: Sequence[int], holder: Holder | None) -> str:
+    which = f"Port {ports[0]} is" if len(ports) == 1 else f"Ports {' and '.join(map(str, ports))} are"
+    return f"{which} in use" + (f' by "{holder.command}" (pid {holder.pid})' if holder else "")
+
+
+def _instead(places: Sequence[Place], taken: Sequence[Place]) -> dict[str, int]:
+    """Return the next free port of each place that is taken, by its option."""
+    spoken_for = {place.port for place in places}
+    found: dict[str, int] = {}
+    for place in taken:
+        following = (port for port in range(place.port + 1, 65536) if port not in spoken_for)
+        found[place.flag] = next((port for port in following if _is_free(place.host, port)), 0)
+        spoken_for.add(found[place.flag])
+    return found
 
 
 def holder_of(port: int) -> Holder | None:

@@ -5,12 +5,13 @@ import sys
 from typing import Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, Unauthorized, Unreachable
+from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, NotUnderstood, Unauthorized, Unreachable
 from taskplane.cli.options import Output
 from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError, Unauthenticated
 
 _EXITS: Final[dict[type[Exception], int]] = {
     Unreachable: exits.UNREACHABLE,
+    NotUnderstood: exits.UNREACHABLE,
     Unauthorized: exits.UNAUTHORIZED,
     Missing: exits.NOT_FOUND,
     Ended: exits.FAILED,

@@ -229,6 +229,7 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
         assert reply.status_code == 400, (reply.text, wrong[-300:])
         found = reply.json()
         assert int(found["metadata"]["line"]) >= 1, found
+        assert found["code"] == "UNKNOWN_VERSION" or "saved as NDJSON" in found["suggestion"], found
         reasons.add(found["code"])
 
     last = len(lines) - 1
@@ -361,8 +362,10 @@ async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None
         assert (reply.status_code, reply.json()["code"]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
         reply = await brought_in(plane, b"x" * 5000)
         assert (reply.status_code, reply.json()["code"]) == (413, "BODY_TOO_LARGE")
+        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file")
         reply = await brought_in(plane, b"x" * 2000)
         assert (reply.status_code, reply.json()["code"]) == (400, "LINE_TOO_LONG")
+        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT_LINE is the limit of a line")
 
 
 async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> None:

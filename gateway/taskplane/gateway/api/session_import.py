@@ -30,6 +30,14 @@ _log = logging.getLogger(__name__)
 _END: Final = "end"
 # Seconds after which one of the imports at work may be done.
 _RETRY_AFTER: Final = 5.0
+_ANOTHER: Final = "choose a whole, unchanged file that Export saved as NDJSON, or that `taskplane session export` wrote"
+# The reasons that have another one, or none: a task or an entry that is too large stays so.
+_SUGGESTIONS: Final = {
+    "UNKNOWN_VERSION": "import it into a server of the version that exported it",
+    "LINE_TOO_LONG": f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT_LINE is the limit of a line",
+    "TASK_TOO_LARGE": "",
+    "ENTRY_TOO_LARGE": "",
+}
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -45,7 +53,12 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
             retry_after=_RETRY_AFTER,
         )
     async with plane.imports:
-        return await _import(plane, request)
+        try:
+            return await _import(plane, request)
+        except Invalid as error:
+            if "line" in error.metadata:
+                error.suggestion = error.suggestion or _SUGGESTIONS.get(error.reason, _ANOTHER)
+            raise
 
 
 async def _import(plane: Plane, request: Request) -> Reply:
@@ -218,7 +231,7 @@ async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, by
         more = received.get("more_body", False)
         size += len(chunk)
         if size > settings.max_import:
-            raise BodyTooLarge(settings.max_import)
+            raise BodyTooLarge(settings.max_import, f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file")
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             number += 1

@@ -37,7 +37,7 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
     if not whole.default_output_modes:
         whole.default_output_modes.append("text/plain")
     if not whole.skills:
-        whole.skills.add(id=name, name=whole.name, description=whole.description)
+        whole.skills.add(id=name, name="Chat", description=_taken(whole))
     for skill in whole.skills:
         if not skill.tags:
             skill.tags.append(name)
@@ -56,6 +56,12 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
         for scheme in ("bearer", "apiKey"):
             whole.security_requirements.add().schemes[scheme].SetInParent()
     return whole
+
+
+def _taken(card: a2a.AgentCard) -> str:
+    """Return what is known of an agent whose card tells nothing else about what it can do."""
+    taken, made = ", ".join(card.default_input_modes), ", ".join(card.default_output_modes)
+    return f"Takes messages of {taken} and answers with {made}."
 
 
 def to_1_0(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:

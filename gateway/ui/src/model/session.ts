@@ -187,9 +187,9 @@ export class OpenSession extends FollowedSession {
   async #seek(): Promise<void> {
     const { api, id, closed } = this;
     while (this.told.status === "new" && !closed.signal.aborted) {
-      const failure = await api.session(id).then(() => null, failureOf);
-      if (!failure) this.set({ status: "ready" });
-      if (!failure || !failure.retryable) return this.refresh();
+      const newest = await api.sessions({ q: "", page_token: "", limit: "20" }).catch(failureOf);
+      if ("rows" in newest && newest.rows.some((row) => row.id === id)) this.set({ status: "ready" });
+      if ("rows" in newest || !newest.retryable) return this.refresh();
       await sleep(SEEK, closed.signal);
     }
   }

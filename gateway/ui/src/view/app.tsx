@@ -6,7 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import { failureOf } from "../model/failures";
 import type { Config } from "../model/api";
 import type { Failure } from "../model/view";
-import { agent, api, config, expired, forgetShown, kept, keptForTab, key, route, session, sessions, showRoute, view } from "../state";
+import { agent, api, config, expired, forgetShown, kept, keptForTab, route, session, sessions, showRoute, signedIn, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
@@ -29,6 +29,7 @@ export function App() {
       (given) => {
         if (!current) return;
         setFailure(null);
+        expired.value = false;
         changeUser(given);
         agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
         config.value = given;
@@ -41,7 +42,7 @@ export function App() {
     return () => {
       current = false;
     };
-  }, [key.value, tries]);
+  }, [signedIn.value, tries]);
   if (failure && failure.status !== 401)
     return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;

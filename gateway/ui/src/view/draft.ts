@@ -4,7 +4,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Message } from "../model/view";
-import { kept, keptForTab, named, route, session, sessions, view } from "../state";
+import { isNew, kept, keptForTab, named, route, session, sessions, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
@@ -152,7 +152,7 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  if (changed) kept.set(KEY + drafted.value, text.value);
+  if (changed) store(drafted.value, text.value);
   changed = false;
 }
 
@@ -163,17 +163,20 @@ effect(() => {
     const { id, contextId } = lastSent(draft);
     const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
     if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
-    if (shown && !draft) untracked(become);
   }
 });
 
-/** Let the new conversation that is shown be the session that it has become. */
-function become(): void {
-  const { id = "" } = view.value ?? {};
-  if (!id || route.value.name !== "chat" || route.value.session) return;
-  nameDraft(id);
-  named(id);
-}
+// The new conversation that is shown has become a session.
+effect(() => {
+  const id = view.value?.id;
+  if (!id || route.value.name !== "chat" || route.value.session || !isNew()) return;
+  untracked(() => {
+    mark(lastSent(""), id);
+    forgetSent("");
+    nameDraft(id);
+    named(id);
+  });
+});
 
 effect(() => {
   const { status, id = "" } = view.value ?? {};

@@ -8,11 +8,10 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
-
+from taskplane.cli.client.answers import members, parsed
 from taskplane.cli.client.continuation import Continuation
 from taskplane.cli.client.events import (
     REWIND_BEFORE,
@@ -24,7 +23,7 @@ from taskplane.cli.client.events import (
     classify,
     read_message,
 )
-from taskplane.cli.client.failures import Ended, Failure, Missing, Unreachable, failure_of_rpc
+from taskplane.cli.client.failures import Ended, Missing, Unreachable, failure_of_rpc
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
 from taskplane.cli.client.states import AT_REST, TERMINAL, State
@@ -103,7 +102,7 @@ class A2AClient:
         warnings}`. Raise `Missing`."""
         name = self._agent
         if not name:
-            config: Any = (await self._http.json("GET", "/api/ui-config"))["data"]
+            config = await self._http.data("GET", "/api/ui-config", "agents")
             name = next((str(one["name"]) for one in config["agents"] if one["isDefault"]), "")
         if not name:
             raise Missing(
@@ -111,9 +110,7 @@ class A2AClient:
                 code="AGENT_NOT_FOUND",
                 suggestion="Name the agent. A server that takes keys names its agents to those who have one.",
             )
-        answer: Any = await self._http.json("GET", f"/api/agents/{quote(name, safe='')}")
-        found: dict[str, Any] = answer["data"]
-        return found
+        return await self._http.data("GET", f"/api/agents/{quote(name, safe='')}", "warnings")
 
     async def send(self, message: Mapping[str, Any], *, key: str = "") -> Event:
         """Send a message, wait until its task is terminal or paused, and return a `FullTask` or a direct `Message`.
@@ -174,8 +171,7 @@ class A2AClient:
         params: dict[str, Any] = {"id": task_id}
         if history_length is not None:
             params["historyLength"] = history_length
-        task: dict[str, Any] = await self._call("GetTask", params)
-        return task
+        return await self._call("GetTask", params)
 
     async def tasks(self, limit: int, **filters: Any) -> AsyncGenerator[dict[str, Any]]:
         """Yield the caller's tasks, newest state change first, at most `limit`; `filters` are parameters of
@@ -192,8 +188,7 @@ class A2AClient:
 
     async def cancel(self, task_id: str) -> dict[str, Any]:
         """Cancel a task and return it. Raise `Ended` if it is terminal already."""
-        task: dict[str, Any] = await self._call("CancelTask", {"id": task_id})
-        return task
+        return await self._call("CancelTask", {"id": task_id})
 
     async def _follow(
         self, place: "_Place", until: frozenset[State], reconnect: ReconnectPolicy | None = None
@@ -241,7 +236,7 @@ class A2AClient:
         body = self._envelope(method, params)
         async with self._http.stream("POST", self._path, body=body, headers={**_HEADERS, **headers}) as stream:
             async for event in stream.events:
-                result = _result(orjson.loads(event.data))
+                result = self._result(parsed(self._http.url, event.data))
                 yield Received(event.id, result, classify(result))
 
     async def _call(
@@ -250,27 +245,26 @@ class A2AClient:
         params: Mapping[str, Any],
         headers: Mapping[str, str] | None = None,
         timeout: float | None = 30.0,
-    ) -> Any:
-        response: object = await self._http.json(
+    ) -> dict[str, Any]:
+        response = await self._http.json(
             "POST",
             self._path,
             body=self._envelope(method, params),
             headers={**_HEADERS, **(headers or {})},
             timeout=timeout,
         )
-        if not isinstance(response, dict):
-            raise Failure("The server's answer is not JSON-RPC.", code="NOT_JSON_RPC")
-        return _result(cast("dict[str, Any]", response))
+        return self._result(response)
 
     def _envelope(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._calls += 1
         return {"jsonrpc": "2.0", "id": self._calls, "method": method, "params": params}
 
-
-def _result(response: Mapping[str, Any]) -> Any:
-    if response.get("error") is not None:
-        raise failure_of_rpc(response["error"])
-    return response.get("result")
+    def _result(self, response: object) -> dict[str, Any]:
+        """Return the result of a JSON-RPC response. Every method that is called here has an object as its result."""
+        url = self._http.url
+        if (error := members(url, response).get("error")) is not None:
+            raise failure_of_rpc(members(url, error))
+        return members(url, members(url, response, "result")["result"])
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from taskplane.cli.client.failures import Declined, Missing
@@ -18,8 +18,7 @@ class ArtifactsClient:
 
     async def of_task(self, task_id: str) -> list[dict[str, Any]]:
         """Return the artifacts of a task with their times, in the order in which they were begun. Raise `Missing`."""
-        answer: Any = await self._http.json("GET", _path(task_id))
-        return cast("list[dict[str, Any]]", answer.get("data") or [])
+        return await self._http.objects(_path(task_id))
 
     async def named(self, task_id: str, name: str) -> dict[str, Any]:
         """Return the artifact with this id or, if there is only one, with this name; for an empty name the only one.

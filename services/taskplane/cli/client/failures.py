@@ -35,6 +35,10 @@ class NotConnected(Unreachable):
     """A connection that could not be made, so nothing was sent."""
 
 
+class NotUnderstood(Failure):
+    """An answer that is none of taskplane: another program is at that address, and will be after a retry."""
+
+
 class BadUsage(Failure):
     """An argument of the user that cannot be used, so nothing was sent."""
 

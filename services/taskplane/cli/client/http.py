@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
+from taskplane.cli.client.answers import listed, members, not_understood, parsed
 from taskplane.cli.client.failures import BadUsage, Failure, NotConnected, Unreachable, failure_of_http
 from taskplane.cli.client.sse import SseDecoder, SseEvent
 from taskplane.runtime.validation import is_loopback
@@ -79,6 +80,27 @@ class Http:
             self._request(method, path, _encoded(body), headers, httpx.Timeout(timeout, connect=_CONNECT))
         )
 
+    async def answer(
+        self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Make a call below `/api` and return the envelope of its answer, which tells of no error. Raise `Failure`
+        only."""
+        answer = members(self.url, await self.json(method, path, body=body, headers=headers), "error")
+        if answer["error"] is not False:
+            raise not_understood(self.url, "with JSON that is no answer of taskplane")
+        return answer
+
+    async def data(
+        self, method: str, path: str, *names: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Make the same call and return its data, an object that has at least the named members."""
+        answer = await self.answer(method, path, body=body, headers=headers)
+        return members(self.url, answer.get("data"), *names)
+
+    async def objects(self, path: str) -> list[dict[str, Any]]:
+        """Make the same call and return its data, a list of objects."""
+        return listed(self.url, (await self.answer("GET", path)).get("data"))
+
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
@@ -99,6 +121,8 @@ class Http:
         """Open the body of a response and yield its pieces. Raise `Failure` only."""
         request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:
+            if "content-disposition" not in response.headers:
+                raise not_understood(self.url, "with something that is no file")
             yield self._pieces(response)
 
     def _request(
@@ -120,7 +144,7 @@ class Http:
         async with self._answered(request) as response:
             with _as_failure(self.url):
                 content = await response.aread()
-        return orjson.loads(content) if content else None
+        return parsed(self.url, content) if content else None
 
     @asynccontextmanager
     async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
@@ -132,6 +156,8 @@ class Http:
                 with _as_failure(self.url):
                     await response.aread()
                 raise _refused(response)
+            if response.is_redirect:
+                raise not_understood(self.url, f"by sending us to {response.headers['location']}")
             yield response
         finally:
             await response.aclose()
@@ -152,7 +178,7 @@ class Http:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 content = await response.aread()
                 if content:
-                    yield SseEvent(content.decode(), "", "")
+                    yield SseEvent(content.decode(errors="replace"), "", "")
                 return
             decoder = SseDecoder()
             async for chunk in response.aiter_bytes():

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from taskplane.cli.client.answers import listed
 from taskplane.cli.client.http import Http
 
 _PAGE: Final = 1_000
+_OVERVIEW: Final = ("concerns", "tasks", "queue", "executors", "recent", "uncopied", "abandoned", "bounded")
 
 
 class OperationsClient:
@@ -20,8 +22,7 @@ class OperationsClient:
 
     async def overview(self) -> dict[str, Any]:
         """Return what runs, waits and failed."""
-        found: dict[str, Any] = (await self._http.json("GET", "/api/ops/overview"))["data"]
-        return found
+        return await self._http.data("GET", "/api/ops/overview", *_OVERVIEW)
 
     async def tasks(self, limit: int, filters: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
         """Yield tasks of all owners, newest change of state first, at most `limit`."""
@@ -29,9 +30,8 @@ class OperationsClient:
         while limit > 0:
             query = {**filters, "limit": str(min(_PAGE, limit)), "page_token": token}
             path = "/api/ops/tasks?" + urlencode({name: value for name, value in query.items() if value})
-            page: dict[str, Any] = await self._http.json("GET", path)
-            found: list[dict[str, Any]] = page.get("data") or []
-            for task in found:
+            page = await self._http.answer("GET", path)
+            for task in listed(self._http.url, page.get("data")):
                 yield task
                 limit -= 1
             token = str(page.get("next_page_token") or "")
@@ -40,20 +40,18 @@ class OperationsClient:
 
     async def task(self, task_id: str) -> dict[str, Any]:
         """Return a task with its whole log: `{task, events}`. Raise `Missing`."""
-        answer: dict[str, Any] = await self._http.json("GET", _path(task_id))
-        found: dict[str, Any] = answer["data"]
+        found = await self._http.data("GET", _path(task_id), "task", "events")
         after = found.pop("next_after", None)
         while after:
             query = urlencode({"after": after, "limit": _PAGE})
-            page: dict[str, Any] = (await self._http.json("GET", _path(task_id, f"/events?{query}")))["data"]
+            page = await self._http.data("GET", _path(task_id, f"/events?{query}"), "events")
             found["events"] += page["events"]
             after = page.get("next_after")
         return found
 
     async def cancel(self, task_id: str) -> dict[str, Any]:
         """Cancel a task for its owner, and return it. Raise `Missing`; `Declined` if it has ended."""
-        found: dict[str, Any] = (await self._http.json("POST", _path(task_id, "/cancel")))["data"]
-        return found
+        return await self._http.data("POST", _path(task_id, "/cancel"), "taskId")
 
     async def delete(self, task_id: str) -> None:
         """Delete a task for its owner, with its log. Raise `Missing`."""

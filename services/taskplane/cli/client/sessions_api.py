@@ -4,11 +4,10 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import orjson
-
+from taskplane.cli.client.answers import listed, members, not_understood, parsed
 from taskplane.cli.client.failures import Missing, Unreachable, failure_of_http
 from taskplane.cli.client.http import Http
 from taskplane.cli.client.retry import GIVE_UP_AFTER, ReconnectPolicy
@@ -49,8 +48,8 @@ class SessionsClient:
             wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
             query = {"limit": str(wanted), "q": search, "page_token": token}
             path = "/api/sessions?" + urlencode({name: value for name, value in query.items() if value})
-            page = cast("dict[str, Any]", await self._http.json("GET", path))
-            found += page.get("data") or []
+            page = await self._http.answer("GET", path)
+            found += listed(self._http.url, page.get("data"))
             token = str(page.get("next_page_token") or "")
             if not token:
                 break
@@ -58,24 +57,23 @@ class SessionsClient:
 
     async def get(self, session_id: str) -> dict[str, Any]:
         """Return a session: `{session, events}`. Raise `Missing`."""
-        found: dict[str, Any] = await self._data("GET", _path(session_id))
-        return found
+        return await self._http.data("GET", _path(session_id), "session", "events")
 
     async def tasks(self, session_id: str) -> list[dict[str, Any]]:
         """Return the tasks of a session, oldest first, after the session task if there is one. Raise `Missing`."""
-        return await self._data("GET", _path(session_id, "/tasks")) or []
+        return await self._http.objects(_path(session_id, "/tasks"))
 
     async def task_infos(self, session_id: str, *, superseded: bool = False) -> list[dict[str, Any]]:
         """Return the task infos of a session, oldest first. Raise `Missing`."""
         query = "?include=superseded" if superseded else ""
-        return await self._data("GET", _path(session_id, "/task-infos") + query) or []
+        return await self._http.objects(_path(session_id, "/task-infos") + query)
 
     async def messages(self, session_id: str) -> list[dict[str, Any]]:
         """Return the messages that the session shows, oldest first, those of documents included. Raise `Missing`."""
         said: list[dict[str, Any]] = []
         query: dict[str, str | int] = {"limit": _PAGE}
         while True:
-            page: dict[str, Any] = await self._data("GET", _path(session_id, "/messages") + "?" + urlencode(query))
+            page = await self._http.data("GET", _path(session_id, "/messages?" + urlencode(query)), "messages")
             said[:0] = page["messages"]
             if not page.get("before"):
                 return said
@@ -83,12 +81,11 @@ class SessionsClient:
 
     async def rename(self, session_id: str, title: str) -> dict[str, Any]:
         """Change the title of a session. Raise `Missing`."""
-        found: dict[str, Any] = await self._data("PATCH", _path(session_id), {"name": title})
-        return found
+        return await self._http.data("PATCH", _path(session_id), "id", body={"name": title})
 
     async def delete(self, session_id: str) -> None:
         """Delete a session with its tasks. Raise `Missing`."""
-        await self._http.json("DELETE", _path(session_id))
+        await self._http.answer("DELETE", _path(session_id))
 
     async def rewind(self, session_id: str, before: str) -> dict[str, Any]:
         """Cut a turn and all after it, with one effect however often it is sent: `{session, version, messages}`.
@@ -121,9 +118,9 @@ class SessionsClient:
         """
         query = "?" + urlencode({"id": new_id}) if new_id else ""
         path = f"/api/sessions/import{query}"
-        answer: Any = await self._http.upload(path, content, "application/x-ndjson", timeout=_IMPORT)
-        found: dict[str, Any] = answer["data"]
-        return found
+        answer = await self._http.upload(path, content, "application/x-ndjson", timeout=_IMPORT)
+        found = members(self._http.url, answer, "data")["data"]
+        return members(self._http.url, found, "session", "entries", "tasks", "events")
 
     async def watch(self, session_id: str) -> AsyncGenerator[Watched | Rejoined]:
         """Yield a snapshot and the changes of a session until it is deleted, reconnecting with a new snapshot. Raise
@@ -150,11 +147,14 @@ class SessionsClient:
                 await reconnect.wait(error)
 
     async def _watched(self, path: str) -> AsyncGenerator[Watched]:
+        url = self._http.url
         async with self._http.stream("GET", path) as stream:
             async for event in stream.events:
-                data = orjson.loads(event.data)
+                data = members(url, parsed(url, event.data))
                 if event.name == "error":
                     raise failure_of_http(503 if data.get("retryable") else 400, data, data.get("retryAfter"))
+                if not event.name:
+                    raise not_understood(url, "with JSON that is no change of a session")
                 yield Watched(event.name, data)
 
     async def _once(self, path: str, body: object) -> dict[str, Any]:
@@ -163,15 +163,9 @@ class SessionsClient:
         key = {"Idempotency-Key": secrets.token_hex(16)}
         while True:
             try:
-                found: dict[str, Any] = await self._data("POST", path, body, key)
+                return await self._http.data("POST", path, body=body, headers=key)
             except Unreachable as error:
                 await reconnect.wait(error)
-                continue
-            return found
-
-    async def _data(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
-        answer: object = await self._http.json(method, path, body=body, headers=headers)
-        return cast("dict[str, Any]", answer).get("data") if isinstance(answer, dict) else None
 
 
 def _path(session_id: str, rest: str = "") -> str:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import orjson
-
 from taskplane.cli.client.a2a import Resumed
+from taskplane.cli.client.answers import members, parsed
 from taskplane.cli.client.events import Event, FullTask, StatusUpdate, classify
 from taskplane.cli.client.failures import Unreachable, failure_of_http
 from taskplane.cli.client.http import Http
@@ -57,7 +56,7 @@ class TaskLog:
                     if stream.nothing_left:
                         return
                     ended = False
-                    async with aclosing(_logged(stream.events)) as events:
+                    async with aclosing(self._logged(stream.events)) as events:
                         async for logged in events:
                             reconnect.reset()
                             if resumed:
@@ -73,11 +72,11 @@ class TaskLog:
                 await reconnect.wait(error)
             resumed = True
 
-
-async def _logged(events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
-    async for event in events:
-        record = orjson.loads(event.data)
-        if event.name == "error":
-            raise failure_of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
-        inner = record.get("event")
-        yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
+    async def _logged(self, events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
+        url = self._http.url
+        async for event in events:
+            record = members(url, parsed(url, event.data))
+            if event.name == "error":
+                raise failure_of_http(503 if record.get("retryable") else 400, record, record.get("retryAfter"))
+            inner = members(url, record, "generation", "time").get("event")
+            yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)

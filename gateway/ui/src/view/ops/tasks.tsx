@@ -73,7 +73,7 @@ function Filters({ filters }: Given) {
       {FILTERS.map((name) => (
         <label key={name}>
           {words[name]}
-          <input class="field" name={name} defaultValue={filters[name]} key={filters[name]} placeholder={words.any} dir="auto"
+          <input class="field" name={name} value={filters[name]} placeholder={words.any} dir="auto"
             list={name === "agent" ? "ops-agents" : undefined} autocomplete="off" spellcheck={false} />
         </label>
       ))}

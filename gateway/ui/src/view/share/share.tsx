@@ -64,13 +64,16 @@ export function Import() {
     } catch (error) {
       const failure = failureOf(error);
       const exists = failure.status === 409;
+      // An answer was lost: the copy is there.
+      if (exists && id) return go(chat(id));
       const copy = { label: strings.share.importCopy, run: () => void bring(file, newId()) };
       const again = { label: strings.chat.retry, run: () => void bring(file, id) };
       const action = exists ? copy : failure.retryable && again;
       const said = exists ? strings.share.exists : words(failure);
       toast(`${file.name}: ${said.join(" ")}`, { code: failure.code, ...(action && { action }) });
+    } finally {
+      setBusy(false);
     }
-    setBusy(false);
   };
   const pick = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     void bring(currentTarget.files![0]!);

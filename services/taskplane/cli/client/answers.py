@@ -1,0 +1,45 @@
+"""The reading of what a server answers, which may be another program than taskplane."""
+
+from typing import Any, cast
+
+import orjson
+
+from taskplane.cli.client.failures import NotUnderstood
+
+
+def parsed(url: str, content: bytes | str) -> Any:
+    """Return the JSON value that `url` answered. Raise NotUnderstood."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        text = content if isinstance(content, str) else content[:64].decode(errors="replace")
+        what = "a web page" if text.lstrip()[:1] == "<" else "something else"
+        raise not_understood(url, f"with {what} instead of JSON") from error
+
+
+def members(url: str, value: object, *names: str) -> dict[str, Any]:
+    """Return the JSON object that `url` answered, which has at least the named members. Raise NotUnderstood."""
+    if not isinstance(value, dict):
+        raise not_understood(url, "with JSON that is no answer of taskplane")
+    found = cast("dict[str, Any]", value)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise not_understood(url, f"without {', '.join(missing)}, which an answer of taskplane has")
+    return found
+
+
+def listed(url: str, value: object) -> list[dict[str, Any]]:
+    """Return the list of JSON objects that `url` answered; null is an empty one. Raise NotUnderstood."""
+    if not isinstance(value, list | None):
+        raise not_understood(url, "with JSON that is no list of taskplane")
+    return [members(url, one) for one in cast("list[object] | None", value) or []]
+
+
+def not_understood(url: str, how: str) -> NotUnderstood:
+    """Return the failure of a server that answered in some other way than taskplane does."""
+    return NotUnderstood(
+        f"{url} answered {how}.",
+        code="NOT_TASKPLANE",
+        suggestion="Another program answers there, such as the sign-in page of a proxy.\n"
+        "Open the address in a browser to see what it is, or name another server with --url.",
+    )
