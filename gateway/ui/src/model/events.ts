@@ -5,14 +5,17 @@
 
 import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./states";
-import type { Part } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
 const USAGE = "taskplane.dev/usage";
 const INVOCATION_KEYS = ["kagent_invocation_id", "adk_invocation_id"];
 const PARTIAL_KEYS = ["kagent_adk_partial", "adk_partial"];
+const TEXTS = ["text", "raw", "url", "filename", "mediaType"] as const;
 const TOOL_KEYS = ["kagent_type", "adk_type"];
+
+/** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
+export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { data?: unknown; metadata?: Json }>;
 
 export type Message = Readonly<ReturnType<typeof readMessage>>;
 
@@ -121,9 +124,9 @@ export function toolOf(part: Part) {
 }
 
 function readPart(body: Json): Part {
-  const { bytes: raw = body["raw"], uri: url = body["url"], ...file } = object(body["file"]) ?? {};
-  const { text, data, filename = file["name"], mediaType = file["mimeType"] } = body;
-  const metadata = object(body["metadata"]);
-  const told = Object.entries({ text, raw, url, filename, mediaType }).filter(([, value]) => typeof value === "string");
-  return { ...Object.fromEntries(told), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
+  const { bytes: raw, uri: url, name: filename, mimeType: mediaType } = object(body["file"]) ?? {};
+  const { data, ...told }: Json = { raw, url, filename, mediaType, ...body };
+  const metadata = object(told["metadata"]);
+  const texts = TEXTS.filter((key) => typeof told[key] === "string").map((key) => [key, told[key]]);
+  return { ...Object.fromEntries(texts), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
 }

@@ -5,7 +5,7 @@ import { type Json, object, objects, text } from "./json";
 /** Statuses of a proxy that does not reach the server, where the answer says no more. */
 const UNREACHABLE: ReadonlySet<number> = new Set([502, 503, 504]);
 const METADATA: Readonly<Record<string, string>> = {};
-const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, requestId: "", status: 0, metadata: METADATA };
+const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, status: 0, metadata: METADATA };
 /**
  * What a failure tells: the reason of the server, or `OFFLINE`, `UNREACHABLE`, `TIMED_OUT`, `NOT_UNDERSTOOD`. The status is
  * that of HTTP; 0 if there was no response. `retryAfter`: seconds that the server asked to wait; 0: it did not.
@@ -41,7 +41,6 @@ export function failedRpc({ code, message, data }: Json): Failed {
     suggestion: metadata["suggestion"] ?? "",
     retryable: retryAfter > 0 || code === -32603 || code === -32029,
     retryAfter,
-    requestId: metadata["requestId"] ?? "",
     status: 200,
     metadata: { ...metadata, rpc: String(code) },
   });

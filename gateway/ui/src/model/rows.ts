@@ -1,5 +1,6 @@
 /** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
 
+import { dequal } from "dequal/lite";
 import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
 import type { Outgoing } from "./outgoing";
@@ -29,7 +30,7 @@ export class Rows {
     const known = new Map(this.#rows.map((row) => [row.key, row]));
     const rows = make(shown).map((row) => {
       const same = known.get(row.key);
-      return same && equal(same, row) ? same : row;
+      return same && dequal(same, row) ? same : row;
     });
     if (rows.length !== this.#rows.length || rows.some((row, index) => row !== this.#rows[index])) this.#rows = rows;
     return this.#rows;
@@ -115,12 +116,3 @@ function make(shown: Shown): Row[] {
 }
 
 const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);
-
-/** Compare by content, quickly where parts are the same objects. */
-function equal(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || !a || !b) return false;
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((key) => equal((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]));
-}

@@ -1,5 +1,6 @@
 /** The tasks of one session, oldest first, each id once (M1-M4, M10). A task is replaced by another object when it changes. */
 
+import { dequal } from "dequal/lite";
 import { type Json, objects, text } from "./json";
 import { ACTIVE, TERMINAL, stateOf } from "./states";
 import type { State, StateChange } from "./view";
@@ -77,7 +78,7 @@ export class Tasks {
 
   #put(task: TaskInfo): void {
     const known = this.#tasks.get(task.id);
-    if (known && JSON.stringify(known) === JSON.stringify(task)) return;
+    if (dequal(known, task)) return;
     this.#tasks.set(task.id, task);
     this.#list = null;
   }

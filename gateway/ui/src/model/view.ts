@@ -3,29 +3,18 @@
  * each change; parts that did not change keep their identity, so that a view can compare them by reference.
  */
 
-import type { Message, Piece } from "./events";
+import type { Message, Part, Piece } from "./events";
 import type { Failure } from "./failures";
 import type { Outgoing } from "./outgoing";
 import type { TaskInfo } from "./tasks";
 
 export type { SessionView } from "./followed";
 export type { WireRecord } from "./records";
-export type { Failure, Message, TaskInfo };
+export type { Failure, Message, Part, TaskInfo };
 
 /** A task state of A2A 0.3, or `unknown`. */
 type Ended = "completed" | "failed" | "canceled" | "rejected";
 export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
-
-/** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
-export interface Part {
-  readonly text?: string;
-  readonly data?: unknown;
-  readonly raw?: string;
-  readonly url?: string;
-  readonly filename?: string;
-  readonly mediaType?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
 
 export type StateChange = Readonly<{ state: State; at: string }>;
 
