@@ -307,6 +307,6 @@ export class Conversation {
       this.#grow(id, null);
     }
     for (const id of invocations) this.#removed.invocations.add(id);
-    this.tasks.remove(tasks);
+    this.tasks.replace(this.tasks.list.filter(({ id }) => !tasks.has(id)));
   }
 }

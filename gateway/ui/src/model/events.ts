@@ -55,7 +55,6 @@ export function read(kind: Kind | "unknown", body: Json) {
   return {
     kind,
     taskId: text(body, kind === "task" ? "id" : "taskId"),
-    contextId: text(body, "contextId"),
     state: stateOf(status["state"]),
     at: text(status, "timestamp"),
     message: message && readMessage(message),
@@ -89,7 +88,6 @@ export function readMessage(body: Json) {
     /** The texts of all parts, joined. */
     text: parts.map((part) => part.text ?? "").join(""),
     taskId: text(body, "taskId"),
-    contextId: text(body, "contextId"),
     invocationId: INVOCATION_KEYS.map((key) => text(metadata, key)).find(Boolean) ?? "",
     metadata,
     /** The time of its commit, RFC 3339; empty if it is not known. */

@@ -133,7 +133,6 @@ export class FollowedSession {
   close(): void {
     this.closed.abort();
     this.#turn.abort();
-    clearTimeout(this.#hides);
   }
 
   /** Read the session again, for instance since it was changed elsewhere. */
@@ -296,12 +295,10 @@ export class FollowedSession {
   }
 
   protected apply(event: Event, answersRewind = false): void {
-    const { conversation, stopping, told } = this;
+    const { conversation, stopping } = this;
     conversation.apply(event, answersRewind);
     this.settle();
-    const task = conversation.tasks.find(event.taskId);
-    if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
-    if (task && AT_REST.has(task.state)) stopping.delete(task.id);
+    if (AT_REST.has(conversation.tasks.find(event.taskId)?.state ?? "unknown")) stopping.delete(event.taskId);
     this.changed();
   }
 

@@ -69,15 +69,8 @@ function make(shown: Shown): Row[] {
     return count ? `${key}#${count}` : key;
   };
   const tell = (message: Message, live: boolean): void => {
-    rows.push({
-      kind: "message",
-      key: message.id || unique("message"),
-      message,
-      live,
-      interrupted: message.metadata[INTERRUPTED] === true,
-      sending: outgoing.get(message.id)?.sending ?? null,
-      canRewind: !shown.rewinding && !["", first?.invocationId].includes(message.invocationId) && !outgoing.has(message.id),
-    });
+    const fixed = shown.rewinding || ["", first?.invocationId].includes(message.invocationId);
+    rows.push(messageRow(message, message.id || unique("message"), live, outgoing.get(message.id)?.sending, !fixed));
   };
   const call = (taskId: string, part: Part): void => {
     const tool = toolOf(part);
@@ -114,5 +107,22 @@ function make(shown: Shown): Row[] {
   if (paused && !answered) rows.push({ kind: "question", key: `question-${paused.id}`, task: paused, message: question ?? null });
   return rows;
 }
+
+function messageRow(message: Message, key: string, live: boolean, sending: Outgoing["sending"] | null = null, inTurn: boolean) {
+  return {
+    kind: "message" as const,
+    key,
+    message,
+    /** Its text still grows. */
+    live,
+    /** It stopped growing without an end. */
+    interrupted: message.metadata[INTERRUPTED] === true,
+    /** Null once the server has it. */
+    sending,
+    canRewind: inTurn && !sending,
+  };
+}
+
+export type MessageRow = Readonly<ReturnType<typeof messageRow>>;
 
 const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);

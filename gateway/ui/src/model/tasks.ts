@@ -63,16 +63,11 @@ export class Tasks {
   }
 
   /** Take the server's list: its order, and no task that is not in it, except `also`. */
-  replace(told: readonly TaskInfo[], also: (task: TaskInfo) => boolean): void {
+  replace(told: readonly TaskInfo[], also = (_task: TaskInfo): boolean => false): void {
     for (const task of told) this.put(task);
     const all = [...told.map((task) => this.find(task.id) ?? task), ...this.list.filter(also)];
     this.#tasks.clear();
     for (const task of all) this.#tasks.set(task.id, task);
-    this.#list = null;
-  }
-
-  remove(ids: Iterable<string>): void {
-    for (const id of ids) this.#tasks.delete(id);
     this.#list = null;
   }
 
@@ -96,7 +91,6 @@ export function readTaskInfo(body: Json) {
     createdAt: text(body, "createdAt"),
     updatedAt: text(body, "updatedAt"),
     completedAt: text(body, "completedAt"),
-    superseded: body["superseded"] === true,
     ...readChange(body),
     changes: objects(body["changes"]).map((change): StateChange => ({ ...readChange(change), at: text(change, "at") })),
     /** Figures that the agent told (`metadata["taskplane.dev/usage"]`); never made up. */

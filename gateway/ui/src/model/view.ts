@@ -5,7 +5,7 @@
 
 import type { Message, Part, Piece } from "./events";
 import type { Failure } from "./failures";
-import type { Outgoing } from "./outgoing";
+import type { MessageRow } from "./rows";
 import type { TaskInfo } from "./tasks";
 
 export type { SessionView } from "./followed";
@@ -45,18 +45,7 @@ export interface ToolCall {
 
 /** One line of the conversation. `key` is stable: the id of the message, of the first call of a group, of the task. */
 export type Row =
-  | {
-      readonly kind: "message";
-      readonly key: string;
-      readonly message: Message;
-      /** Its text still grows. */
-      readonly live: boolean;
-      /** It stopped growing without an end. */
-      readonly interrupted: boolean;
-      /** Null once the server has it. */
-      readonly sending: Outgoing["sending"] | null;
-      readonly canRewind: boolean;
-    }
+  | MessageRow
   | { readonly kind: "tools"; readonly key: string; readonly taskId: string; readonly calls: readonly ToolCall[] }
   | { readonly kind: "artifact"; readonly key: string; readonly artifact: Artifact }
   /** The end of a task that did not complete, with the reason, and the message that began it. */
