@@ -61,7 +61,8 @@ export class Conversation {
     if (this.#artifacts?.all === all && this.#artifacts.tasks === tasks) return this.#artifacts.shown;
     const places = new Map(tasks.map((task, index) => [task.id, index]));
     const place = ({ taskId }: Artifact): number => places.get(taskId) ?? tasks.length;
-    const shown = all.filter(({ taskId }) => !this.#removed.tasks.has(taskId) && !this.cut?.tasks.has(taskId)).sort((a, b) => place(a) - place(b));
+    const there = ({ taskId }: Artifact): boolean => !this.#removed.tasks.has(taskId) && !this.cut?.tasks.has(taskId);
+    const shown = all.filter(there).sort((a, b) => place(a) - place(b));
     this.#artifacts = { all, tasks, shown };
     return shown;
   }
@@ -216,8 +217,7 @@ export class Conversation {
     const replaced = (one: Message): boolean => one.taskId === taskId || (!one.taskId && ids.has(one.id));
     const place = shown.findIndex(replaced);
     const others = shown.filter((one) => !replaced(one));
-    const elsewhere = new Set(others.map(({ id }) => id).filter(Boolean));
-    const mine = all.filter(({ id }) => !elsewhere.has(id)).map((one) => this.#kept(one, taskId));
+    const mine = all.map((one) => this.#kept(one, taskId)).filter((one) => replaced(this.#shown.get(one.id) ?? one));
     this.#show(others.toSpliced(place < 0 ? others.length : place, 0, ...mine));
 
     const rests = AT_REST.has(event.state);

@@ -70,11 +70,6 @@ export function read(kind: Kind | "unknown", body: Json) {
   };
 }
 
-/** Return all that parts say, in one line: texts, names of files, and data as JSON. */
-export function wordsOf(parts: readonly Part[] = []): string {
-  return parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ");
-}
-
 /** Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`. */
 export function readMessage(body: Json) {
   const metadata = object(body["metadata"]) ?? {};

@@ -108,7 +108,7 @@ function make(shown: Shown): Row[] {
   return rows;
 }
 
-function messageRow(message: Message, key: string, live: boolean, sending: Outgoing["sending"] | null = null, inTurn: boolean) {
+function messageRow(message: Message, key: string, live: boolean, sending: Outgoing["sending"] | null = null, mayCut: boolean) {
   return {
     kind: "message" as const,
     key,
@@ -119,7 +119,7 @@ function messageRow(message: Message, key: string, live: boolean, sending: Outgo
     interrupted: message.metadata[INTERRUPTED] === true,
     /** Null once the server has it. */
     sending,
-    canRewind: inTurn && !sending,
+    canRewind: mayCut && !sending,
   };
 }
 
