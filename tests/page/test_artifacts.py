@@ -74,9 +74,8 @@ async def test_an_artifact_of_five_megabytes_leaves_the_page_usable(app: App, ht
     """B27: the bytes are identical, and the page does not show all of them at once."""
     await app.open()
     await app.send(f"chunks {PIECES} {PIECE}")
-    await app.running()
-    await app.idle()
-    await app.show("Artifacts")
+    await app.has_states("completed")
+    await app.button("Artifacts").click()
     await expect(app.details.locator("[data-artifact-id]")).to_have_count(1)
     task = (await http.get(f"/api/sessions/{await app.in_session()}/task-infos")).json()["data"][0]["taskId"]
     whole = (await http.get(f"/api/tasks/{task}/artifacts/chunks")).content
