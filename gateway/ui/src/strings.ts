@@ -13,7 +13,7 @@ export const strings = {
     menu: "Show sessions",
     close: "Close", dismiss: "Dismiss",
     skip: "Skip to the conversation",
-    signOut: "Sign out",
+    signOut: "Sign out", signOutOf: (user: string) => `Sign out: ${user}`,
     noSessions: "No session yet. The first message begins one.",
     nothingFound: (words: string) => `No title contains “${words}”.`,
     rename: "Rename", renameLabel: "Title of the session", remove: "Delete", undo: "Undo",
