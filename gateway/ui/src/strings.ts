@@ -50,7 +50,6 @@ export const strings = {
     toolStates: { running: "running", done: "done", interrupted: "interrupted" }, toolArguments: "Arguments",
     toolResponse: "Response",
     artifact: "Artifact",
-    openArtifact: (name: string) => `Open ${name}`,
     asks: "The agent asks", asksSignIn: "The agent needs you to sign in",
     credential: "Credential", credentialSend: "Send credential", credentialSent: "Credential sent",
     credentialHint: "It goes to the agent only. This page does not keep or show it.",

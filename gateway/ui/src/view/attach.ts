@@ -10,7 +10,6 @@ import { accepts, bytes } from "./format";
 const ROOM = 0.74;
 /** Bytes for the text beside the files. */
 const TEXT = 64_000;
-const UNKNOWN = "application/octet-stream";
 
 /** Attach files to the draft, those that fit the input modes and the size of a request. */
 export async function attach(given: readonly File[]): Promise<void> {
@@ -19,7 +18,7 @@ export async function attach(given: readonly File[]): Promise<void> {
   const limit = Math.floor(Math.min(body * ROOM, message - TEXT));
   refusal.value = "";
   for (const file of given) {
-    const type = file.type || UNKNOWN;
+    const type = file.type || "application/octet-stream";
     const size = files.value.reduce((sum, one) => sum + one.size, file.size);
     if (modes.length && !accepts(modes, type)) refusal.value = strings.chat.fileRefused(file.name, type, modes.join(", "));
     else if (size > limit) refusal.value = strings.chat.fileTooBig(file.name, bytes(limit));

@@ -15,9 +15,8 @@ for (const name of ["online", "offline"]) addEventListener(name, () => (online.v
 
 /** Show the banners that hold now. */
 export function Banners() {
-  const connection = view.value?.connection ?? "idle";
+  const { connection, notice } = view.value ?? {};
   const lost = online.value && connection === "lost";
-  const notice = view.value?.notice ?? null;
   const holds = { offline: !online.value, lost, waiting: connection === "waiting", gone: isGone(), update: outdated.value };
   return (
     <div class="banners">

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Agent } from "../model/api";
 import { failureOf } from "../model/failures";
 import type { Failure } from "../model/view";
-import { api } from "../state";
+import { api, config } from "../state";
 
 const known = signal<Readonly<Record<string, Agent>>>({});
 
@@ -21,6 +21,11 @@ export function useCard(agent: string, anew = false) {
     if (anew || (agent && !known.peek()[agent])) load();
   }, [agent]);
   return { found: cardOf(agent), failure, load };
+}
+
+/** Return how people call an agent. */
+export function titleOf(agent: string): string {
+  return config.value?.agents.find((one) => one.name === agent)?.title || agent;
 }
 
 /** Return an agent as far as it was read. */

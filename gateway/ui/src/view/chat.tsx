@@ -2,20 +2,16 @@
 
 import type { ComponentChildren, ComponentProps } from "preact";
 import type { SessionView } from "../model/view";
-import { PANELS, config, drawer, go, panel, session, view } from "../state";
+import { PANELS, drawer, go, panel, session, view } from "../state";
 import { strings } from "../strings";
 import { Banners } from "./banner";
+import { titleOf } from "./card";
 import { Composer } from "./composer";
 import { Empty, Failing, Notice } from "./empty";
 import { Button, Icon, IconButton } from "./icons";
 import { newChat, togglePanel } from "./keyboard";
 import { Export, Rows } from "./parts";
 import { Progress, UndoStrip } from "./status";
-
-/** Return how people call an agent. */
-export function titleOf(agent: string): string {
-  return config.value?.agents.find((one) => one.name === agent)?.title || agent;
-}
 
 /** Show the open session. */
 export function Chat() {
@@ -52,20 +48,19 @@ function Buttons({ open }: { open: SessionView }) {
           onClick={() => go({ name: "agent", agent })} />
       )}
       {id && PANELS.map((name) => (
-        <HeadButton key={name} icon={name} label={strings.panel.parts[name]} onClick={() => togglePanel(name)}
-          aria-pressed={panel.value === name} {...counted(strings.panel.parts[name], name === "events" ? 0 : open[name].length)} />
+        <HeadButton key={name} icon={name} label={strings.panel.parts[name]} count={name === "events" ? 0 : open[name].length}
+          aria-pressed={panel.value === name} onClick={() => togglePanel(name)} />
       ))}
       {id && <Export />}
     </>
   );
 }
 
-/** The count at a button, in its description too. */
-const counted = (label: string, count: number) => (count ? { "data-count": count, title: `${label}: ${count.toLocaleString()}` } : {});
-
-function HeadButton({ icon, label, ...rest }: ComponentProps<typeof IconButton>) {
+/** A button of the head. A count at it is in its description too. */
+function HeadButton({ icon, label, count = 0, ...rest }: ComponentProps<typeof IconButton> & { count?: number }) {
+  const title = count ? `${label}: ${count.toLocaleString()}` : label;
   return (
-    <button type="button" class="button quiet" aria-label={label} title={label} {...rest}>
+    <button type="button" class="button quiet" aria-label={label} title={title} data-count={count || undefined} {...rest}>
       <Icon name={icon} size={16} />
       <span class="wide-only">{label}</span>
     </button>
@@ -73,7 +68,6 @@ function HeadButton({ icon, label, ...rest }: ComponentProps<typeof IconButton>)
 }
 
 function Body({ open }: { open: SessionView }) {
-  const agent = titleOf(open.agent);
   if (open.status === "missing")
     return <Notice title={strings.chat.missingTitle} text={strings.chat.missing}><NewChat /></Notice>;
   if (open.status === "refused" && open.failure)
@@ -81,11 +75,11 @@ function Body({ open }: { open: SessionView }) {
   return (
     <>
       {open.status === "loading" && <p class="empty" role="status"><span class="spinner" /> {strings.chat.opening}</p>}
-      {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} title={agent} />)}
+      {open.status !== "loading" && (open.rows.length ? <Rows open={open} /> : <Empty agent={open.agent} />)}
       <div class="foot">
         <UndoStrip />
         <Progress />
-        <Composer agent={agent} />
+        <Composer />
       </div>
     </>
   );

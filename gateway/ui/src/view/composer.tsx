@@ -6,7 +6,7 @@ import { mayWrite, route, session, view } from "../state";
 import { strings } from "../strings";
 import { send, sending } from "./acts";
 import { attach } from "./attach";
-import { useCard } from "./card";
+import { titleOf, useCard } from "./card";
 import { type Attached, clearFiles, files, openDraft, refusal, text, write } from "./draft";
 import { bytes, firstLine } from "./format";
 import { Button, Icon, IconButton, type IconName } from "./icons";
@@ -14,16 +14,16 @@ import { Button, Icon, IconButton, type IconName } from "./icons";
 /** Files are held above the page. */
 const dragging = signal(false);
 
-/** Show the message box of the open session, under the name that the agent has. */
-export function Composer({ agent }: { agent: string }) {
+/** Show the message box of the open session. */
+export function Composer() {
   const open = view.value;
+  const agent = open?.agent ?? "";
   // By the address: a session has its id before the first message has left the box.
   const id = route.value.name === "chat" ? route.value.session : "";
   const box = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const content = text.value;
-  useCard(open?.agent ?? "");
-  useDrop();
+  useCard(agent);
   useLayoutEffect(() => openDraft(id), [id]);
   useLayoutEffect(() => {
     const area = box.current;
@@ -45,7 +45,7 @@ export function Composer({ agent }: { agent: string }) {
     event.preventDefault();
     void attach([...given]);
   };
-  const hint = dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(agent);
+  const hint = dragging.value ? strings.chat.drop : open?.paused ? strings.chat.answerHint : strings.chat.messageHint(titleOf(agent));
   const empty = !content.trim() && !files.value.length;
   return (
     <form class="composer" data-dragging={dragging.value || undefined} onSubmit={submit}>
@@ -66,7 +66,7 @@ export function Composer({ agent }: { agent: string }) {
           onClick={(event) => (event.currentTarget.value = "")} />
         <span id="message-hint" class="hint">{strings.chat.keysHint}</span>
         {open?.running && (
-          <Button icon="stop" kind="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
+          <Button icon="stop" label={open.stopping ? strings.chat.stopping : strings.chat.stop}
             disabled={open.stopping} act={() => void session.value?.stop()} />
         )}
         <button class="send" aria-label={strings.chat.send} title={strings.chat.send} disabled={empty || sending.value}>
@@ -77,20 +77,14 @@ export function Composer({ agent }: { agent: string }) {
   );
 }
 
-/** Take files that are dropped anywhere: a browser would leave the page for them. */
-function useDrop(): void {
-  useEffect(() => {
-    const over = (event: DragEvent) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      dragging.value = event.type === "dragover" || (event.type === "dragleave" && event.relatedTarget !== null);
-      if (event.type === "drop") void attach([...event.dataTransfer.files]);
-    };
-    const ends = new AbortController();
-    for (const name of ["dragover", "drop", "dragleave"] as const) document.addEventListener(name, over, ends);
-    return () => ends.abort();
-  }, []);
+/** Take files that are dropped anywhere beside the box: a browser would leave the page for them. */
+function drag(event: DragEvent): void {
+  if (!event.dataTransfer?.types.includes("Files") || !document.getElementById("message")) return;
+  event.preventDefault();
+  dragging.value = event.type === "dragover" || (event.type === "dragleave" && event.relatedTarget !== null);
+  if (event.type === "drop") void attach([...event.dataTransfer.files]);
 }
+for (const name of ["dragover", "drop", "dragleave"] as const) document.addEventListener(name, drag);
 
 /** What goes with the message: the task that it replies to, and files. */
 function Chips() {

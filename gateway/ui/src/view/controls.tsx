@@ -7,8 +7,7 @@ import { fullTime, time } from "./format";
 import { Button, IconButton, type IconName } from "./icons";
 
 /** A small button with a word, and an icon if one is given. */
-export function Act(props: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
-  const { off, pressed, ...rest } = props;
+export function Act({ off, pressed, ...rest }: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
   return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
 }
 
@@ -69,10 +68,9 @@ export function Moment({ at, children = time(at) }: { at: string; children?: str
 }
 
 /** A section with a heading, and what it is about. */
-export function Part(props: { title: string; kind?: string; hint?: ComponentChildren; children: ComponentChildren }) {
-  const { title, kind, hint, children } = props;
+export function Part({ title, hint, children }: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
   return (
-    <section class={kind}>
+    <section>
       <h2>{title}</h2>
       {hint && <p class="aside">{hint}</p>}
       {children}

@@ -5,7 +5,7 @@ import type { Failure } from "../model/view";
 import { config, go, mayWrite } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { useCard } from "./card";
+import { titleOf, useCard } from "./card";
 import { offer } from "./draft";
 import { Button, Icon } from "./icons";
 import { words } from "./toasts";
@@ -13,7 +13,7 @@ import { words } from "./toasts";
 const PROMPTS = 3;
 
 /** Show an empty conversation: what the agent can do, as messages to begin with. */
-export function Empty({ agent, title }: { agent: string; title: string }) {
+export function Empty({ agent }: { agent: string }) {
   const skills = useCard(agent).found?.card.skills ?? [];
   const prompts = mayWrite.value ? skills.filter(({ examples = [] }) => examples.length).slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
@@ -30,22 +30,22 @@ export function Empty({ agent, title }: { agent: string; title: string }) {
   return (
     <div class="empty">
       <span class="emblem"><Icon name="agent" size={28} /></span>
-      <h2 dir="auto">{strings.chat.emptyTitle(title)}</h2>
+      <h2 dir="auto">{strings.chat.emptyTitle(titleOf(agent))}</h2>
       {about && <p dir="auto">{about}</p>}
-      {prompts.length > 0 && <p class="aside">{strings.chat.empty}</p>}
-      {prompts.length > 0 && (
+      {prompts.length > 0 && [
+        <p class="aside">{strings.chat.empty}</p>,
         <ul class="prompts">
           {prompts.map(({ id, name = id, description, examples: [text = ""] = [] }) => (
             <li key={id}>
               <button type="button" onClick={() => begin(text)}>
                 <strong dir="auto">{name}</strong>
-                <span dir="auto">{description}</span>
+                <small dir="auto">{description}</small>
                 <code dir="auto">{text}</code>
               </button>
             </li>
           ))}
-        </ul>
-      )}
+        </ul>,
+      ]}
       {skills.length > PROMPTS && <Button label={strings.chat.allSkills(skills.length)} act={() => go({ name: "agent", agent })} />}
     </div>
   );
@@ -64,7 +64,7 @@ export function Failing({ failure, again, title = "" }: { failure: Failure; agai
 /** Show a sentence in the middle of the page, with what can be done. */
 export function Notice({ title, text, code, children }: { title: string; text: string; code?: string; children?: ComponentChildren }) {
   return (
-    <div class="empty notice" role={code ? "alert" : undefined} data-code={code}>
+    <div class="empty" role={code ? "alert" : undefined} data-code={code}>
       <h1 dir="auto">{title}</h1>
       {text && <p dir="auto">{text}</p>}
       {children}

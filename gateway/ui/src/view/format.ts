@@ -5,23 +5,19 @@ import { strings } from "../strings";
 
 const DAY = 86_400_000;
 const TWO = { hour: "2-digit", minute: "2-digit" } as const;
-const clock = new Intl.DateTimeFormat(undefined, TWO);
-const dated = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", ...TWO });
-const month = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric" });
-const exact = new Intl.DateTimeFormat(undefined, { hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
-
-/** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
-export const time = (at: string) => formatted(at, midnight() <= Date.parse(at) ? clock : dated);
-
+const clock = formatter(TWO);
+const dated = formatter({ day: "numeric", month: "short", ...TWO });
+const month = formatter({ month: "long", year: "numeric" });
 /** Return a time with all its parts; empty if there is none. */
-export const fullTime = (at: string) => formatted(at, full);
+export const fullTime = formatter({ dateStyle: "full", timeStyle: "medium" });
 /** Return the time of a day to the millisecond; empty if there is none. */
-export const exactTime = (at: string | number) => formatted(at, exact);
+export const exactTime = formatter({ hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
+/** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
+export const time = (at: string) => (midnight() <= Date.parse(at) ? clock : dated)(at);
 
-function formatted(at: string | number, format: Intl.DateTimeFormat): string {
-  const when = new Date(at);
-  return Number.isNaN(when.getTime()) ? "" : format.format(when);
+function formatter(options: Intl.DateTimeFormatOptions): (at: string | number) => string {
+  const format = new Intl.DateTimeFormat(undefined, options);
+  return (at) => (Number.isNaN(new Date(at).getTime()) ? "" : format.format(new Date(at)));
 }
 
 /** Return the heading under which a session of that time is listed. */
@@ -30,7 +26,7 @@ export function dayOf(at: string): string {
   const today = midnight();
   if (Number.isNaN(when) || when >= today) return strings.chat.today;
   if (when >= today - DAY) return strings.chat.yesterday;
-  return when >= today - 7 * DAY ? strings.chat.week : month.format(when);
+  return when >= today - 7 * DAY ? strings.chat.week : month(when);
 }
 
 function midnight(): number {

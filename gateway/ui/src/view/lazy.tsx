@@ -22,18 +22,17 @@ export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
 
 /** Return a component that is loaded when it is first shown, and shows nothing until then; a button if that fails. */
 export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
-  const loaded = signal<ComponentType<P> | null>(null);
-  const failed = signal(false);
+  const loaded = signal<ComponentType<P> | "failed" | null>(null);
   const begin = () => {
-    failed.value = false;
-    void lazily(load).then((part) => ([loaded.value, failed.value] = [part, !part]));
+    loaded.value = null;
+    void lazily(load).then((part) => (loaded.value = part ?? "failed"));
   };
   return function Part(props: P) {
     useEffect(() => {
-      if (!loaded.peek()) begin();
+      if (typeof loaded.peek() !== "function") begin();
     }, []);
     const Loaded = loaded.value;
-    if (failed.value && !outdated.value) return <Button kind="part" label={strings.chat.partFailed} act={begin} />;
+    if (Loaded === "failed") return outdated.value ? null : <Button kind="part" label={strings.chat.partFailed} act={begin} />;
     return Loaded && <Loaded {...props} />;
   };
 }

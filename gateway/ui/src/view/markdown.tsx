@@ -12,8 +12,6 @@ import { copy } from "./copy";
 import { IconButton } from "./icons";
 import { lazily } from "./lazy";
 
-type Cells = readonly ComponentChildren[];
-
 /** How long a text must have been shown unchanged before it is coloured: rows that are scrolled past stay plain. */
 const QUIET_MS = 120;
 /** Longer code stays plain: colouring it would hold up the page. */
@@ -36,24 +34,6 @@ export function Link(props: { href: string; title?: string | null | undefined; c
   return <a class={props.class} href={href} title={title} target="_blank" rel="noopener noreferrer nofollow">{props.children}</a>;
 }
 
-/** Show a table, whose first row is its head. */
-export function Table(props: { rows: readonly Cells[]; align?: Tokens.Table["align"]; label?: string }) {
-  const { rows: [head = [], ...body], align = [], label } = props;
-  const row = (cells: Cells, Cell: "td" | "th", key: number) => (
-    <tr key={key}>
-      {cells.map((cell, at) => <Cell key={at} dir="auto" style={{ textAlign: align[at] ?? undefined }}>{cell}</Cell>)}
-    </tr>
-  );
-  return (
-    <div class="table" tabIndex={0} role="group" aria-label={label}>
-      <table>
-        <thead>{row(head, "th", 0)}</thead>
-        <tbody>{body.map((cells, index) => row(cells, "td", index))}</tbody>
-      </table>
-    </div>
-  );
-}
-
 /** One block, made anew only if its text changed. */
 function Block({ token, raw }: { token: Token; raw: string }) {
   return useMemo(() => element(token), [raw, token.type]);
@@ -72,6 +52,11 @@ function inside({ tokens = [] }: { tokens?: Token[] | undefined }): ComponentChi
   const made = tokens.map(element);
   depth--;
   return made;
+}
+
+function cell(given: Tokens.TableCell): ComponentChildren {
+  const Cell = given.header ? "th" : "td";
+  return <Cell dir="auto" style={{ textAlign: given.align ?? undefined }}>{inside(given)}</Cell>;
 }
 
 type Kind = MarkedToken["type"];
@@ -94,7 +79,14 @@ const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Ty
   text: (token) => ("tokens" in token && token.tokens ? inside(token) : decoded(token.text)),
   escape: (token) => token.text,
   html: ({ raw, block }) => (/^<br\s*\/?>$/i.test(raw.trim()) ? <br /> : block ? <p dir="auto">{raw}</p> : raw),
-  table: ({ header, rows, align }) => <Table rows={[header, ...rows].map((row) => row.map(inside))} align={align} />,
+  table: ({ header, rows }) => (
+    <div class="table" tabIndex={0} role="group">
+      <table>
+        <thead><tr>{header.map(cell)}</tr></thead>
+        <tbody>{rows.map((row) => <tr>{row.map(cell)}</tr>)}</tbody>
+      </table>
+    </div>
+  ),
   heading(token) {
     const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
     return <Level class={`h${token.depth}`} dir="auto">{inside(token)}</Level>;

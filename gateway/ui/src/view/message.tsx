@@ -24,8 +24,7 @@ export function MessageView({ row }: { row: MessageRow }) {
   return (
     <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
       aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
-      {role === "agent" && <Markdown text={text} live={live} />}
-      {role === "user" && text && <p class="bubble" dir="auto">{text}</p>}
+      {role === "agent" ? <Markdown text={text} live={live} /> : text && <p class="bubble" dir="auto">{text}</p>}
       {shown.length > 0 && <div class="attachments">{shown.map((part, index) => <Attachment key={index} part={part} />)}</div>}
       {interrupted && <p class="aside">{strings.chat.interrupted}</p>}
       {row.sending ? <Sending {...row.message} {...row.sending} /> : !live && <Actions row={row} />}
@@ -72,15 +71,15 @@ function Sending({ id, text, state, failure }: Message & NonNullable<MessageRow[
 function Attachment({ part }: { part: Part }) {
   const { data, raw, url = "", filename, mediaType = "" } = part;
   if (data !== undefined)
-    return <details class="data"><summary>{strings.chat.data}</summary><pre tabIndex={0}>{pretty(data)}</pre></details>;
+    return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
   const name = filename || url || mediaType || strings.chat.file;
-  if (raw === undefined)
-    return <Link class="chip" href={url}><Icon name="link" size={16} /> <span dir="auto">{name}</span></Link>;
+  const named = (icon: IconName) => <><Icon name={icon} size={16} /> <span dir="auto">{name}</span></>;
+  if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
   const source = `data:${mediaType || "application/octet-stream"};base64,${raw}`;
   if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
-      <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(sizeOf(part))}</small>
+      {named("file")} <small>{bytes(sizeOf(part))}</small>
     </a>
   );
 }

@@ -29,7 +29,7 @@ function Tools({ calls }: { calls: readonly ToolCall[] }) {
     <details class="tools group">
       <Summary>
         {strings.chat.toolCalls(calls.length)}
-        <span class="names" dir="ltr">{[...new Set(calls.map((call) => call.name))].join(", ")}</span>
+        <code class="names" dir="ltr">{[...new Set(calls.map((call) => call.name))].join(", ")}</code>
         {calls.some((call) => call.state === "running") && <span class="state-dot" data-state="working" />}
       </Summary>
       {list}
@@ -43,11 +43,11 @@ function Tool({ call }: { call: ToolCall }) {
     <details class="tool" data-call-id={call.id} data-state={call.state}>
       <Summary>
         <code dir="ltr">{call.name}</code>
-        <span class="tool-state">{strings.chat.toolStates[call.state]}</span>
+        <small class="tool-state">{strings.chat.toolStates[call.state]}</small>
       </Summary>
       {values.map(([title, value]) => value !== undefined && (
         <section key={title} class="value">
-          <p>{title}</p>
+          <p class="aside">{title}</p>
           <pre tabIndex={0} dir="ltr">{pretty(value)}</pre>
         </section>
       ))}
@@ -60,13 +60,12 @@ function Summary({ children }: { children: ComponentChildren }) {
 }
 
 function ArtifactCard({ artifact }: { artifact: Artifact }) {
-  const name = nameOf(artifact);
   return (
     <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
-      title={strings.chat.openArtifact(name)} onClick={() => reveal("artifacts", artifact.id)}>
+      onClick={() => reveal("artifacts", artifact.id)}>
       <Icon name="artifacts" size={20} />
       <span class="what">
-        <strong dir="auto">{name}</strong>
+        <strong dir="auto">{nameOf(artifact)}</strong>
         <small>{aboutOf(artifact)}</small>
       </span>
       <Icon name="chevron" size={16} />
@@ -130,7 +129,7 @@ function Credential() {
   };
   return (
     <form class="credential" onSubmit={(event) => void submit(event)}>
-      {schemes.length > 0 && <ul>{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
+      {schemes.length > 0 && <ul class="aside">{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
         <input class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
           aria-label={strings.chat.credential} placeholder={strings.chat.credential} />

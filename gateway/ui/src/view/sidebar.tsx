@@ -25,18 +25,17 @@ const AT_WORK_MS = 5_000;
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar({ inert }: { inert: boolean }) {
   const agents = config.value?.agents ?? [];
-  const look = `${strings.chat.theme}: ${strings.chat.themes[theme.value]}`;
   return (
     <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
-        <span class="brand"><Logo /> {config.value?.product ?? strings.product}</span>
-        <IconButton icon="close" class="drawer-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
+        <span class="brand"><Icon name="brand" size={20} /> {config.value?.product ?? strings.product}</span>
+        <IconButton icon="close" class="narrow-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
       {mayRead.value && agents.length > 1 && (
         <Choice label={strings.chat.newAgent} value={agent.value} act={chooseAgent}
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
-      {mayWrite.value && <Button icon="plus" kind="new-chat" label={strings.chat.newChat} act={newChat} />}
+      {mayWrite.value && <Button icon="plus" label={strings.chat.newChat} act={newChat} />}
       {mayRead.value && [<Search />, <Sessions />]}
       <footer>
         {mayOperate.value && config.value?.features.ops && (
@@ -46,18 +45,12 @@ export function Sidebar({ inert }: { inert: boolean }) {
         )}
         <div class="tools-row">
           <Import />
-          <IconButton icon={theme.value} label={look} onClick={nextTheme} />
+          <IconButton icon={theme.value} label={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
           {key.value && <IconButton icon="key" label={strings.chat.signOut} onClick={signOut} />}
         </div>
       </footer>
     </section>
-  );
-}
-
-function Logo() {
-  return (
-    <svg class="logo" width="20" height="20" viewBox="0 0 24 24" aria-hidden="true"><path d="M3 7h11M7 12h14M3 17h8" /></svg>
   );
 }
 
@@ -82,17 +75,14 @@ export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "rol
 function Search() {
   const query = sessions.query.value;
   return (
-    <div class="search">
-      <Icon name="search" size={16} />
-      <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
-        value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== "Escape" || (drawer.value && !query)) return;
-          event.stopPropagation();
-          if (query) sessions.search("");
-          else focusBox();
-        }} />
-    </div>
+    <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+      value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || (drawer.value && !query)) return;
+        event.stopPropagation();
+        if (query) sessions.search("");
+        else focusBox();
+      }} />
   );
 }
 

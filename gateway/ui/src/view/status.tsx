@@ -31,8 +31,7 @@ function Running({ state, createdAt }: TaskInfo) {
     <div class="progress" data-progress={state}>
       <span class="spinner" />
       <span class="words" dir="auto" role="status">{view.value?.stopping ? strings.chat.stopping : told}</span>
-      {elapsed >= ELAPSED_MS && <span class="elapsed">{duration(elapsed)}</span>}
-      {elapsed >= LEAVE_MS && <span class="elapsed">{strings.chat.still}</span>}
+      {elapsed >= ELAPSED_MS && <span class="elapsed">· {duration(elapsed)}{elapsed >= LEAVE_MS && ` · ${strings.chat.still}`}</span>}
     </div>
   );
 }

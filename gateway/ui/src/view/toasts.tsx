@@ -4,20 +4,21 @@ import { signal } from "@preact/signals";
 import { failureOf } from "../model/failures";
 import type { Failure, TaskInfo } from "../model/view";
 import { strings } from "../strings";
-import { IconButton } from "./icons";
+import { Button, IconButton } from "./icons";
 
 type Given = { code?: string; action?: { label: string; run: () => void }; ms?: number };
 
-const toasts = signal<readonly (Given & { number: number; text: string })[]>([]);
-let count = 0;
+type Toast = Given & { text: string };
+
+const toasts = signal<readonly Toast[]>([]);
 
 /** Show a message for `ms`, with an action if one is given; a message with a `code` stays until it is dismissed. */
 export function toast(text: string, given: Given = {}): void {
-  const number = ++count;
+  const one = { ...given, text };
   // The same failure once; of two sessions of one title each has its Undo.
-  if (given.code && toasts.peek().some((one) => one.text === text)) return;
-  toasts.value = [...toasts.value, { ...given, number, text }];
-  if (!given.code) setTimeout(dismiss, given.ms ?? 4000, number);
+  if (given.code && toasts.peek().some((other) => other.text === text)) return;
+  toasts.value = [...toasts.value, one];
+  if (!given.code) setTimeout(dismiss, given.ms ?? 4000, one);
 }
 
 /** Show the failure of an act, which is named as its button is, that has no place in the page. */
@@ -44,8 +45,8 @@ function sentence(given: string): string {
   return given && given[0]!.toUpperCase() + given.slice(1) + (/[.!?…]$/.test(given) ? "" : ".");
 }
 
-function dismiss(number: number, then?: () => void): void {
-  toasts.value = toasts.value.filter((one) => one.number !== number);
+function dismiss(one: Toast, then?: () => void): void {
+  toasts.value = toasts.value.filter((other) => other !== one);
   then?.();
 }
 
@@ -53,11 +54,11 @@ function dismiss(number: number, then?: () => void): void {
 export function Toasts() {
   return (
     <div class="toasts">
-      {toasts.value.toReversed().map(({ number, text, code, action }) => (
-        <div key={number} class="toast" role={code ? "alert" : "status"} data-code={code}>
-          <span dir="auto">{text}</span>
-          {action && <button type="button" class="link" onClick={() => dismiss(number, action.run)}>{action.label}</button>}
-          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(number)} />
+      {toasts.value.toReversed().map((one) => (
+        <div key={one} class="toast" role={one.code ? "alert" : "status"} data-code={one.code}>
+          <span dir="auto">{one.text}</span>
+          {one.action && <Button kind="small" label={one.action.label} act={() => dismiss(one, one.action?.run)} />}
+          <IconButton icon="close" label={strings.chat.dismiss} size={16} onClick={() => dismiss(one)} />
         </div>
       ))}
     </div>
