@@ -89,7 +89,7 @@ function seen(conversation: Conversation, expected: Json): Json {
     incomplete: tasks.findLast(({ state }) => !TERMINAL.has(state))?.id ?? "",
     continuation: conversation.nextMessage(),
     turns: [...new Set(messages.map(({ role, invocationId }) => (role === "user" ? invocationId : "")))].filter(Boolean),
-    rewinding: conversation.rewinding,
+    rewinding: conversation.cut !== null,
     notice: conversation.notice,
     unknown: conversation.unknown,
   };

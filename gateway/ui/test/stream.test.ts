@@ -87,7 +87,7 @@ describe("follow", () => {
       take: ({ data }) => taken.push(data) === 2,
       ended: () => Promise.resolve(false),
     };
-    expect(await follow(stream, "", new AbortController().signal, PAUSES)).toBe("2");
+    await follow(stream, "", new AbortController().signal, PAUSES);
     expect(taken).toEqual(["1", "2"]);
   });
 

@@ -7,6 +7,7 @@
  * removes what was hidden.
  */
 
+import { dequal } from "dequal/lite";
 import { Artifacts } from "./artifacts";
 import { type Cut, cameAfter, cutAt, hides, lost } from "./cut";
 import { type Event, INTERRUPTED, lasts } from "./events";
@@ -17,7 +18,6 @@ import { Tasks } from "./tasks";
 import type { Artifact, Message, TaskInfo } from "./view";
 
 export class Conversation {
-  contextId: string;
   readonly tasks: Tasks;
   readonly artifactsOf = new Artifacts();
   /** Why the last rewind was not done; empty if it was. */
@@ -33,25 +33,24 @@ export class Conversation {
   #messages: readonly Message[] | null = null;
   #artifacts: { all: readonly Artifact[]; tasks: readonly TaskInfo[]; shown: readonly Artifact[] } | null = null;
   #live: ReadonlyMap<string, Message> = new Map();
-  readonly #tasksOf = new Map<string, string>();
-  #cut: Cut | null = null;
+  /** What is hidden while a rewind is under way. */
+  cut: Cut | null = null;
   /** What was cut for good; late events of it are dropped. */
   readonly #removed = { tasks: new Set<string>(), invocations: new Set<string>() };
 
-  constructor(contextId = "", tasks: Iterable<TaskInfo> = []) {
-    this.contextId = contextId;
+  constructor(public contextId: string, tasks: Iterable<TaskInfo> = []) {
     this.tasks = new Tasks(tasks);
   }
 
   /** Return the messages in order, without texts that still grow. */
   get messages(): readonly Message[] {
-    const cut = this.#cut;
+    const cut = this.cut;
     return (this.#messages ??= this.#all.filter((message) => !cut || !hides(cut, message)));
   }
 
   /** Return the texts that still grow, by task. */
   get live(): ReadonlyMap<string, Message> {
-    const cut = this.#cut;
+    const cut = this.cut;
     return cut ? new Map([...this.#live].filter(([taskId]) => !cut.tasks.has(taskId))) : this.#live;
   }
 
@@ -62,14 +61,15 @@ export class Conversation {
     if (this.#artifacts?.all === all && this.#artifacts.tasks === tasks) return this.#artifacts.shown;
     const places = new Map(tasks.map((task, index) => [task.id, index]));
     const place = ({ taskId }: Artifact): number => places.get(taskId) ?? tasks.length;
-    const shown = all.filter(({ taskId }) => !this.dropped(taskId)).sort((a, b) => place(a) - place(b));
+    const there = ({ taskId }: Artifact): boolean => !this.#removed.tasks.has(taskId) && !this.cut?.tasks.has(taskId);
+    const shown = all.filter(there).sort((a, b) => place(a) - place(b));
     this.#artifacts = { all, tasks, shown };
     return shown;
   }
 
   /** Return the tasks of the session, oldest first, without those that are cut. */
   get taskList(): readonly TaskInfo[] {
-    const cut = this.#cut;
+    const cut = this.cut;
     return cut ? this.tasks.list.filter((task) => !cut.tasks.has(task.id)) : this.tasks.list;
   }
 
@@ -84,18 +84,9 @@ export class Conversation {
     return { taskId: (!ended && last?.id) || "", referenceTaskIds: ended ? [last.id] : [] };
   }
 
-  get rewinding(): boolean {
-    return this.#cut !== null;
-  }
-
   /** Return whether the server has a message. */
   accepted(messageId: string): boolean {
     return this.#shown.get(messageId)?.said === false;
-  }
-
-  /** Return whether events of a task are dropped because it was cut. */
-  dropped(taskId: string): boolean {
-    return this.#removed.tasks.has(taskId) || (this.#cut?.tasks.has(taskId) ?? false);
   }
 
   /**
@@ -103,12 +94,12 @@ export class Conversation {
    * `INVOCATION_NOT_FOUND` if no such turn is shown.
    */
   rewind(invocationId: string): Message | undefined {
-    if (this.#cut) throw new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
+    if (this.cut) throw new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.");
     const shown = this.#all;
     const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
     if (place < 0) throw new Failed("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
     const ids = this.tasks.list.map((task) => task.id);
-    this.#cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
+    this.cut = cutAt(place, shown, this.hasOlder ? ids.filter((id) => this.tasks.find(id)?.completedAt === "") : ids);
     this.notice = "";
     this.#messages = null;
     return shown.find(({ role, invocationId: id }) => role === "user" && id === invocationId);
@@ -116,28 +107,28 @@ export class Conversation {
 
   /** Show everything again after a rewind that failed. */
   restore(): void {
-    this.#cut = null;
+    this.cut = null;
     this.#messages = null;
   }
 
   /** Remove what a rewind hid, after it was done without a response that says what is left. */
   rewound(): void {
-    const cut = this.#cut;
+    const cut = this.cut;
     if (!cut) return;
-    this.#cut = null;
+    this.cut = null;
     this.#show(this.#all.filter((message) => !hides(cut, message)));
     this.#remove(cut.tasks, cut.invocations);
   }
 
   /** Show a message of the user before the server has it; the server's copy with the same id replaces it. */
   say(message: Message): void {
-    this.#upsert({ ...message, said: true }, message.taskId);
+    this.#upsert({ ...message, said: true });
   }
 
   /** Note that the server has a message of the user. */
   accept(messageId: string): void {
     const message = this.#shown.get(messageId);
-    if (message?.said) this.#upsert({ ...message, said: false }, message.taskId);
+    if (message?.said) this.#upsert({ ...message, said: false });
   }
 
   /** Remove a message of the user that the server did not accept. */
@@ -156,13 +147,12 @@ export class Conversation {
     const { kind, taskId, message } = event;
     const { tasks, invocations } = this.#removed;
     if (kind === "message" ? invocations.has(message?.invocationId ?? "") : tasks.has(taskId)) return;
-    this.contextId ||= event.contextId;
     if (kind === "task" && (answersRewind || taskId === this.contextId)) this.#session(event);
     else if (kind === "task") this.#task(event);
     else if (kind === "status-update") this.#status(event);
     else if (kind === "unknown") this.unknown++;
     else if (!message) for (const piece of event.artifacts) this.artifactsOf.add(taskId, piece, event.append, event.last);
-    else if (this.#shown.get(message.id)?.said ?? true) this.#upsert(message, message.taskId);
+    else if (this.#shown.get(message.id)?.said ?? true) this.#upsert(message);
   }
 
   /**
@@ -182,7 +172,7 @@ export class Conversation {
     for (const { id } of tasks) this.#removed.tasks.delete(id);
     for (const { invocationId } of this.#all) this.#removed.invocations.delete(invocationId);
     this.tasks.replace(tasks, ({ id }) => arrived(id));
-    this.#forget([...this.#live.keys(), ...this.progress.keys()].filter((id) => !this.tasks.find(id)));
+    for (const id of this.#live.keys()) if (!this.tasks.find(id)) this.#grow(id, null);
   }
 
   /** Put an older page before everything. */
@@ -200,11 +190,12 @@ export class Conversation {
     }
     if (!history.length && state !== "completed") return;
     const before = this.#all;
-    const cut = this.#cut;
+    const cut = this.cut;
     const after = this.#placed(history);
     const gone = lost(before, after, cut);
-    this.#cut = null;
-    this.#forget([...this.#live.keys(), ...this.progress.keys()]);
+    this.cut = null;
+    this.#live = new Map();
+    this.progress.clear();
     this.#show([...after, ...before.filter((message) => (cut ? cameAfter(cut, message) : message.said))]);
     this.#remove(gone.tasks, gone.invocations);
     for (const piece of event.artifacts) this.artifactsOf.put(taskId, piece, true);
@@ -226,8 +217,7 @@ export class Conversation {
     const replaced = (one: Message): boolean => one.taskId === taskId || (!one.taskId && ids.has(one.id));
     const place = shown.findIndex(replaced);
     const others = shown.filter((one) => !replaced(one));
-    const elsewhere = new Set(others.map(({ id }) => id).filter(Boolean));
-    const mine = all.filter(({ id }) => !elsewhere.has(id)).map((one) => this.#kept(one, taskId));
+    const mine = all.map((one) => this.#kept(one, taskId)).filter((one) => replaced(this.#shown.get(one.id) ?? one));
     this.#show(others.toSpliced(place < 0 ? others.length : place, 0, ...mine));
 
     const rests = AT_REST.has(event.state);
@@ -274,9 +264,8 @@ export class Conversation {
     this.#upsert({ ...live, partial: false, metadata }, taskId);
   }
 
-  #upsert(message: Message, taskId: string): void {
-    const shown = this.#kept(message, taskId || this.#shown.get(message.id)?.taskId || "");
-    this.#shown.set(message.id || ++this.#nameless, shown);
+  #upsert(message: Message, taskId = ""): void {
+    this.#shown.set(message.id || ++this.#nameless, this.#kept(message, taskId));
     this.#messages = null;
   }
 
@@ -289,17 +278,19 @@ export class Conversation {
     return [...this.#shown.values()];
   }
 
-  /** Return a whole history. Where a message does not name its task, it is taken from what was shown before. */
+  /** Return what a chat keeps of a history. */
   #placed(messages: readonly Message[]): Message[] {
-    for (const { id, taskId } of this.#shown.values()) if (taskId) this.#tasksOf.set(id, taskId);
-    return messages.filter(lasts).map((message) => this.#kept(message, message.taskId || this.#tasksOf.get(message.id) || ""));
+    return messages.filter(lasts).map((message) => this.#kept(message));
   }
 
-  /** Return a message as one of a task: the object that is shown already, if nothing in it has changed. */
-  #kept(message: Message, taskId: string): Message {
-    const placed = message.taskId === taskId ? message : { ...message, taskId };
+  /**
+   * Return a message as one of a task; without one as of the task that it names, or belonged to before. It is the object
+   * that is shown already, if nothing in it has changed.
+   */
+  #kept(message: Message, taskId = ""): Message {
     const known = this.#shown.get(message.id);
-    return known && JSON.stringify(known) === JSON.stringify(placed) ? known : placed;
+    const placed = { ...message, taskId: taskId || message.taskId || (known?.taskId ?? "") };
+    return known && dequal(known, placed) ? known : placed;
   }
 
   /** Show messages. Of one that occurs twice the first one is kept (T6). */
@@ -311,17 +302,11 @@ export class Conversation {
   }
 
   #remove(tasks: ReadonlySet<string>, invocations: ReadonlySet<string>): void {
-    for (const id of tasks) this.#removed.tasks.add(id);
-    for (const id of invocations) this.#removed.invocations.add(id);
-    this.#forget(tasks);
-    this.tasks.remove(tasks);
-  }
-
-  /** Forget what tasks were about to say. */
-  #forget(tasks: Iterable<string>): void {
     for (const id of tasks) {
+      this.#removed.tasks.add(id);
       this.#grow(id, null);
-      this.progress.delete(id);
     }
+    for (const id of invocations) this.#removed.invocations.add(id);
+    this.tasks.replace(this.tasks.list.filter(({ id }) => !tasks.has(id)));
   }
 }

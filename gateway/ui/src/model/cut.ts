@@ -34,8 +34,7 @@ export type Cut = ReturnType<typeof cutAt>;
  * with one of its invocations; its remaining messages are kept as history.
  */
 export function lost(before: readonly Message[], after: readonly Message[], cut: Cut | null) {
-  const ids = named(after, "id");
-  const there = new Set([...named(after, "taskId"), ...named(before.filter(({ id }) => ids.has(id)), "taskId")]);
+  const there = named(after, "taskId");
   const kept = named(after, "invocationId");
   const invocations = new Set([...named(before, "invocationId")].filter((id) => !kept.has(id)));
   const torn = before.filter(({ taskId, invocationId }) => !there.has(taskId) || invocations.has(invocationId));

@@ -5,14 +5,17 @@
 
 import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./states";
-import type { Part } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
 const USAGE = "taskplane.dev/usage";
 const INVOCATION_KEYS = ["kagent_invocation_id", "adk_invocation_id"];
 const PARTIAL_KEYS = ["kagent_adk_partial", "adk_partial"];
+const TEXTS = ["text", "raw", "url", "filename", "mediaType"] as const;
 const TOOL_KEYS = ["kagent_type", "adk_type"];
+
+/** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
+export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { data?: unknown; metadata?: Json }>;
 
 export type Message = Readonly<ReturnType<typeof readMessage>>;
 
@@ -52,7 +55,6 @@ export function read(kind: Kind | "unknown", body: Json) {
   return {
     kind,
     taskId: text(body, kind === "task" ? "id" : "taskId"),
-    contextId: text(body, "contextId"),
     state: stateOf(status["state"]),
     at: text(status, "timestamp"),
     message: message && readMessage(message),
@@ -68,11 +70,6 @@ export function read(kind: Kind | "unknown", body: Json) {
   };
 }
 
-/** Return all that parts say, in one line: texts, names of files, and data as JSON. */
-export function wordsOf(parts: readonly Part[] = []): string {
-  return parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data))).join(" ");
-}
-
 /** Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`. */
 export function readMessage(body: Json) {
   const metadata = object(body["metadata"]) ?? {};
@@ -86,7 +83,6 @@ export function readMessage(body: Json) {
     /** The texts of all parts, joined. */
     text: parts.map((part) => part.text ?? "").join(""),
     taskId: text(body, "taskId"),
-    contextId: text(body, "contextId"),
     invocationId: INVOCATION_KEYS.map((key) => text(metadata, key)).find(Boolean) ?? "",
     metadata,
     /** The time of its commit, RFC 3339; empty if it is not known. */
@@ -121,9 +117,9 @@ export function toolOf(part: Part) {
 }
 
 function readPart(body: Json): Part {
-  const { bytes: raw = body["raw"], uri: url = body["url"], ...file } = object(body["file"]) ?? {};
-  const { text, data, filename = file["name"], mediaType = file["mimeType"] } = body;
-  const metadata = object(body["metadata"]);
-  const told = Object.entries({ text, raw, url, filename, mediaType }).filter(([, value]) => typeof value === "string");
-  return { ...Object.fromEntries(told), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
+  const { bytes: raw, uri: url, name: filename, mimeType: mediaType } = object(body["file"]) ?? {};
+  const { data, ...told }: Json = { raw, url, filename, mediaType, ...body };
+  const metadata = object(told["metadata"]);
+  const texts = TEXTS.filter((key) => typeof told[key] === "string").map((key) => [key, told[key]]);
+  return { ...Object.fromEntries(texts), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
 }

@@ -3,9 +3,8 @@
 import { type Json, object, objects, text } from "./json";
 
 /** Statuses of a proxy that does not reach the server, where the answer says no more. */
-const UNREACHABLE: ReadonlySet<number> = new Set([502, 503, 504]);
-const METADATA: Readonly<Record<string, string>> = {};
-const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, requestId: "", status: 0, metadata: METADATA };
+const UNREACHABLE = [502, 503, 504];
+const NOTHING = { suggestion: "", retryable: false, retryAfter: 0, status: 0, metadata: {} as Readonly<Record<string, string>> };
 /**
  * What a failure tells: the reason of the server, or `OFFLINE`, `UNREACHABLE`, `TIMED_OUT`, `NOT_UNDERSTOOD`. The status is
  * that of HTTP; 0 if there was no response. `retryAfter`: seconds that the server asked to wait; 0: it did not.
@@ -41,7 +40,6 @@ export function failedRpc({ code, message, data }: Json): Failed {
     suggestion: metadata["suggestion"] ?? "",
     retryable: retryAfter > 0 || code === -32603 || code === -32029,
     retryAfter,
-    requestId: metadata["requestId"] ?? "",
     status: 200,
     metadata: { ...metadata, rpc: String(code) },
   });
@@ -53,9 +51,9 @@ export function failedHttp(status: number, body: unknown, wait = 0): Failed {
   const inner = object(error) ?? {};
   if (Number(inner["code"]) < 0) return failedRpc(inner);
   const said = (typeof error === "string" ? error : text(inner, "message")) || told.message;
-  return new Failed(told.code || text(inner, "status") || (UNREACHABLE.has(status) ? "UNREACHABLE" : `HTTP${status}`), said || `The server answered HTTP ${status}.`, {
+  return new Failed(told.code || text(inner, "status") || (UNREACHABLE.includes(status) ? "UNREACHABLE" : `HTTP${status}`), said || `The server answered HTTP ${status}.`, {
     ...told,
-    retryable: told.retryable === true || [429, 500, 502, 503, 504].includes(status),
+    retryable: told.retryable === true || [429, 500, ...UNREACHABLE].includes(status),
     retryAfter: wait || told.retryAfter || 0,
     status,
   });

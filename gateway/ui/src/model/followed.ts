@@ -127,14 +127,12 @@ export class FollowedSession {
     if (this.told.status !== "new") await this.load();
     this.show();
     void this.#run();
-    void this.loadArtifacts(RECENT);
   }
 
   /** End everything; nothing is shown any more. */
   close(): void {
     this.closed.abort();
     this.#turn.abort();
-    clearTimeout(this.#hides);
   }
 
   /** Read the session again, for instance since it was changed elsewhere. */
@@ -297,12 +295,10 @@ export class FollowedSession {
   }
 
   protected apply(event: Event, answersRewind = false): void {
-    const { conversation, stopping, told } = this;
+    const { conversation, stopping } = this;
     conversation.apply(event, answersRewind);
     this.settle();
-    const task = conversation.tasks.find(event.taskId);
-    if (task && !task.agent) conversation.tasks.amend(task.id, { agent: told.agent });
-    if (task && AT_REST.has(task.state)) stopping.delete(task.id);
+    if (AT_REST.has(conversation.tasks.find(event.taskId)?.state ?? "unknown")) stopping.delete(event.taskId);
     this.changed();
   }
 
@@ -341,6 +337,7 @@ export class FollowedSession {
     const latest = conversation.taskList.at(-1);
     const shown = !conversation.hasOlder || conversation.messages.some(({ taskId }) => taskId === latest?.id);
     if (latest && shown && AT_REST.has(latest.state)) await this.fetch(latest.id).catch(() => false);
+    void this.loadArtifacts(RECENT);
   }
 
   #refused(error: unknown): void {
@@ -349,14 +346,18 @@ export class FollowedSession {
     else this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
   }
 
+  /** Load the session, unless it was; then read its stream, until another one matters or that is refused. */
   async #read(signal: AbortSignal): Promise<void> {
     try {
       if (this.told.status === "loading") await this.#load();
       await this.#follow(signal);
     } catch (error) {
       if (signal.aborted) return;
-      this.#refused(error);
-      await sleep(1_000, signal);
+      // The task has ended, or is gone.
+      const over = ["-32004", "-32001"].includes(failureOf(error).metadata["rpc"] ?? "");
+      await (over ? this.load() : this.#refused(error));
+      // The server is asked again, but not at once: a task that was cut and put back is still running in what is shown.
+      if (!over || !this.#moved) await sleep(1_000, signal);
     }
   }
 
@@ -381,15 +382,7 @@ export class FollowedSession {
         this.set({ connection: "lost" });
       },
     };
-    try {
-      await follow(stream, this.#cursors.get(taskId) ?? "", signal, this.options.pauses);
-    } catch (error) {
-      // The task has ended, or is gone.
-      if (!["-32004", "-32001"].includes(failureOf(error).metadata["rpc"] ?? "")) throw error;
-      await this.#load();
-    }
-    // Still running in what is shown, as a task that was cut and put back: the server is asked again, but not at once.
-    if (taskId && !signal.aborted && this.running?.id === taskId) await sleep(1_000, signal);
+    await follow(stream, this.#cursors.get(taskId) ?? "", signal, this.options.pauses);
   }
 
   /** Take an event of a task's stream, and note the time until the first output of a task that this client began. */
@@ -414,8 +407,6 @@ export class FollowedSession {
     this.records.add("received", name, body, { taskId: text(body, "taskId") });
     const { version } = body;
     const known = name === "snapshot" ? version === this.told.version : Number(version) <= this.told.version;
-    if (known) return;
-    await this.#load();
-    void this.loadArtifacts(RECENT);
+    if (!known) await this.#load();
   }
 }

@@ -69,24 +69,26 @@ export class Http {
     if (!response.headers.get("Content-Type")?.startsWith("text/event-stream"))
       throw failedHttp(response.status, await response.json().catch(() => null));
     request.opened?.();
-    const reader = response.body.getReader();
-    const decoder = new TextDecoder();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    // What is cancelled has no further text.
+    const cancel = (): void => void reader.cancel().catch(() => undefined);
     const events: SseEvent[] = [];
     const parser = createParser({ onEvent: (event) => events.push(event) });
     try {
       for (;;) {
-        let timer: ReturnType<typeof setTimeout> | undefined;
-        const silence = new Promise<never>((_, reject) => {
-          timer = setTimeout(() => reject(timedOut("Nothing was received for too long.")), idle);
-        });
-        const read = Promise.race([reader.read(), silence]).catch(unreachable);
-        const { done, value } = await read.finally(() => clearTimeout(timer));
+        let silent = false;
+        const timer = setTimeout(() => {
+          silent = true;
+          cancel();
+        }, idle);
+        const { done, value } = await reader.read().catch(unreachable).finally(() => clearTimeout(timer));
+        if (silent) throw timedOut("Nothing was received for too long.");
         if (done) return;
-        parser.feed(decoder.decode(value, { stream: true }));
+        parser.feed(value);
         for (const event of events.splice(0)) yield sound(event);
       }
     } finally {
-      void reader.cancel().catch(() => undefined);
+      cancel();
     }
   }
 

@@ -1,7 +1,7 @@
 /** What the inspector shows: records of this client or of a task's log, found by kind and by words. */
 
 import type { LogEvent } from "./api";
-import { classify, wordsOf } from "./events";
+import { classify, readMessage } from "./events";
 import { object, text } from "./json";
 import type { Part, WireRecord } from "./view";
 
@@ -43,12 +43,13 @@ export function logged(taskId: string, event: LogEvent): WireRecord {
 /** Return the most telling words of a record, on one line. */
 export function gist({ body }: Pick<WireRecord, "body">): string {
   const outer = object(body) ?? {};
-  const message = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
+  const sent = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
+  const message = sent && said(readMessage(sent).parts);
   const named = text(outer, "method") || text(outer, "code");
-  if (named) return `${named} ${message ? said(message["parts"]) : text(outer, "message")}`;
+  if (named) return `${named} ${message ?? text(outer, "message")}`;
   const event = classify(object(outer["event"]) ?? body);
   const [artifact] = event.artifacts;
-  const words = [outer["state"], outer["kind"], outer["actor"], message && said(message["parts"])];
+  const words = [outer["state"], outer["kind"], outer["actor"], message];
   return {
     task: () => `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`,
     "status-update": () => `${event.state} ${said(event.message?.parts)}`,
@@ -58,6 +59,8 @@ export function gist({ body }: Pick<WireRecord, "body">): string {
   }[event.kind]();
 }
 
-function said(parts: unknown): string {
-  return wordsOf(Array.isArray(parts) ? (parts as readonly Part[]) : []).slice(0, 200);
+/** Return what parts say, in one line: texts, names of files, and data as JSON. */
+function said(parts: readonly Part[] = []): string {
+  const words = parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data)));
+  return words.join(" ").slice(0, 200);
 }

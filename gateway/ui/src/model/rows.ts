@@ -1,5 +1,6 @@
 /** The lines of a conversation, made of messages, tool calls, artifacts and the ends of tasks. */
 
+import { dequal } from "dequal/lite";
 import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
 import type { Outgoing } from "./outgoing";
@@ -29,7 +30,7 @@ export class Rows {
     const known = new Map(this.#rows.map((row) => [row.key, row]));
     const rows = make(shown).map((row) => {
       const same = known.get(row.key);
-      return same && equal(same, row) ? same : row;
+      return same && dequal(same, row) ? same : row;
     });
     if (rows.length !== this.#rows.length || rows.some((row, index) => row !== this.#rows[index])) this.#rows = rows;
     return this.#rows;
@@ -68,15 +69,8 @@ function make(shown: Shown): Row[] {
     return count ? `${key}#${count}` : key;
   };
   const tell = (message: Message, live: boolean): void => {
-    rows.push({
-      kind: "message",
-      key: message.id || unique("message"),
-      message,
-      live,
-      interrupted: message.metadata[INTERRUPTED] === true,
-      sending: outgoing.get(message.id)?.sending ?? null,
-      canRewind: !shown.rewinding && !["", first?.invocationId].includes(message.invocationId) && !outgoing.has(message.id),
-    });
+    const fixed = shown.rewinding || ["", first?.invocationId].includes(message.invocationId);
+    rows.push(messageRow(message, message.id || unique("message"), live, outgoing.get(message.id)?.sending, !fixed));
   };
   const call = (taskId: string, part: Part): void => {
     const tool = toolOf(part);
@@ -114,13 +108,21 @@ function make(shown: Shown): Row[] {
   return rows;
 }
 
-const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);
-
-/** Compare by content, quickly where parts are the same objects. */
-function equal(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || !a || !b) return false;
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((key) => equal((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]));
+function messageRow(message: Message, key: string, live: boolean, sending: Outgoing["sending"] | null = null, mayCut: boolean) {
+  return {
+    kind: "message" as const,
+    key,
+    message,
+    /** Its text still grows. */
+    live,
+    /** It stopped growing without an end. */
+    interrupted: message.metadata[INTERRUPTED] === true,
+    /** Null once the server has it. */
+    sending,
+    canRewind: mayCut && !sending,
+  };
 }
+
+export type MessageRow = Readonly<ReturnType<typeof messageRow>>;
+
+const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);

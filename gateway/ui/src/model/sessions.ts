@@ -88,10 +88,7 @@ export class SessionList {
 
   /** Delete at once what is to be deleted: the page is left. */
   leave(): void {
-    for (const { timer, finish } of this.#leaving.peek().values()) {
-      clearTimeout(timer);
-      void finish();
-    }
+    for (const { finish } of this.#leaving.peek().values()) void finish();
   }
 
   /** Take what an open session of this tab shows; read the list if it is not in it. */
@@ -116,9 +113,8 @@ export class SessionList {
     this.loading.value = false;
     this.failure.value = "code" in answer ? answer : null;
     if ("code" in answer) return;
-    const before = pageToken ? this.#found.peek() : [];
-    const known = new Set(before.map((row) => row.id));
-    this.#found.value = [...before, ...answer.rows.filter((row) => !known.has(row.id))];
+    const rows = pageToken ? [...this.#found.peek(), ...answer.rows] : answer.rows;
+    this.#found.value = [...new Map(rows.map((row) => [row.id, row])).values()];
     this.next.value = answer.next;
   }
 }

@@ -3,12 +3,6 @@
  * Web Locks are the places; a tab that has one while others wait gives it back after a while and queues again.
  */
 
-/** What is used of `navigator.locks`. */
-export interface Locks {
-  request(name: string, options: { signal: AbortSignal }, run: () => Promise<void>): Promise<unknown>;
-  query(): Promise<{ pending?: { name?: string }[] }>;
-}
-
 /**
  * Do an act as soon as there is a place for it; `waits` is called if there is none at once. `turn` is aborted when another
  * tab has waited long enough for the place, and ends the waiting when it is aborted before. The act raises nothing.
@@ -21,7 +15,7 @@ const NAMES = [1, 2, 3, 4].map((number) => `taskplane-stream-${number}`);
  * Return the places of a browser; without Web Locks, which plain HTTP on another host lacks, there is no limit. `hold`:
  * milliseconds that a place is held at least, and between looks whether others wait for it.
  */
-export function slots(locks: Locks | undefined, hold = 1_500): Slots {
+export function slots(locks: LockManager | undefined, hold = 1_500): Slots {
   if (!locks) return (_turn, _waits, act) => act();
   return async (turn, waits, act) => {
     const others = new AbortController();

@@ -6,7 +6,7 @@ import type { Failure } from "./view";
 
 export interface Resumable {
   /** Open the stream after a place; empty: from wherever the server begins. */
-  open(cursor: string, signal: AbortSignal): AsyncIterable<SseEvent>;
+  open(cursor: string): AsyncIterable<SseEvent>;
   /** Take an event; return true if it was the last one that is wanted. */
   take(event: SseEvent): boolean | Promise<boolean>;
   /** The server ended the stream without the last event; return whether nothing more will come. */
@@ -20,23 +20,23 @@ const PAUSES = { first: 250, most: 5_000 };
 export type Pauses = typeof PAUSES;
 
 /**
- * Read a stream until its last event, or until `signal` is aborted. Return the place after it. Raise Failed if the server
- * refuses in a way that a repetition does not change.
+ * Read a stream from a place until its last event, or until `signal` is aborted. Raise Failed if the server refuses in a
+ * way that a repetition does not change.
  */
-export async function follow(stream: Resumable, cursor: string, signal: AbortSignal, pauses = PAUSES): Promise<string> {
+export async function follow(stream: Resumable, cursor: string, signal: AbortSignal, pauses = PAUSES): Promise<void> {
   let attempts = 0;
   while (!signal.aborted) {
     let wait = 0;
     try {
-      for await (const event of stream.open(cursor, signal)) {
-        if (signal.aborted) return cursor;
+      for await (const event of stream.open(cursor)) {
+        if (signal.aborted) return;
         attempts = 0;
         cursor = event.id || cursor;
-        if (await stream.take(event)) return cursor;
+        if (await stream.take(event)) return;
       }
-      if (signal.aborted || (await stream.ended())) return cursor;
+      if (signal.aborted || (await stream.ended())) return;
     } catch (error) {
-      if (signal.aborted) return cursor;
+      if (signal.aborted) return;
       const failure = failureOf(error);
       if (!failure.retryable) throw error;
       wait = failure.retryAfter * 1_000;
@@ -45,7 +45,6 @@ export async function follow(stream: Resumable, cursor: string, signal: AbortSig
     const pause = Math.min(pauses.most, pauses.first * 2 ** attempts++) * (0.5 + Math.random() / 2);
     await sleep(Math.max(wait, pause), signal);
   }
-  return cursor;
 }
 
 /** Wait; return early if `signal` is aborted. */
@@ -56,8 +55,7 @@ export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> 
       signal.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, milliseconds);
+    const timer = setTimeout(done, signal.aborted ? 0 : milliseconds);
     signal.addEventListener("abort", done);
-    if (signal.aborted) done();
   });
 }

@@ -1,5 +1,6 @@
 /** The tasks of one session, oldest first, each id once (M1-M4, M10). A task is replaced by another object when it changes. */
 
+import { dequal } from "dequal/lite";
 import { type Json, objects, text } from "./json";
 import { ACTIVE, TERMINAL, stateOf } from "./states";
 import type { State, StateChange } from "./view";
@@ -62,7 +63,7 @@ export class Tasks {
   }
 
   /** Take the server's list: its order, and no task that is not in it, except `also`. */
-  replace(told: readonly TaskInfo[], also: (task: TaskInfo) => boolean): void {
+  replace(told: readonly TaskInfo[], also = (_task: TaskInfo): boolean => false): void {
     for (const task of told) this.put(task);
     const all = [...told.map((task) => this.find(task.id) ?? task), ...this.list.filter(also)];
     this.#tasks.clear();
@@ -70,14 +71,9 @@ export class Tasks {
     this.#list = null;
   }
 
-  remove(ids: Iterable<string>): void {
-    for (const id of ids) this.#tasks.delete(id);
-    this.#list = null;
-  }
-
   #put(task: TaskInfo): void {
     const known = this.#tasks.get(task.id);
-    if (known && JSON.stringify(known) === JSON.stringify(task)) return;
+    if (dequal(known, task)) return;
     this.#tasks.set(task.id, task);
     this.#list = null;
   }
@@ -95,7 +91,6 @@ export function readTaskInfo(body: Json) {
     createdAt: text(body, "createdAt"),
     updatedAt: text(body, "updatedAt"),
     completedAt: text(body, "completedAt"),
-    superseded: body["superseded"] === true,
     ...readChange(body),
     changes: objects(body["changes"]).map((change): StateChange => ({ ...readChange(change), at: text(change, "at") })),
     /** Figures that the agent told (`metadata["taskplane.dev/usage"]`); never made up. */

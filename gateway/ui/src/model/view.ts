@@ -3,29 +3,18 @@
  * each change; parts that did not change keep their identity, so that a view can compare them by reference.
  */
 
-import type { Message, Piece } from "./events";
+import type { Message, Part, Piece } from "./events";
 import type { Failure } from "./failures";
-import type { Outgoing } from "./outgoing";
+import type { MessageRow } from "./rows";
 import type { TaskInfo } from "./tasks";
 
 export type { SessionView } from "./followed";
 export type { WireRecord } from "./records";
-export type { Failure, Message, TaskInfo };
+export type { Failure, Message, Part, TaskInfo };
 
 /** A task state of A2A 0.3, or `unknown`. */
 type Ended = "completed" | "failed" | "canceled" | "rejected";
 export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
-
-/** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
-export interface Part {
-  readonly text?: string;
-  readonly data?: unknown;
-  readonly raw?: string;
-  readonly url?: string;
-  readonly filename?: string;
-  readonly mediaType?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
 
 export type StateChange = Readonly<{ state: State; at: string }>;
 
@@ -56,18 +45,7 @@ export interface ToolCall {
 
 /** One line of the conversation. `key` is stable: the id of the message, of the first call of a group, of the task. */
 export type Row =
-  | {
-      readonly kind: "message";
-      readonly key: string;
-      readonly message: Message;
-      /** Its text still grows. */
-      readonly live: boolean;
-      /** It stopped growing without an end. */
-      readonly interrupted: boolean;
-      /** Null once the server has it. */
-      readonly sending: Outgoing["sending"] | null;
-      readonly canRewind: boolean;
-    }
+  | MessageRow
   | { readonly kind: "tools"; readonly key: string; readonly taskId: string; readonly calls: readonly ToolCall[] }
   | { readonly kind: "artifact"; readonly key: string; readonly artifact: Artifact }
   /** The end of a task that did not complete, with the reason, and the message that began it. */
