@@ -80,7 +80,7 @@ function useContent(artifact: Artifact, number: number, known: readonly Part[]):
       const bytes = { bytes: new Uint8Array(await blob.arrayBuffer()), mediaType: blob.type };
       setLoaded({ [number]: [{ filename, ...(blob.type.startsWith("text/plain") ? { text: await blob.text() } : bytes) }] });
     });
-  }, [missing]);
+  }, [missing, number]);
   return loaded[number] ?? known;
 }
 
