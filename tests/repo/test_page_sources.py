@@ -13,7 +13,8 @@ from hatch_build import WebPage
 from tests.repo.tree import ROOT, files, name
 from tests.support.node import NO_PACKAGES, NODE, PAGE
 
-MOST_LINES: Final = 5_684
+MOST_LINES: Final = 5_663
+>>>>>>> simp5
 """Without blanks and comments: what there is now, so that it only shrinks; the aim is 5,000."""
 MOST_LINES_OF_A_FILE: Final = 500
 MOST_BYTES: Final = 75 * 1024

@@ -9,7 +9,6 @@ afterEach(() => vi.unstubAllGlobals());
 
 const executor = { id: "e1", alive: true, agents: ["demo"], leases: 2, running: 2, lastSeenSeconds: 1 };
 const overview: Overview = {
-  at: "2026-01-01T00:00:00Z",
   tasks: [],
   queue: [],
   executors: [executor],
@@ -22,7 +21,7 @@ const overview: Overview = {
 
 function task(taskId: string, error = "", more: Partial<OpsTask> = {}): OpsTask {
   const at = "2026-01-01T00:00:00Z";
-  return { taskId, contextId: "c", owner: "ann", agent: "demo", state: "failed", createdAt: at, updatedAt: at, statusAt: at, generation: 1, attempt: 1, maxAttempts: 3, fence: 1, copied: true, ...(error && { error }), ...more };
+  return { taskId, contextId: "c", owner: "ann", agent: "demo", state: "failed", createdAt: at, statusAt: at, generation: 1, attempt: 1, maxAttempts: 3, fence: 1, copied: true, ...(error && { error }), ...more };
 }
 
 function answering(answer: (url: URL) => unknown): OpsApi {

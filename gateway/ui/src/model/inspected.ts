@@ -1,7 +1,7 @@
 /** What the inspector shows: records of this client or of a task's log, found by kind and by words. */
 
 import type { LogEvent } from "./api";
-import { classify, readMessage } from "./events";
+import { classify } from "./events";
 import { object, text } from "./json";
 import type { Part, WireRecord } from "./view";
 
@@ -43,19 +43,18 @@ export function logged(taskId: string, event: LogEvent): WireRecord {
 /** Return the most telling words of a record, on one line. */
 export function gist({ body }: Pick<WireRecord, "body">): string {
   const outer = object(body) ?? {};
-  const sent = object(object(outer["params"])?.["message"]) ?? object(outer["message"]);
-  const message = sent && said(readMessage(sent).parts);
+  const event = classify(object(outer["event"]) ?? object(outer["params"]) ?? body);
+  const message = said(event.message?.parts);
   const named = text(outer, "method") || text(outer, "code");
-  if (named) return `${named} ${message ?? text(outer, "message")}`;
-  const event = classify(object(outer["event"]) ?? body);
+  if (named) return `${named} ${message || text(outer, "message")}`;
   const [artifact] = event.artifacts;
-  const words = [outer["state"], outer["kind"], outer["actor"], message];
+  const words = ["state", "kind", "actor"].map((key) => text(outer, key)).filter(Boolean);
   return {
     task: () => `${text(outer, "state") || event.state} ${event.history.at(-1)?.text ?? ""}`,
-    "status-update": () => `${event.state} ${said(event.message?.parts)}`,
+    "status-update": () => `${event.state} ${message}`,
     "artifact-update": () => `${event.append ? "+ " : ""}${artifact?.name || artifact?.id} ${said(artifact?.parts)}`,
-    message: () => said(event.message?.parts),
-    unknown: () => words.filter((one) => typeof one === "string").join(" ") || JSON.stringify(body).slice(0, 200),
+    message: () => message,
+    unknown: () => words.join(" ") || JSON.stringify(body).slice(0, 200),
   }[event.kind]();
 }
 

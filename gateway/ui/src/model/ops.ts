@@ -6,18 +6,15 @@ import type { Http } from "./http";
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
-  Readonly<{ leases: number; running: number; lastSeenSeconds: number }>;
+  Readonly<Record<"leases" | "running" | "lastSeenSeconds", number>>;
 /** A thing that needs attention, with what to do. `executor`: the id of the one that is meant. */
 export type Concern = Readonly<Record<"code" | "message" | "suggestion", string> & { executor?: string }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
-export interface Overview {
-  readonly at: string;
+export interface Overview extends Readonly<Record<"uncopied" | "abandoned", Backlog>> {
   readonly tasks: readonly (InState & Readonly<{ agent: string; count: number }>)[];
   readonly queue: readonly Readonly<{ agent: string; queued: number; oldestSeconds: number }>[];
   readonly executors: readonly Executor[];
-  readonly uncopied: Backlog;
-  readonly abandoned: Backlog;
   readonly recent: Readonly<{ since: string; begun: number; ended: number; failed: number }> &
     Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
@@ -26,7 +23,7 @@ export interface Overview {
 }
 
 export type OpsTask = InState &
-  Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "updatedAt" | "statusAt", string>> &
+  Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "statusAt", string>> &
   Readonly<Partial<Record<"asked" | "executor" | "error" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;

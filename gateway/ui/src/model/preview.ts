@@ -34,20 +34,17 @@ export function fileName({ id, name }: Pick<Artifact, "id" | "name">, parts: rea
 
 /** Return how a part is shown that is of an artifact with this name. */
 export function preview(part: Content, name: string) {
-  const type = typeOf(part, name);
+  const type = part.data === undefined ? typeOf(part, name) : "application/json";
   const bytes = part.bytes ?? (part.raw === undefined ? undefined : decoded(part.raw));
-  const image = bytes && type.startsWith("image/");
   const binary = bytes && !/^text\/|[/+](json|xml|yaml|javascript)$/.test(type);
   const given = part.data === undefined ? part.text : JSON.stringify(part.data, null, 2);
   const whole = given ?? (bytes && !binary ? new TextDecoder().decode(bytes.subarray(0, 4 * MOST)) : undefined);
-  const nothing: Kind = part.url ? "link" : "none";
-  const about = { kind: nothing, text: part.url ?? "", cut: false, type, bytes };
-  if (whole === undefined) return { ...about, ...(image && { kind: "image" as const }) };
+  const other: Kind = bytes && type.startsWith("image/") ? "image" : part.url ? "link" : "none";
+  if (whole === undefined) return { kind: other, text: part.url ?? "", cut: false, type, bytes };
   const text = whole.slice(0, MOST);
   const cut = whole.length > MOST;
-  if (part.data !== undefined) return { ...about, kind: "text" as const, text, cut };
   const kind = KINDS[type] ?? (!type && MARKDOWN.test(text) ? "markdown" : "text");
-  return { ...about, kind, text: type === "application/json" && !cut ? indented(text) : text, cut };
+  return { kind, text: type === "application/json" && !cut ? indented(text) : text, cut, type, bytes };
 }
 
 /** Return the media type of a part, by itself or by the ending of a name; empty if nothing tells it. */

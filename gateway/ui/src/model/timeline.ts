@@ -1,20 +1,16 @@
 /** How long a task was in each of its states. */
 
 import { TERMINAL } from "./states";
-import type { State, TaskInfo } from "./view";
+import type { TaskInfo } from "./view";
 
 /** Return the states of a task in order, each with its duration until `now` or the end; the last one has none if it ended. */
 export function segments(task: TaskInfo, now: number) {
-  const changes = task.changes.length ? task.changes : [{ state: task.state, at: task.createdAt }];
-  const found: { state: State; at: string; ms: number }[] = [];
-  changes.forEach(({ state, at }, index) => {
+  const told = task.changes.length ? task.changes : [{ state: task.state, at: task.createdAt }];
+  const changes = told.filter(({ state }, index) => state !== told[index - 1]?.state);
+  return changes.map(({ state, at }, index) => {
     const next = changes[index + 1]?.at ?? (TERMINAL.has(state) ? at : new Date(now).toISOString());
-    const ms = Math.max(0, Date.parse(next) - Date.parse(at)) || 0;
-    const last = found.at(-1);
-    if (last?.state === state) last.ms += ms;
-    else found.push({ state, at, ms });
+    return { state, at, ms: Math.max(0, Date.parse(next) - Date.parse(at)) || 0 };
   });
-  return found;
 }
 
 /** A state of a task, when it began (RFC 3339), and how long it lasted. */

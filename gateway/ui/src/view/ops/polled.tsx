@@ -13,7 +13,7 @@ import { words } from "../toasts";
 
 const said = strings.ops;
 const EVERY_MS = 5000;
-type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: number }>;
+type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: string }>;
 
 /**
  * Show what `load` returns, read now, whenever `turn` changes, and every few seconds while the tab is visible, less often if
@@ -23,12 +23,12 @@ export function Polled<T>({ load, pages = 1, turn = pages, children }: {
   load: () => Promise<T>; pages?: number; turn?: unknown;
   children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
-  const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: 0 });
+  const [{ data, failure, at }, setState] = useState<Shown<T>>({ failure: null, at: "" });
   const reading = useRef<unknown>(null);
   const again = async () => {
     const mine = (reading.current = {});
     const found = await load().then(
-      (data) => ({ data, failure: null, at: Date.now() }),
+      (data) => ({ data, failure: null, at: new Date().toLocaleTimeString() }),
       (error: unknown) => ({ failure: failureOf(error) }),
     );
     if (reading.current !== mine) return;
@@ -43,17 +43,16 @@ export function Polled<T>({ load, pages = 1, turn = pages, children }: {
   if (failure?.status === 403) return <Refused />;
   if (failure?.status === 404) return <Notice title={said.missingTitle} text={said.missing} />;
   const [what, todo] = words(failure ?? { code: "" });
-  const when = new Date(at).toLocaleTimeString();
   return (
     <>
       {failure && (
         <p class="failure" role="alert" data-code={failure.code}>
-          <span>{what} {data ? said.stale(when) : todo}</span>
+          <span>{what} {data ? said.stale(at) : todo}</span>
           <Button kind="small" label={said.again} act={() => void again()} />
         </p>
       )}
       {!data && !failure && <p class="progress" role="status"><span class="spinner" /> {said.loading}</p>}
-      {data && children(data, when, () => void again())}
+      {data && children(data, at, () => void again())}
     </>
   );
 }

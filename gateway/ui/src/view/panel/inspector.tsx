@@ -3,24 +3,22 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Sieve, gist } from "../../model/inspected";
-import type { Records } from "../../model/records";
 import type { Call } from "../../model/snippets";
-import type { Failure, WireRecord } from "../../model/view";
+import type { WireRecord } from "../../model/view";
 import { strings } from "../../strings";
 import { Act, Choice, walk } from "../controls";
 import { exactTime } from "../format";
 import { words as wordsOf } from "../toasts";
 import { RecordDetails } from "./record";
+import type { useRecords } from "./records";
 
 const ROW = 32;
 const BEYOND = 20;
 /** Elements for rows, more than a screen shows: each row stays in the same one while it is in view. */
 const ELEMENTS = 128;
 
-export interface Given {
-  /** They grow while they are shown. */
-  readonly records: Records;
-  readonly failure: Failure | null;
+/** Records, which grow while they are shown, and how they are. */
+export interface Given extends ReturnType<typeof useRecords> {
   /** What else is told of a record in its row. */
   readonly more?: ((record: WireRecord) => string) | undefined;
   /** The request that a record was, or one that brings it again. */

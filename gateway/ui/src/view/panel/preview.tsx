@@ -51,7 +51,7 @@ type Given = Preview & { size: number };
 const VIEWS: Readonly<Record<Preview["kind"], (given: Given) => ComponentChildren>> = {
   none: ({ type, size }) => <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>,
   link: ({ text }) => <p><Link href={text}>{text}</Link></p>,
-  image: (given) => <Framed content={given.bytes} type={given.type} />,
+  image: (given) => <Framed content={given.bytes!} type={given.type} />,
   html: ({ text }) => <Framed content={text} type="text/html;charset=utf-8" />,
   markdown: ({ text }) => <Markdown text={text} live />,
   text: ({ text }) => <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>,
@@ -62,32 +62,26 @@ function Shown(given: Given) {
 }
 
 /** An image, or a page without scripts and in an origin of its own, which has an address for as long as it is shown. */
-function Framed({ content, type }: { content: BlobPart | undefined; type: string }) {
-  const [url, setUrl] = useState("");
-  useEffect(() => {
-    if (content === undefined) return;
-    const made = URL.createObjectURL(new Blob([content], { type }));
-    setUrl(made);
-    return () => URL.revokeObjectURL(made);
-  }, [content, type]);
-  if (!url) return null;
+function Framed({ content, type }: { content: BlobPart; type: string }) {
+  const url = useMemo(() => URL.createObjectURL(new Blob([content], { type })), [content, type]);
+  useEffect(() => () => URL.revokeObjectURL(url), [url]);
   if (typeof content === "string") return <iframe class="sheet" sandbox="" src={url} title={strings.panel.html} />;
   return <img class="sheet" src={url} alt={strings.panel.image} />;
 }
 
 /** Return the parts of a version. Older ones, which are not with the session, are loaded. */
 function useContent(artifact: Artifact, number: number, known: readonly Part[]): readonly Content[] {
-  const [loaded, setLoaded] = useState<{ number: number; parts: readonly Content[] }>({ number: 0, parts: [] });
-  const missing = !known.length && number < artifact.versions.length && loaded.number !== number;
+  const [loaded, setLoaded] = useState<Readonly<Record<number, readonly Content[]>>>({});
+  const missing = !known.length && number < artifact.versions.length && !loaded[number];
   useEffect(() => {
     if (!missing) return;
     const { filename = "" } = artifact.versions.at(-1)?.parts[0] ?? {};
     void read(artifact, number, async (blob) => {
       const bytes = { bytes: new Uint8Array(await blob.arrayBuffer()), mediaType: blob.type };
-      setLoaded({ number, parts: [{ filename, ...(blob.type.startsWith("text/plain") ? { text: await blob.text() } : bytes) }] });
+      setLoaded({ [number]: [{ filename, ...(blob.type.startsWith("text/plain") ? { text: await blob.text() } : bytes) }] });
     });
-  }, [missing]);
-  return loaded.number === number ? loaded.parts : known;
+  }, [missing, number]);
+  return loaded[number] ?? known;
 }
 
 /** Read a version of an artifact as a file, and use it; say why that did not work. */

@@ -66,11 +66,10 @@ export function Import() {
       const exists = failure.status === 409;
       // An answer was lost: the copy is there.
       if (exists && id) return go(chat(id));
-      const copy = { label: strings.share.importCopy, run: () => void bring(file, newId()) };
-      const again = { label: strings.chat.retry, run: () => void bring(file, id) };
-      const action = exists ? copy : failure.retryable && again;
+      const label = exists ? strings.share.importCopy : strings.chat.retry;
+      const action = { label, run: () => void bring(file, exists ? newId() : id) };
       const said = exists ? strings.share.exists : words(failure);
-      toast(`${file.name}: ${said.join(" ")}`, { code: failure.code, ...(action && { action }) });
+      toast(`${file.name}: ${said.join(" ")}`, { code: failure.code, ...((exists || failure.retryable) && { action }) });
     } finally {
       setBusy(false);
     }
