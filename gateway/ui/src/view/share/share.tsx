@@ -80,7 +80,8 @@ export function Import() {
   };
   return (
     <>
-      <IconButton icon="upload" label={strings.share.import} disabled={busy} onClick={() => picker.current?.click()} />
+      {busy && <span class="spinner" role="progressbar" aria-label={strings.share.wait} />}
+      {!busy && <IconButton icon="upload" label={strings.share.import} onClick={() => picker.current?.click()} />}
       <input ref={picker} type="file" hidden accept=".ndjson" aria-label={strings.share.file} onChange={pick} />
     </>
   );
