@@ -57,8 +57,8 @@ const places = slots(navigator.locks as LockManager | undefined);
 const KNOWN = 20;
 const NEWEST = 1_000;
 let known = new Map<string, Records>();
-/** The id of the session that is shown; null: none yet. */
-let shown: string | null = null;
+/** The id of the session that is shown, empty for a new conversation, which had no address when it was begun; null: none yet. */
+export let shown: string | null = null;
 
 /** Show a session; an empty id: a new conversation with the chosen agent. */
 export function show(id: string): void {
@@ -91,11 +91,6 @@ export function showRoute(): void {
   if (!at.task && !at.event) return;
   selected.value = at.task;
   panel.value = at.event ? "events" : "tasks";
-}
-
-/** Return whether a new conversation is shown, which had no address when it was begun. */
-export function isNew(): boolean {
-  return shown === "";
 }
 
 /** The new conversation that is shown has become a session: give the page its address. */
@@ -185,4 +180,5 @@ addEventListener("popstate", () => {
   });
 });
 view.subscribe((now) => now && sessions.note(now));
+drawer.subscribe((opened) => void (opened && sessions.load()));
 addEventListener("pagehide", () => sessions.leave());

@@ -17,9 +17,10 @@ export class Artifacts {
 
   /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
   add(taskId: string, piece: Piece, append: boolean, last: boolean): void {
-    const { versions, numbered } = this.#find(taskId, piece);
-    const current = append && versions.at(-1);
-    this.#set(taskId, piece, [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)], numbered);
+    const one = this.#named(taskId, piece);
+    const current = append && one.versions.at(-1);
+    const before = current ? one.versions.slice(0, -1) : one.versions;
+    this.#set({ ...one, versions: [...before, grown(current || EMPTY, piece, last)] });
   }
 
   /**
@@ -27,11 +28,12 @@ export class Artifacts {
    * it is the only one, unless it equals the last one. Older ones that are not known are empty, to be loaded when wanted.
    */
   put(taskId: string, piece: Piece, complete: boolean, count = 0): void {
-    const { versions, numbered } = this.#find(taskId, piece);
+    const one = this.#named(taskId, piece);
+    const { versions, numbered } = one;
     const whole = grown(EMPTY, piece, complete);
     const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
     const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
-    this.#set(taskId, piece, [...older, whole], count > 0 || (same && numbered));
+    this.#set({ ...one, versions: [...older, whole], numbered: count > 0 || (same && numbered) });
   }
 
   /** Mark the versions of a task that has ended as complete. */
@@ -39,7 +41,7 @@ export class Artifacts {
     for (const one of this.list) {
       const version = one.versions.at(-1);
       if (one.taskId === taskId && version && !version.complete)
-        this.#set(taskId, one, one.versions.with(-1, { ...version, complete: true }), one.numbered);
+        this.#set({ ...one, versions: one.versions.with(-1, { ...version, complete: true }) });
     }
   }
 
@@ -49,24 +51,22 @@ export class Artifacts {
     this.#list = null;
   }
 
-  #find(taskId: string, { id }: Piece): Pick<Artifact, "versions" | "numbered"> {
-    return this.#all.get(`${taskId}/${id}`) ?? { versions: [], numbered: true };
+  /** Return the artifact of a piece as it was, with the names that the piece gives. */
+  #named(taskId: string, { id, name, description }: Piece): Artifact {
+    const known = this.#all.get(`${taskId}/${id}`) ?? { taskId, id, name, description, versions: [], numbered: true };
+    return { ...known, name: name || known.name, description: description || known.description };
   }
 
-  #set(taskId: string, { id, name, description }: Omit<Piece, "parts">, versions: readonly ArtifactVersion[], numbered: boolean): void {
-    const key = `${taskId}/${id}`;
-    const known = this.#all.get(key);
-    const names = { name: name || (known?.name ?? ""), description: description || (known?.description ?? "") };
-    this.#all.set(key, { taskId, id, ...names, versions, numbered });
+  #set(one: Artifact): void {
+    this.#all.set(`${one.taskId}/${one.id}`, one);
     this.#list = null;
   }
 }
 
 /** Return the bytes of a part: of its text, or of what its base64 stands for. */
 export function sizeOf(part: Part): number {
-  if (part.text !== undefined) return encoder.encode(part.text).length;
   if (part.raw !== undefined) return Math.floor((part.raw.replace(/=+$/, "").length * 3) / 4);
-  return part.data === undefined ? 0 : encoder.encode(JSON.stringify(part.data)).length;
+  return encoder.encode(part.text ?? JSON.stringify(part.data)).length;
 }
 
 /** Return a version with a further piece; adjacent plain texts are joined, so that an artifact of many pieces stays small. */

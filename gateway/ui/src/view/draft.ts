@@ -4,7 +4,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Message } from "../model/view";
-import { isNew, kept, keptForTab, named, route, session, sessions, view } from "../state";
+import { kept, keptForTab, named, route, session, sessions, shown, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
@@ -22,9 +22,8 @@ export const refusal = signal("");
 export const drafted = signal("");
 /** The messages that drafts were sent as, or come from, as far as this tab knows; another tab may have settled what is stored. */
 const sent = new Map<string, typeof NEVER>();
+/** Runs while this tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
 let timer = 0;
-/** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
-let changed = false;
 /** The files of the other drafts of this tab. */
 const aside = new Map<string, readonly Attached[]>();
 /** The example that was put into the box last. */
@@ -57,8 +56,7 @@ function store(id: string, all: string): void {
 export function nameDraft(id: string): void {
   store(drafted.value, "");
   drafted.value = id;
-  changed = true;
-  keep();
+  store(id, text.value);
 }
 
 /** Take the draft of a session that is gone to a new conversation, before what was begun there. */
@@ -74,7 +72,6 @@ function saveDraft(id: string): void {
 /** Change the text; it is written to storage a moment later. */
 export function write(next: string): void {
   text.value = next;
-  changed = true;
   clearTimeout(timer);
   timer = setTimeout(keep, 300);
 }
@@ -152,8 +149,8 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  if (changed) store(drafted.value, text.value);
-  changed = false;
+  if (timer) store(drafted.value, text.value);
+  timer = 0;
 }
 
 // The server may turn out to have a message though its answer never came: the session shows it, or has come to be.
@@ -161,15 +158,15 @@ effect(() => {
   const [rows, begun] = [view.value?.rows ?? [], sessions.rows.value];
   for (const draft of new Set([drafted.value, ""])) {
     const { id, contextId } = lastSent(draft);
-    const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
-    if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
+    const there = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
+    if (there || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
   }
 });
 
 // The new conversation that is shown has become a session.
 effect(() => {
   const id = view.value?.id;
-  if (!id || route.value.name !== "chat" || route.value.session || !isNew()) return;
+  if (!id || route.value.name !== "chat" || route.value.session || shown !== "") return;
   untracked(() => {
     mark(lastSent(""), id);
     forgetSent("");
