@@ -7,20 +7,15 @@ const EMPTY: ArtifactVersion = { parts: [], size: 0, complete: true };
 const encoder = new TextEncoder();
 
 export class Artifacts {
-  readonly #all = new Map<string, Artifact>();
-  #list: readonly Artifact[] | null = null;
-
-  /** Return all artifacts, in the order in which they were begun. */
-  get list(): readonly Artifact[] {
-    return (this.#list ??= [...this.#all.values()]);
-  }
+  /** All artifacts, in the order in which they were begun; another list when one of them changes. */
+  list: readonly Artifact[] = [];
 
   /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
   add(taskId: string, piece: Piece, append: boolean, last: boolean): void {
-    const one = this.#named(taskId, piece);
-    const current = append && one.versions.at(-1);
-    const before = current ? one.versions.slice(0, -1) : one.versions;
-    this.#set({ ...one, versions: [...before, grown(current || EMPTY, piece, last)] });
+    this.#change(taskId, piece, ({ versions }) => {
+      const current = append && versions.at(-1);
+      return { versions: [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)] };
+    });
   }
 
   /**
@@ -28,12 +23,12 @@ export class Artifacts {
    * it is the only one, unless it equals the last one. Older ones that are not known are empty, to be loaded when wanted.
    */
   put(taskId: string, piece: Piece, complete: boolean, count = 0): void {
-    const one = this.#named(taskId, piece);
-    const { versions, numbered } = one;
-    const whole = grown(EMPTY, piece, complete);
-    const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
-    const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
-    this.#set({ ...one, versions: [...older, whole], numbered: count > 0 || (same && numbered) });
+    this.#change(taskId, piece, ({ versions, numbered }) => {
+      const whole = grown(EMPTY, piece, complete);
+      const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
+      const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
+      return { versions: [...older, whole], numbered: count > 0 || (same && numbered) };
+    });
   }
 
   /** Mark the versions of a task that has ended as complete. */
@@ -41,25 +36,21 @@ export class Artifacts {
     for (const one of this.list) {
       const version = one.versions.at(-1);
       if (one.taskId === taskId && version && !version.complete)
-        this.#set({ ...one, versions: one.versions.with(-1, { ...version, complete: true }) });
+        this.#change(taskId, one, ({ versions }) => ({ versions: versions.with(-1, { ...version, complete: true }) }));
     }
   }
 
   /** Remove the artifacts of a task whose id is not in `ids`. */
   keep(taskId: string, ids: ReadonlySet<string>): void {
-    for (const [key, one] of this.#all) if (one.taskId === taskId && !ids.has(one.id)) this.#all.delete(key);
-    this.#list = null;
+    this.list = this.list.filter((one) => one.taskId !== taskId || ids.has(one.id));
   }
 
-  /** Return the artifact of a piece as it was, with the names that the piece gives. */
-  #named(taskId: string, { id, name, description }: Piece): Artifact {
-    const known = this.#all.get(`${taskId}/${id}`) ?? { taskId, id, name, description, versions: [], numbered: true };
-    return { ...known, name: name || known.name, description: description || known.description };
-  }
-
-  #set(one: Artifact): void {
-    this.#all.set(`${one.taskId}/${one.id}`, one);
-    this.#list = null;
+  /** Change an artifact, which may be a new one, and take the names that are given. */
+  #change(taskId: string, { id, name, description }: Omit<Piece, "parts">, change: (known: Artifact) => Partial<Artifact>): void {
+    const place = this.list.findIndex((one) => one.id === id && one.taskId === taskId);
+    const known = this.list[place] ?? { taskId, id, name, description, versions: [], numbered: true };
+    const one = { ...known, name: name || known.name, description: description || known.description, ...change(known) };
+    this.list = place < 0 ? [...this.list, one] : this.list.with(place, one);
   }
 }
 

@@ -3,10 +3,9 @@
 import { effect, useSignalEffect } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
-import { failureOf } from "../model/failures";
 import type { Config } from "../model/api";
-import type { Failure } from "../model/view";
-import { agent, api, config, expired, forgetShown, kept, keptForTab, route, session, sessions, showRoute, signedIn, view } from "../state";
+import { type Failure, failureOf } from "../model/failures";
+import { agent, api, begun, config, expired, forgetShown, kept, keptForTab, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
@@ -22,7 +21,6 @@ const USER = "taskplane.user";
 /** The page, from the first request on. */
 export function App() {
   const [failure, setFailure] = useState<Failure | null>(null);
-  const [tries, again] = useState(0);
   useEffect(() => {
     let current = true;
     void api.config().catch(failureOf).then((given) => {
@@ -31,9 +29,9 @@ export function App() {
       if (!("code" in given)) begin(given);
     });
     return () => void (current = false);
-  }, [signedIn.value, tries]);
+  }, [begun.value]);
   if (failure && failure.status !== 401)
-    return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
+    return <Failing title={strings.chat.startFailed} failure={failure} again={() => begun.value++} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
 }

@@ -45,6 +45,9 @@ function stored(id: string): string {
   return keptForTab.get(KEY + id) || kept.get(KEY + id);
 }
 
+/** Return the text of a draft as it is now. */
+const textOf = (draft: string) => (draft === drafted.value ? text.value : stored(draft));
+
 /** Keep the text of a draft for this tab, and for others; what another one has made of it stays until there is a text. */
 function store(id: string, all: string): void {
   const shared = keptForTab.get(KEY + id) === kept.get(KEY + id);
@@ -62,15 +65,14 @@ export function nameDraft(id: string): void {
 /** Take the draft of a session that is gone to a new conversation, before what was begun there. */
 function saveDraft(id: string): void {
   openDraft(id);
-  const begun = stored("");
-  const given = text.value;
+  putBack(text.value, "");
+  text.value = stored("");
   nameDraft("");
-  write(begun);
-  putBack(given);
 }
 
-/** Change the text; it is written to storage a moment later. */
-export function write(next: string): void {
+/** Change the text of a draft; that of the one in the box is written to storage a moment later. */
+export function write(next: string, draft = drafted.value): void {
+  if (draft !== drafted.value) return store(draft, next);
   text.value = next;
   clearTimeout(timer);
   timer = setTimeout(keep, 300);
@@ -78,12 +80,9 @@ export function write(next: string): void {
 
 /** Put a text back into a draft, before what is there; it may be of a session that was left. */
 export function putBack(given: string, draft = drafted.value): void {
-  const open = draft === drafted.value;
-  const there = open ? text.value : stored(draft);
+  const there = textOf(draft);
   if (!given || there === given || without(given, there) !== there) return;
-  const all = there.trim() ? `${given}\n\n${there}` : given;
-  if (open) write(all);
-  else store(draft, all);
+  write(there.trim() ? `${given}\n\n${there}` : given, draft);
 }
 
 /** Put an example into the box, in place of another one, and else before what is there. */
@@ -129,10 +128,10 @@ export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
   forgetSent(draft);
-  if (draft !== drafted.value) return store(draft, without(message.text, stored(draft)));
-  const rest = without(message.text, text.value, message.cut ? /^(\n\n|$)/ : undefined);
-  if (rest !== text.value) write(rest);
-  if (!message.cut) clearFiles();
+  const all = textOf(draft);
+  const rest = without(message.text, all, message.cut ? /^(\n\n|$)/ : undefined);
+  if (rest !== all) write(rest, draft);
+  if (!message.cut && draft === drafted.value) clearFiles();
 }
 
 /** Return a text without its beginning, if what follows shows that it ends there; else it is another text now. */

@@ -10,6 +10,7 @@ import { offer } from "./draft";
 const OFF = "taskplane.keys";
 /** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
 const off = signal(kept.get(OFF) !== "");
+off.subscribe((none) => kept.set(OFF, none ? "off" : ""));
 /** The list of keys is open. */
 export const help = signal(false);
 
@@ -72,13 +73,8 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => unknown]
   ["End", words.toEnd, scrollToEnd],
   ["F2", more.rename],
   ["Delete", more.remove],
-  ["Esc", more.close],
+  ["Esc", more.close, closeTop],
 ];
-
-function switchKeys(none: boolean): void {
-  off.value = none;
-  kept.set(OFF, none ? "off" : "");
-}
 
 /** Return the keys of what the caller may use. */
 const usable = () => (mayRead.value ? KEYS : KEYS.filter(([keys]) => /\?|g o|Esc/.test(keys)));
@@ -87,11 +83,11 @@ const usable = () => (mayRead.value ? KEYS : KEYS.filter(([keys]) => /\?|g o|Esc
 let before = "";
 
 function press(event: KeyboardEvent): void {
-  const { key, target } = event;
+  const { target } = event;
+  const key = event.key === "Escape" ? "Esc" : event.key;
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (key === "Escape") return void (!document.querySelector("dialog[open]") && closeTop() && event.preventDefault());
-  if (off.value && key.length === 1) return;
-  if (target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+  const typing = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]");
+  if (key === "Esc" ? document.querySelector("dialog[open]") : typing || (off.value && key.length === 1)) return;
   const acts = new Map(usable().map(([keys, , act]) => [keys, act]));
   const act = acts.get(`${before} ${key}`) ?? acts.get(key);
   before = key;
@@ -106,10 +102,10 @@ export function listen(): () => void {
 
 /** Close what lies above the conversation or beside it; return whether there was something. */
 export function closeTop(): boolean {
+  const there = drawer.value || panel.value !== null;
   if (drawer.value) drawer.value = false;
-  else if (panel.value) panel.value = null;
-  else return false;
-  return true;
+  else panel.value = null;
+  return there;
 }
 
 /** The list of keys, as a dialog. */
@@ -119,7 +115,7 @@ export function Help() {
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
       <label class="choice">
-        <input type="checkbox" checked={!off.value} onChange={(event) => switchKeys(!event.currentTarget.checked)} />
+        <input type="checkbox" checked={!off.value} onChange={(event) => (off.value = !event.currentTarget.checked)} />
         {more.letters}
       </label>
     </Dialog>

@@ -1,7 +1,6 @@
 /** The rows of a conversation, loaded beside the rest of the page: only those in view are in it, and the end is followed. */
 
-import type { VirtualizerOptions } from "@tanstack/virtual-core";
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { Virtualizer, type VirtualizerOptions, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Row, SessionView, TaskInfo } from "../model/view";
 import { route, session } from "../state";
