@@ -145,11 +145,10 @@ export class OpenSession extends FollowedSession {
 
   /** Make a call of A2A, and record it; a failure too. Agents get a credential, and no conversation, log or export has it. */
   async #call(method: string, params: Json, about: Partial<WireRecord>, request: Request = {}, secret = ""): Promise<unknown> {
-    const { api, records } = this;
     const given = (credential: string): Json => (credential ? { ...params, metadata: { credential } } : params);
-    records.add("sent", "request", { method, params: given(secret && "***") }, about);
-    return api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
-      records.add("received", "error", failureOf(error), about);
+    this.records.add("sent", "request", { method, params: given(secret && "***") }, about);
+    return this.api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
+      this.records.add("received", "error", failureOf(error), about);
       throw error;
     });
   }

@@ -22,13 +22,12 @@ const USER = "taskplane.user";
 export function App() {
   const [failure, setFailure] = useState<Failure | null>(null);
   useEffect(() => {
-    let current = true;
+    const started = begun.value;
     void api.config().catch(failureOf).then((given) => {
-      if (!current) return;
+      if (started !== begun.value) return;
       setFailure("code" in given ? given : null);
       if (!("code" in given)) begin(given);
     });
-    return () => void (current = false);
   }, [begun.value]);
   if (failure && failure.status !== 401)
     return <Failing title={strings.chat.startFailed} failure={failure} again={() => begun.value++} />;

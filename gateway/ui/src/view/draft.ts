@@ -114,8 +114,7 @@ export const forgetSent = (draft: string) => mark(NEVER, draft);
 
 /** Forget what was written, in this browser too: somebody else uses it now. */
 export function forgetDrafts(): void {
-  write("");
-  keep();
+  text.value = "";
   sent.clear();
   clearFiles();
   aside.clear();

@@ -110,8 +110,7 @@ export function closeTop(): boolean {
 
 /** The list of keys, as a dialog. */
 export function Help() {
-  if (!help.value) return null;
-  return (
+  return help.value && (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
       <label class="choice">
