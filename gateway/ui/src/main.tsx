@@ -6,6 +6,5 @@ import { keepFocus } from "./view/focus";
 
 // The address of the icon is relative to the place that was loaded, and the page goes to others.
 for (const icon of document.querySelectorAll<HTMLLinkElement>("link[rel=icon]")) icon.href = new URL(icon.href).href;
-const root = document.getElementById("app");
-if (root) render(<App />, root);
+render(<App />, document.getElementById("app")!);
 keepFocus();

@@ -34,6 +34,8 @@ const slim = matchMedia("(width < 900px)");
 /** The panel is shown over the conversation. */
 export const narrow = signal(slim.matches);
 slim.addEventListener("change", () => (narrow.value = slim.matches));
+/** The sessions or the panel lie above the conversation. */
+const covered = computed(() => (route.value.name === "chat" && narrow.value && panel.value !== null) || drawer.value);
 /** The task, artifact or message that the panel shows; empty: none in particular. */
 export const selected = signal("");
 export const agent = signal("");
@@ -42,8 +44,8 @@ export const view = computed(() => session.value?.view.value ?? null);
 
 /** The key was taken back while it was used, and no other one was taken since. */
 export const expired = signal(false);
-/** How often somebody has signed in or out. */
-export const signedIn = signal(0);
+/** How often the page has begun anew, since somebody has signed in or out, or wants to try again. */
+export const begun = signal(0);
 export const api = new Api(ROOT, () => key.peek(), () => (expired.value = true));
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
@@ -57,8 +59,8 @@ const places = slots(navigator.locks as LockManager | undefined);
 const KNOWN = 20;
 const NEWEST = 1_000;
 let known = new Map<string, Records>();
-/** The id of the session that is shown; null: none yet. */
-let shown: string | null = null;
+/** The id of the session that is shown, empty for a new conversation, which had no address when it was begun; null: none yet. */
+export let shown: string | null = null;
 
 /** Show a session; an empty id: a new conversation with the chosen agent. */
 export function show(id: string): void {
@@ -93,11 +95,6 @@ export function showRoute(): void {
   panel.value = at.event ? "events" : "tasks";
 }
 
-/** Return whether a new conversation is shown, which had no address when it was begun. */
-export function isNew(): boolean {
-  return shown === "";
-}
-
 /** The new conversation that is shown has become a session: give the page its address. */
 export function named(id: string): void {
   shown = id;
@@ -108,10 +105,9 @@ export function named(id: string): void {
 export function address(to: Partial<Route>): string {
   const { name, session, agent, task } = to;
   const parts = name === "agent" ? ["agents", agent] : name === "ops" ? ["ops", task && "tasks", task] : [session && "sessions", session];
-  const query = new URLSearchParams();
-  for (const part of ["task", "message", "event"] as const) if (name === "chat" && to[part]) query.set(part, to[part]);
-  const path = ["ui", ...parts.flatMap((part) => (part ? [encodeURIComponent(part)] : []))].join("/");
-  return new URL(query.size ? `${path}?${query}` : path, ROOT).href;
+  const url = new URL(["ui", ...parts.flatMap((part) => (part ? [encodeURIComponent(part)] : []))].join("/"), ROOT);
+  for (const part of ["task", "message", "event"] as const) if (name === "chat" && to[part]) url.searchParams.set(part, to[part]);
+  return url.href;
 }
 
 /** Go to a place or an address; `replace` leaves no entry in the history of the browser. The sessions above close. */
@@ -120,7 +116,7 @@ export function go(to: Partial<Route> | string, replace = false): void {
   const stays = replace || href === location.href;
   if (stays) drawer.value = false;
   // What was above has just closed, and the browser is about to go back: see `cover`.
-  if (history.state && !covered()) return addEventListener("popstate", () => go(href, replace), { once: true });
+  if (history.state && !covered.value) return addEventListener("popstate", () => go(href, replace), { once: true });
   batch(() => {
     history[stays || history.state ? "replaceState" : "pushState"](null, "", href);
     route.value = read(location);
@@ -128,17 +124,12 @@ export function go(to: Partial<Route> | string, replace = false): void {
   });
 }
 
-/** Return whether the sessions or the panel lie above the conversation. */
-function covered(): boolean {
-  return (route.value.name === "chat" && narrow.value && panel.value !== null) || drawer.value;
-}
-
 /**
  * Have an entry in the history, the last one and with a state, while something lies above the conversation: Back closes
  * that, and what closes it otherwise goes back. Forward to such an entry comes back, too.
  */
 export function cover(): void {
-  if (covered() === !!history.state) return;
+  if (covered.value === !!history.state) return;
   if (history.state) history.back();
   else history.pushState(true, "");
 }
@@ -170,19 +161,19 @@ function decoded(part: string): string {
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */
 export function signIn(value: string, remember: boolean): void {
   key.value = value;
-  signedIn.value++;
+  begun.value++;
   keptForTab.set(KEY, remember ? value : "");
 }
 
 /** The address of the route: a link to a task opens the panel when it is followed, not when the panel was closed. */
 let there = "";
 route.subscribe(() => (there = location.href));
-addEventListener("popstate", () => {
-  batch(() => {
-    if (!history.state && covered()) [panel.value, drawer.value] = [null, false];
-    if (location.href !== there) route.value = read(location);
-    else cover();
-  });
-});
+const arrive = () => {
+  if (!history.state && covered.value) [panel.value, drawer.value] = [null, false];
+  if (location.href !== there) route.value = read(location);
+  else cover();
+};
+addEventListener("popstate", () => batch(arrive));
 view.subscribe((now) => now && sessions.note(now));
+drawer.subscribe((opened) => void (opened && sessions.load()));
 addEventListener("pagehide", () => sessions.leave());

@@ -7,19 +7,15 @@ const EMPTY: ArtifactVersion = { parts: [], size: 0, complete: true };
 const encoder = new TextEncoder();
 
 export class Artifacts {
-  readonly #all = new Map<string, Artifact>();
-  #list: readonly Artifact[] | null = null;
-
-  /** Return all artifacts, in the order in which they were begun. */
-  get list(): readonly Artifact[] {
-    return (this.#list ??= [...this.#all.values()]);
-  }
+  /** All artifacts, in the order in which they were begun; another list when one of them changes. */
+  list: readonly Artifact[] = [];
 
   /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
   add(taskId: string, piece: Piece, append: boolean, last: boolean): void {
-    const { versions, numbered } = this.#find(taskId, piece);
-    const current = append && versions.at(-1);
-    this.#set(taskId, piece, [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)], numbered);
+    this.#change(taskId, piece, ({ versions }) => {
+      const current = append && versions.at(-1);
+      return { versions: [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)] };
+    });
   }
 
   /**
@@ -27,11 +23,12 @@ export class Artifacts {
    * it is the only one, unless it equals the last one. Older ones that are not known are empty, to be loaded when wanted.
    */
   put(taskId: string, piece: Piece, complete: boolean, count = 0): void {
-    const { versions, numbered } = this.#find(taskId, piece);
-    const whole = grown(EMPTY, piece, complete);
-    const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
-    const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
-    this.#set(taskId, piece, [...older, whole], count > 0 || (same && numbered));
+    this.#change(taskId, piece, ({ versions, numbered }) => {
+      const whole = grown(EMPTY, piece, complete);
+      const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
+      const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
+      return { versions: [...older, whole], numbered: count > 0 || (same && numbered) };
+    });
   }
 
   /** Mark the versions of a task that has ended as complete. */
@@ -39,34 +36,28 @@ export class Artifacts {
     for (const one of this.list) {
       const version = one.versions.at(-1);
       if (one.taskId === taskId && version && !version.complete)
-        this.#set(taskId, one, one.versions.with(-1, { ...version, complete: true }), one.numbered);
+        this.#change(taskId, one, ({ versions }) => ({ versions: versions.with(-1, { ...version, complete: true }) }));
     }
   }
 
   /** Remove the artifacts of a task whose id is not in `ids`. */
   keep(taskId: string, ids: ReadonlySet<string>): void {
-    for (const [key, one] of this.#all) if (one.taskId === taskId && !ids.has(one.id)) this.#all.delete(key);
-    this.#list = null;
+    this.list = this.list.filter((one) => one.taskId !== taskId || ids.has(one.id));
   }
 
-  #find(taskId: string, { id }: Piece): Pick<Artifact, "versions" | "numbered"> {
-    return this.#all.get(`${taskId}/${id}`) ?? { versions: [], numbered: true };
-  }
-
-  #set(taskId: string, { id, name, description }: Omit<Piece, "parts">, versions: readonly ArtifactVersion[], numbered: boolean): void {
-    const key = `${taskId}/${id}`;
-    const known = this.#all.get(key);
-    const names = { name: name || (known?.name ?? ""), description: description || (known?.description ?? "") };
-    this.#all.set(key, { taskId, id, ...names, versions, numbered });
-    this.#list = null;
+  /** Change an artifact, which may be a new one, and take the names that are given. */
+  #change(taskId: string, { id, name, description }: Omit<Piece, "parts">, change: (known: Artifact) => Partial<Artifact>): void {
+    const place = this.list.findIndex((one) => one.id === id && one.taskId === taskId);
+    const known = this.list[place] ?? { taskId, id, name, description, versions: [], numbered: true };
+    const one = { ...known, name: name || known.name, description: description || known.description, ...change(known) };
+    this.list = place < 0 ? [...this.list, one] : this.list.with(place, one);
   }
 }
 
 /** Return the bytes of a part: of its text, or of what its base64 stands for. */
 export function sizeOf(part: Part): number {
-  if (part.text !== undefined) return encoder.encode(part.text).length;
   if (part.raw !== undefined) return Math.floor((part.raw.replace(/=+$/, "").length * 3) / 4);
-  return part.data === undefined ? 0 : encoder.encode(JSON.stringify(part.data)).length;
+  return encoder.encode(part.text ?? JSON.stringify(part.data)).length;
 }
 
 /** Return a version with a further piece; adjacent plain texts are joined, so that an artifact of many pieces stays small. */

@@ -1,5 +1,6 @@
 /** One open session: what the user can do in it. */
 
+import { dequal } from "dequal/lite";
 import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
 import { Failed, failureOf } from "./failures";
 import { FollowedSession } from "./followed";
@@ -36,8 +37,7 @@ export class OpenSession extends FollowedSession {
    */
   send(draft: Draft, as = { id: newId(), contextId: this.id, repeats: false }): Promise<Failure | null> {
     const { outgoing, conversation, told } = this;
-    const said = JSON.stringify(draft);
-    const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && JSON.stringify(out.draft) === said);
+    const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && dequal(out.draft, draft));
     if (failed) return this.retry(failed.id);
     const id = outgoing.has(as.id) ? newId() : as.id;
     if (told.status === "new") conversation.contextId = as.contextId;
@@ -66,15 +66,14 @@ export class OpenSession extends FollowedSession {
 
   /** Cancel a task, or the running one. What is shown is what the server says of it. */
   async stop(taskId = this.running?.id): Promise<void> {
-    const { stopping } = this;
-    if (!taskId || stopping.has(taskId)) return;
-    stopping.add(taskId);
+    if (!taskId || this.stopping.has(taskId)) return;
+    this.stopping.add(taskId);
     this.show();
     const failure = await this.#call("CancelTask", { id: taskId }, { taskId }).then(() => null, failureOf);
     const asked = !failure || failure.metadata["rpc"] === "-32002";
     const rests = asked && (await this.fetch(taskId).catch(() => false));
     if (failure && !rests) {
-      stopping.delete(taskId);
+      this.stopping.delete(taskId);
       this.set({ notice: failure });
     }
     this.steer();
@@ -113,15 +112,15 @@ export class OpenSession extends FollowedSession {
 
   /** Undo the last rewind. Return why it was not done. */
   async undo(): Promise<Failure | null> {
-    const { api, id, conversation } = this;
+    const { api, id } = this;
     const failure = await this.#steering(async () => {
       const key = newId();
       const messages = await this.persist(() => api.undo(id, key));
       const tasks = await api.taskInfos(id);
       this.epoch++;
-      conversation.reload(messages, false, tasks);
+      this.conversation.reload(messages, false, tasks);
+      this.set({ canUndo: false });
     });
-    if (!failure) this.set({ canUndo: false });
     return failure?.retryable && !this.told.canUndo ? null : failure;
   }
 
@@ -146,11 +145,10 @@ export class OpenSession extends FollowedSession {
 
   /** Make a call of A2A, and record it; a failure too. Agents get a credential, and no conversation, log or export has it. */
   async #call(method: string, params: Json, about: Partial<WireRecord>, request: Request = {}, secret = ""): Promise<unknown> {
-    const { api, records } = this;
     const given = (credential: string): Json => (credential ? { ...params, metadata: { credential } } : params);
-    records.add("sent", "request", { method, params: given(secret && "***") }, about);
-    return api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
-      records.add("received", "error", failureOf(error), about);
+    this.records.add("sent", "request", { method, params: given(secret && "***") }, about);
+    return this.api.call(this.agentOf(about.taskId ?? ""), method, given(secret), request).catch((error: unknown) => {
+      this.records.add("received", "error", failureOf(error), about);
       throw error;
     });
   }
@@ -175,6 +173,7 @@ export class OpenSession extends FollowedSession {
       if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
       this.mark(out, "sending");
       const failure = await this.#post(out).then(() => null, failureOf);
+      out.repeats = true;
       if (failure) await this.settled;
       if (failure?.retryable && this.told.status === "new") void this.#seek();
       if (!failure || this.conversation.accepted(id)) return null;
@@ -196,14 +195,12 @@ export class OpenSession extends FollowedSession {
 
   async #post(out: Outgoing): Promise<void> {
     const { api, id: contextId, conversation, running, told } = this;
-    const { repeats } = out;
     const guarded = out.message === null && !out.behind && running === null;
     const began = Date.now();
     out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
-    out.repeats = true;
     const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
-    const gone = repeats && event.kind === "task" && (await api.taskInfos(contextId)).every(({ id }) => id !== event.taskId);
+    const gone = out.repeats && event.kind === "task" && (await api.taskInfos(contextId)).every(({ id }) => id !== event.taskId);
     if (gone) throw new Failed("REWOUND", "This message was rewound by another client.", { suggestion: "Send it again as a new one." });
     conversation.accept(out.id);
     this.settle(out.id);
@@ -240,8 +237,8 @@ export class OpenSession extends FollowedSession {
   }
 
   #goesTo(): Continuation {
-    const { conversation, told } = this;
-    return told.replyTo ? { taskId: "", referenceTaskIds: [told.replyTo] } : conversation.nextMessage();
+    const { replyTo } = this.told;
+    return replyTo ? { taskId: "", referenceTaskIds: [replyTo] } : this.conversation.nextMessage();
   }
 
   #drop(out: Outgoing): void {

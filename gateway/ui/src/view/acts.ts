@@ -57,9 +57,8 @@ async function deliver(act: (open: OpenSession) => Promise<Failure | null>, id: 
   const open = session.value;
   if (!open) return null;
   const draft = drafted.value;
-  const answer = act(open);
   sent.value++;
-  const failure = await answer;
+  const failure = await act(open);
   if (!failure) taken(id, draft);
   else if (failure.code === "REWOUND") forgetSent(draft);
   return failure;

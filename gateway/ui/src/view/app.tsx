@@ -1,12 +1,11 @@
 /** The whole page: reads what the server says of itself, then shows the place that the address names. */
 
 import { effect, useSignalEffect } from "@preact/signals";
-import { Component, type ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { failureOf } from "../model/failures";
+import type { ComponentChildren } from "preact";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import type { Config } from "../model/api";
-import type { Failure } from "../model/view";
-import { agent, api, config, expired, forgetShown, kept, keptForTab, route, session, sessions, showRoute, signedIn, view } from "../state";
+import { type Failure, failureOf } from "../model/failures";
+import { agent, api, begun, config, expired, forgetShown, kept, keptForTab, route, session, sessions, showRoute, view } from "../state";
 import { strings } from "../strings";
 import { online } from "./banner";
 import { Chat, Head, NewChat } from "./chat";
@@ -22,31 +21,29 @@ const USER = "taskplane.user";
 /** The page, from the first request on. */
 export function App() {
   const [failure, setFailure] = useState<Failure | null>(null);
-  const [tries, again] = useState(0);
   useEffect(() => {
-    let current = true;
-    void api.config().then(
-      (given) => {
-        if (!current) return;
-        setFailure(null);
-        expired.value = false;
-        changeUser(given);
-        agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
-        config.value = given;
-        if (!given.caller?.mayRead) return;
-        void session.value?.refresh();
-        void sessions.load();
-      },
-      (error: unknown) => current && setFailure(failureOf(error)),
-    );
-    return () => {
-      current = false;
-    };
-  }, [signedIn.value, tries]);
+    const started = begun.value;
+    void api.config().catch(failureOf).then((given) => {
+      if (started !== begun.value) return;
+      setFailure("code" in given ? given : null);
+      if (!("code" in given)) begin(given);
+    });
+  }, [begun.value]);
   if (failure && failure.status !== 401)
-    return <Failing title={strings.chat.startFailed} failure={failure} again={() => again(tries + 1)} />;
+    return <Failing title={strings.chat.startFailed} failure={failure} again={() => begun.value++} />;
   if (failure || expired.value || (config.value?.auth.required && !config.value.caller)) return <SignIn />;
   return <Boundary>{config.value && <Shell><Boundary><Place /></Boundary></Shell>}</Boundary>;
+}
+
+/** Use what the server says of itself and of the caller from now on. */
+function begin(given: Config): void {
+  expired.value = false;
+  changeUser(given);
+  agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
+  config.value = given;
+  if (!given.caller?.mayRead) return;
+  void session.value?.refresh();
+  void sessions.load();
 }
 
 /** Keep nothing of one user for another, whichever way the first one left. */
@@ -75,20 +72,15 @@ function Place() {
 }
 
 /** Shows what broke in a part of the page in its place; drafts are stored, so that a reload is safe. */
-class Boundary extends Component<{ children: ComponentChildren }, { error: unknown }> {
-  override state = { error: null as unknown };
-  static override getDerivedStateFromError(error: unknown) {
-    return { error };
-  }
-  override render() {
-    if (this.state.error === null) return this.props.children;
-    return (
-      <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
-        <pre tabIndex={0}>{String(this.state.error)}</pre>
-        <Button kind="primary" label={strings.chat.reload} act={() => location.reload()} />
-      </Notice>
-    );
-  }
+function Boundary({ children }: { children: ComponentChildren }) {
+  const [error] = useErrorBoundary();
+  if (error === undefined) return <>{children}</>;
+  return (
+    <Notice title={strings.chat.crashTitle} text={strings.chat.crash} code="PAGE_BROKE">
+      <pre tabIndex={0}>{String(error)}</pre>
+      <Button kind="primary" label={strings.chat.reload} act={() => location.reload()} />
+    </Notice>
+  );
 }
 
 effect(() => {

@@ -4,7 +4,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Message } from "../model/view";
-import { isNew, kept, keptForTab, named, route, session, sessions, view } from "../state";
+import { kept, keptForTab, named, route, session, sessions, shown, view } from "../state";
 
 /** A file that waits to be sent. `url` shows it while it is an image. */
 export type Attached = Draft["files"][number] & Readonly<{ size: number; url: string }>;
@@ -22,9 +22,8 @@ export const refusal = signal("");
 export const drafted = signal("");
 /** The messages that drafts were sent as, or come from, as far as this tab knows; another tab may have settled what is stored. */
 const sent = new Map<string, typeof NEVER>();
+/** Runs while this tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
 let timer = 0;
-/** This tab has changed the text since it was kept; what another tab keeps of it stays otherwise. */
-let changed = false;
 /** The files of the other drafts of this tab. */
 const aside = new Map<string, readonly Attached[]>();
 /** The example that was put into the box last. */
@@ -46,6 +45,9 @@ function stored(id: string): string {
   return keptForTab.get(KEY + id) || kept.get(KEY + id);
 }
 
+/** Return the text of a draft as it is now. */
+const textOf = (draft: string) => (draft === drafted.value ? text.value : stored(draft));
+
 /** Keep the text of a draft for this tab, and for others; what another one has made of it stays until there is a text. */
 function store(id: string, all: string): void {
   const shared = keptForTab.get(KEY + id) === kept.get(KEY + id);
@@ -57,36 +59,30 @@ function store(id: string, all: string): void {
 export function nameDraft(id: string): void {
   store(drafted.value, "");
   drafted.value = id;
-  changed = true;
-  keep();
+  store(id, text.value);
 }
 
 /** Take the draft of a session that is gone to a new conversation, before what was begun there. */
 function saveDraft(id: string): void {
   openDraft(id);
-  const begun = stored("");
-  const given = text.value;
+  putBack(text.value, "");
+  text.value = stored("");
   nameDraft("");
-  write(begun);
-  putBack(given);
 }
 
-/** Change the text; it is written to storage a moment later. */
-export function write(next: string): void {
+/** Change the text of a draft; that of the one in the box is written to storage a moment later. */
+export function write(next: string, draft = drafted.value): void {
+  if (draft !== drafted.value) return store(draft, next);
   text.value = next;
-  changed = true;
   clearTimeout(timer);
   timer = setTimeout(keep, 300);
 }
 
 /** Put a text back into a draft, before what is there; it may be of a session that was left. */
 export function putBack(given: string, draft = drafted.value): void {
-  const open = draft === drafted.value;
-  const there = open ? text.value : stored(draft);
+  const there = textOf(draft);
   if (!given || there === given || without(given, there) !== there) return;
-  const all = there.trim() ? `${given}\n\n${there}` : given;
-  if (open) write(all);
-  else store(draft, all);
+  write(there.trim() ? `${given}\n\n${there}` : given, draft);
 }
 
 /** Put an example into the box, in place of another one, and else before what is there. */
@@ -118,8 +114,7 @@ export const forgetSent = (draft: string) => mark(NEVER, draft);
 
 /** Forget what was written, in this browser too: somebody else uses it now. */
 export function forgetDrafts(): void {
-  write("");
-  keep();
+  text.value = "";
   sent.clear();
   clearFiles();
   aside.clear();
@@ -132,10 +127,10 @@ export function taken(id: string, draft: string): void {
   const message = lastSent(draft);
   if (!id || message.id !== id) return;
   forgetSent(draft);
-  if (draft !== drafted.value) return store(draft, without(message.text, stored(draft)));
-  const rest = without(message.text, text.value, message.cut ? /^(\n\n|$)/ : undefined);
-  if (rest !== text.value) write(rest);
-  if (!message.cut) clearFiles();
+  const all = textOf(draft);
+  const rest = without(message.text, all, message.cut ? /^(\n\n|$)/ : undefined);
+  if (rest !== all) write(rest, draft);
+  if (!message.cut && draft === drafted.value) clearFiles();
 }
 
 /** Return a text without its beginning, if what follows shows that it ends there; else it is another text now. */
@@ -152,8 +147,8 @@ export function clearFiles(one?: Attached): void {
 
 function keep(): void {
   clearTimeout(timer);
-  if (changed) store(drafted.value, text.value);
-  changed = false;
+  if (timer) store(drafted.value, text.value);
+  timer = 0;
 }
 
 // The server may turn out to have a message though its answer never came: the session shows it, or has come to be.
@@ -161,15 +156,15 @@ effect(() => {
   const [rows, begun] = [view.value?.rows ?? [], sessions.rows.value];
   for (const draft of new Set([drafted.value, ""])) {
     const { id, contextId } = lastSent(draft);
-    const shown = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
-    if (shown || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
+    const there = id && rows.some((row) => row.kind === "message" && row.key === id && !row.sending);
+    if (there || (!draft && begun.some((row) => row.id === contextId))) untracked(() => taken(id, draft));
   }
 });
 
 // The new conversation that is shown has become a session.
 effect(() => {
   const id = view.value?.id;
-  if (!id || route.value.name !== "chat" || route.value.session || !isNew()) return;
+  if (!id || route.value.name !== "chat" || route.value.session || shown !== "") return;
   untracked(() => {
     mark(lastSent(""), id);
     forgetSent("");

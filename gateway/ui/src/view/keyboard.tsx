@@ -1,7 +1,6 @@
 /** The keys of the page, and the list of them. While something is typed, none but Escape holds. */
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { PANELS, agent, chat, drawer, go, kept, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
@@ -11,6 +10,7 @@ import { offer } from "./draft";
 const OFF = "taskplane.keys";
 /** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
 const off = signal(kept.get(OFF) !== "");
+off.subscribe((none) => kept.set(OFF, none ? "off" : ""));
 /** The list of keys is open. */
 export const help = signal(false);
 
@@ -51,12 +51,16 @@ function search(): void {
   setTimeout(() => document.getElementById("search")?.focus());
 }
 
-/** The button to the newest message; the key for it scrolls what has the focus beside the conversation. */
-const toEnd = () => document.querySelector<HTMLElement>("body:not(:has(.details :focus)) .to-end");
+/** Show the newest message, unless the key scrolls what has the focus beside the conversation. */
+function scrollToEnd(): boolean {
+  const button = document.querySelector<HTMLElement>("body:not(:has(.details :focus)) .to-end");
+  button?.click();
+  return button !== null;
+}
 
 const { chat: words, keys: more, panel: { parts } } = strings;
-/** The keys, what they are for, and what they do where nothing else sees to it. */
-const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[] = [
+/** The keys, what they are for, and what they do where nothing else sees to it; false: the browser sees to it. */
+const KEYS: readonly (readonly [keys: string, what: string, act?: () => unknown])[] = [
   ["?", more.help, () => (help.value = true)],
   ["n", words.newChat, newChat],
   ["/", words.search, search],
@@ -66,62 +70,51 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => void])[]
   ...PANELS.map((part) => [part[0]!, parts[part], () => intoPanel(part)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
-  ["End", words.toEnd, () => toEnd()?.click()],
+  ["End", words.toEnd, scrollToEnd],
   ["F2", more.rename],
   ["Delete", more.remove],
-  ["Esc", more.close],
+  ["Esc", more.close, closeTop],
 ];
-
-function switchKeys(none: boolean): void {
-  off.value = none;
-  kept.set(OFF, none ? "off" : "");
-}
 
 /** Return the keys of what the caller may use. */
 const usable = () => (mayRead.value ? KEYS : KEYS.filter(([keys]) => /\?|g o|Esc/.test(keys)));
 
-/** Listen to the keys of the page. */
-export function useKeys(): void {
-  const before = useRef("");
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-      if (event.key === "Escape") return escape(event);
-      const target = event.target;
-      if (off.value && event.key.length === 1) return;
-      if (target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]")) return;
-      const both = `${before.current} ${event.key}`;
-      before.current = event.key;
-      const act = (usable().find(([keys]) => keys === both) ?? usable().find(([keys]) => keys === event.key))?.[2];
-      if (!act || (event.key === "End" && !toEnd())) return;
-      event.preventDefault();
-      act();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
+/** The key that was pressed before. */
+let before = "";
+
+function press(event: KeyboardEvent): void {
+  const { target } = event;
+  const key = event.key === "Escape" ? "Esc" : event.key;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const typing = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]");
+  if (key === "Esc" ? document.querySelector("dialog[open]") : typing || (off.value && key.length === 1)) return;
+  const acts = new Map(usable().map(([keys, , act]) => [keys, act]));
+  const act = acts.get(`${before} ${key}`) ?? acts.get(key);
+  before = key;
+  if (act && act() !== false) event.preventDefault();
 }
 
-function escape(event: KeyboardEvent): void {
-  if (!document.querySelector("dialog[open]") && closeTop()) event.preventDefault();
+/** Listen to the keys of the page; return how to end that. */
+export function listen(): () => void {
+  addEventListener("keydown", press);
+  return () => removeEventListener("keydown", press);
 }
 
 /** Close what lies above the conversation or beside it; return whether there was something. */
 export function closeTop(): boolean {
+  const there = drawer.value || panel.value !== null;
   if (drawer.value) drawer.value = false;
-  else if (panel.value) panel.value = null;
-  else return false;
-  return true;
+  else panel.value = null;
+  return there;
 }
 
 /** The list of keys, as a dialog. */
 export function Help() {
-  if (!help.value) return null;
-  return (
+  return help.value && (
     <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
       <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
       <label class="choice">
-        <input type="checkbox" checked={!off.value} onChange={(event) => switchKeys(!event.currentTarget.checked)} />
+        <input type="checkbox" checked={!off.value} onChange={(event) => (off.value = !event.currentTarget.checked)} />
         {more.letters}
       </label>
     </Dialog>

@@ -1,7 +1,6 @@
 /** The rows of a conversation, loaded beside the rest of the page: only those in view are in it, and the end is followed. */
 
-import type { VirtualizerOptions } from "@tanstack/virtual-core";
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { Virtualizer, type VirtualizerOptions, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Row, SessionView, TaskInfo } from "../model/view";
 import { route, session } from "../state";
@@ -23,14 +22,12 @@ export function Rows({ open }: { open: SessionView }) {
 
 /** Tell a screen reader of what is new at the end, once, when it is whole. */
 function Announcer({ rows, running }: SessionView) {
-  const known = useRef<Set<string> | null>(null);
+  const [told] = useState(() => new Set(rows.filter((row) => spoken(row, running)).map(heard)));
   const [words, setWords] = useState<readonly string[]>([]);
   useEffect(() => {
-    const first = !known.current;
-    const told = (known.current ??= new Set());
     const news = rows.slice(rows.findLastIndex((row) => told.has(heard(row))) + 1).filter((row) => spoken(row, running));
     for (const row of news) told.add(heard(row));
-    if (!first && news.length) setWords(news.map((row) => spoken(row, running)));
+    if (news.length) setWords(news.map((row) => spoken(row, running)));
   }, [rows]);
   return <div class="sr-only" role="status" aria-live="polite"><p key={words}>{words.join(" ")}</p></div>;
 }

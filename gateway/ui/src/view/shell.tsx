@@ -3,21 +3,18 @@
 import type { ComponentChildren } from "preact";
 import { useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { cover, drawer, narrow, panel, route, sessions } from "../state";
+import { cover, drawer, narrow, panel, route } from "../state";
 import { strings } from "../strings";
 import { focusBox } from "./acts";
-import { Help, closeTop, useKeys } from "./keyboard";
+import { Help, closeTop, listen } from "./keyboard";
 import { Panel } from "./parts";
 import { Sidebar } from "./sidebar";
 import { Toasts } from "./toasts";
 
 /** Lay out the page around what is open. */
 export function Shell({ children }: { children: ComponentChildren }) {
-  useKeys();
+  useEffect(listen, []);
   useSignalEffect(cover);
-  useEffect(() => {
-    if (drawer.value) void sessions.load();
-  }, [drawer.value]);
   const details = panel.value !== null && route.value.name === "chat";
   const below = drawer.value || (details && narrow.value);
   return (
