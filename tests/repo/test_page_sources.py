@@ -13,7 +13,7 @@ from hatch_build import WebPage
 from tests.repo.tree import ROOT, files, name
 from tests.support.node import NO_PACKAGES, NODE, PAGE
 
-MOST_LINES: Final = 5_663
+MOST_LINES: Final = 5_614
 >>>>>>> simp5
 """Without blanks and comments: what there is now, so that it only shrinks; the aim is 5,000."""
 MOST_LINES_OF_A_FILE: Final = 500
@@ -43,7 +43,9 @@ def own_lines(path: Path) -> int:
 
 
 def test_the_page_stays_small_enough_to_be_read() -> None:
-    assert sum(own_lines(path) for path in sources()) <= MOST_LINES
+    lines = {path: own_lines(path) for path in sources()}
+    assert sum(lines.values()) <= MOST_LINES
+    assert sum(count for path, count in lines.items() if path.suffix != ".css" and path.stem != "strings") <= MOST_CODE
     lengths = {name(path): len(path.read_text().splitlines()) for path in sources()}
     assert {path: length for path, length in lengths.items() if length > MOST_LINES_OF_A_FILE} == {}
 

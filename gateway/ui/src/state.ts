@@ -2,6 +2,7 @@
 
 import { batch, computed, signal, untracked } from "@preact/signals";
 import { Api, type Config } from "./model/api";
+import { attempt } from "./model/json";
 import type { Records } from "./model/records";
 import { OpenSession } from "./model/session";
 import { SessionList } from "./model/sessions";
@@ -142,20 +143,12 @@ export function chat(session: string, at: Partial<Route> = {}): Route {
 /** Return the place of an address. */
 export function read(at: Location | URL): Route {
   const path = at.pathname.replace(ROOT.pathname, "").replace(/\/$/, "");
-  const [ui, kind = "", id = "", task = "", ...more] = path.split("/").map(decoded);
+  const [ui, kind = "", id = "", task = "", ...more] = path.split("/").map((part) => attempt(() => decodeURIComponent(part), part));
   if ((ui === "" || ui === "ui") && !kind) return chat("");
   if (kind === "sessions" && id && !task) return chat(id, Object.fromEntries(new URLSearchParams(at.search)));
   if (kind === "agents" && id && !task) return { ...NOWHERE, name: "agent", agent: id };
   if (kind === "ops" && (!id || (id === "tasks" && task && !more.length))) return { ...NOWHERE, name: "ops", task };
   return NOWHERE;
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }
 
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */

@@ -201,7 +201,6 @@ export const strings = {
     remembered: "The key stays until this tab is closed. It is sent to this server only.",
     inMemory: "The key is forgotten when the page is reloaded.",
     signIn: "Sign in", busy: "Checking…",
-    wrong: "This key is not valid here. Check that it is complete: an id, a dot and a secret.",
     expired: "The key that this tab had is not valid any more.",
   },
   keys: {
@@ -227,7 +226,7 @@ export const strings = {
     TOO_MANY_STREAMS: ["There are more streams open than this server takes.", "Close some tabs."],
     READ_ONLY_KEY: ["Your key may read, but not send.", "Sign in with another key."],
     NO_CREDENTIALS: ["A key is needed.", "Sign in."],
-    BAD_CREDENTIALS: ["The key is not valid.", "Sign in with another key."],
+    BAD_CREDENTIALS: ["This key is not valid here.", "Check that it is complete: an id, a dot and a secret."],
     AGENT_NOT_FOUND: ["This server does not serve that agent.", "Choose another one."],
     SUPERSEDED: ["That task was rewound.", "Send a new message without replying to it."],
     SESSION_NOT_FOUND: ["The session was deleted.", "Begin a new chat; your text is kept."],

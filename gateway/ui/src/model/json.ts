@@ -20,9 +20,14 @@ export function text(body: Json, key: string): string {
 
 /** Return the object of JSON text; empty for any other text. */
 export function parsed(data: string): Json {
+  return attempt(() => object(JSON.parse(data)), null) ?? {};
+}
+
+/** Return what an act returns, or another value if it raises. */
+export function attempt<Value>(act: () => Value, otherwise: Value): Value {
   try {
-    return object(JSON.parse(data)) ?? {};
+    return act();
   } catch {
-    return {};
+    return otherwise;
   }
 }

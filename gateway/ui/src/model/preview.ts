@@ -1,5 +1,6 @@
 /** How an artifact can be shown, by its types and its names. */
 
+import { attempt } from "./json";
 import type { Artifact, Part } from "./view";
 
 /** More of a text is not shown, so that the page stays responsive. */
@@ -44,7 +45,8 @@ export function preview(part: Content, name: string) {
   const text = whole.slice(0, MOST);
   const cut = whole.length > MOST;
   const kind = KINDS[type] ?? (!type && MARKDOWN.test(text) ? "markdown" : "text");
-  return { kind, text: type === "application/json" && !cut ? indented(text) : text, cut, type, bytes };
+  const indented = type === "application/json" && !cut ? attempt(() => JSON.stringify(JSON.parse(text), null, 2), text) : text;
+  return { kind, text: indented, cut, type, bytes };
 }
 
 /** Return the media type of a part, by itself or by the ending of a name; empty if nothing tells it. */
@@ -53,18 +55,7 @@ function typeOf(part: Part, name: string): string {
   return part.mediaType?.split(";")[0]!.trim().toLowerCase() || ENDINGS[ending] || "";
 }
 
-function indented(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
 function decoded(base64: string): Uint8Array<ArrayBuffer> {
-  try {
-    return Uint8Array.from(atob(base64.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
-  } catch {
-    return new Uint8Array();
-  }
+  const standard = base64.replaceAll("-", "+").replaceAll("_", "/");
+  return Uint8Array.from(attempt(() => atob(standard), ""), (one) => one.charCodeAt(0));
 }

@@ -3,7 +3,7 @@
  * cache only; the server knows better. Storage may be missing, blocked, full or written by an older page (M10).
  */
 
-import { parsed, text } from "./json";
+import { attempt, parsed, text } from "./json";
 import { readTaskInfos } from "./tasks";
 import type { TaskInfo } from "./view";
 
@@ -21,11 +21,7 @@ export class Stored {
 
   /** Return what is kept under a key; empty without. */
   get(key: string): string {
-    try {
-      return this.#kept.get(key) ?? this.storage().getItem(key) ?? "";
-    } catch {
-      return "";
-    }
+    return attempt(() => this.#kept.get(key) ?? this.storage().getItem(key), null) ?? "";
   }
 
   /** Keep a value under a key; an empty one: nothing. */
@@ -43,11 +39,8 @@ export class Stored {
   /** Forget everything whose key begins with one of some texts. */
   forget(...beginnings: readonly string[]): void {
     const ours = (key: string): boolean => beginnings.some((one) => key.startsWith(one));
-    try {
-      for (const key of [...this.#kept.keys(), ...Object.keys(this.storage())].filter(ours)) this.set(key, "");
-    } catch {
-      this.#kept.clear();
-    }
+    const stored = attempt(() => Object.keys(this.storage()), []);
+    for (const key of [...this.#kept.keys(), ...stored].filter(ours)) this.set(key, "");
   }
 
   /**

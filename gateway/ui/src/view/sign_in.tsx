@@ -19,7 +19,8 @@ export function SignIn() {
     const given = field.current!.value.trim();
     setBusy(true);
     const asked = new Api(ROOT, () => given).config();
-    const why = await asked.then(({ caller }) => (caller ? "" : strings.signIn.wrong), refusalOf);
+    const refused = await asked.then(({ caller }) => (caller ? null : { code: "BAD_CREDENTIALS" }), failureOf);
+    const why = refused ? words(refused).join(" ") : "";
     setBusy(false);
     setRefusal(why);
     if (why) field.current?.select();
@@ -45,9 +46,4 @@ export function SignIn() {
       </form>
     </main>
   );
-}
-
-function refusalOf(error: unknown): string {
-  const failure = failureOf(error);
-  return failure.status === 401 ? strings.signIn.wrong : words(failure).join(" ");
 }
