@@ -13,9 +13,10 @@ from hatch_build import WebPage
 from tests.repo.tree import ROOT, files, name
 from tests.support.node import NO_PACKAGES, NODE, PAGE
 
-MOST_LINES: Final = 5_614
->>>>>>> simp5
-"""Without blanks and comments: what there is now, so that it only shrinks; the aim is 5,000."""
+MOST_CODE: Final = 5_000
+"""Lines of the program, without blanks, comments, the words of strings.ts and styles."""
+MOST_LINES: Final = 5_592
+"""With words and styles: what there is now, so that it only shrinks; the aim is 5,000."""
 MOST_LINES_OF_A_FILE: Final = 500
 MOST_BYTES: Final = 75 * 1024
 """Of the first load, compressed."""
