@@ -95,7 +95,7 @@ function Rows({ rows, count, chosen, choose, more }: Pick<Given, "more"> & {
     const { scrollTop, clientHeight } = box.current;
     const seen = index * ROW >= scrollTop && (index + 1) * ROW <= scrollTop + clientHeight;
     if (index >= 0 && !seen) box.current.scrollTop = index * ROW - clientHeight / 2;
-  }, [chosen, index >= 0]);
+  }, [chosen, index]);
   const first = Math.max(0, seen.top - BEYOND);
   const last = Math.min(count, seen.top + Math.ceil(seen.height / ROW) + BEYOND);
   const reachable = index >= first && index < last ? index : last - 1;
