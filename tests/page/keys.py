@@ -1,11 +1,16 @@
 """API keys of a plane, and signing in with them."""
 
 import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import httpx
+from playwright.async_api import Browser
 from tests.page.app import App
+from tests.page.seen import Seen
+from tests.system.plane import STEADY, running
 
 SECRET: Final = "the-secret-of-all-keys"
 
@@ -35,3 +40,17 @@ async def sign_in(app: App, name: str) -> None:
     """Give the page the key of an owner."""
     await app.page.get_by_label("Key", exact=True).fill(f"{name}.{SECRET}")
     await app.button("Sign in").click()
+
+
+@asynccontextmanager
+async def signed_in(browser: Browser, folder: Path, name: str, **scopes: tuple[str, ...]) -> AsyncGenerator[App]:
+    """Start a plane with keys of these owners, and show its page to one of them, in a browser with nothing stored."""
+    async with running("one", folder, {**STEADY, **with_keys(folder, **scopes)}) as plane:
+        context = await browser.new_context()
+        seen = Seen()
+        seen.watch(context)
+        app = App(await context.new_page(), plane.url, seen)
+        await app.page.goto(f"{app.url}/ui")
+        await sign_in(app, name)
+        yield app
+        await context.close()

@@ -7,13 +7,11 @@ import httpx
 import pytest
 from playwright.async_api import Browser, FilePayload, Request, Route, expect
 from tests.page.app import App, until
-from tests.page.keys import as_client, sign_in, with_keys
-from tests.page.seen import Seen
-from tests.system.plane import STEADY, running
+from tests.page.keys import as_client, sign_in, signed_in, with_keys
 from tests.system.wire import result, text_message
 
 SHARED = "localStorage.getItem('taskplane.draft.')"
-"""What this browser keeps of the draft of a new conversation."""
+"""Reads the draft of a new conversation that this browser keeps."""
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -263,6 +261,23 @@ async def test_files_wait_in_the_draft_that_they_were_attached_to(app: App) -> N
     await expect(attached).to_be_visible()
 
 
+async def test_files_that_were_sent_do_not_come_back(app: App) -> None:
+    """R11: though their session was left before the answer."""
+    await app.open()
+    await app.run("one")
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
+    answer = await app.hold("with a file")
+    await app.box.fill("echo with a file")
+    async with app.page.expect_request(lambda request: "with a file" in (request.post_data or "")):
+        await app.box.press("Enter")
+    await app.new_chat()
+    answer.set()
+    await until(_drafts(app), lambda drafts: drafts == [])
+    await app.row("one").click()
+    await app.answered(4)
+    await expect(app.page.get_by_role("button", name="Remove a.txt")).to_have_count(0)
+
+
 async def test_an_example_leaves_what_was_written(app: App) -> None:
     """R11: it comes before it, and another example takes the place of the first."""
     await app.open()
@@ -309,61 +324,38 @@ async def test_what_is_slow_in_one_session_holds_up_no_other(app: App) -> None:
 
 async def test_a_key_that_is_taken_back_is_asked_for_at_the_next_act(browser: Browser, tmp_path: Path) -> None:
     """I6: in a new conversation too; what was written is there after signing in again."""
-    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read",))
-    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
-        context = await browser.new_context()
-        seen = Seen()
-        seen.watch(context)
-        seen.allow("status of 401")
-        app = App(await context.new_page(), plane.url, seen)
-        await app.page.goto(f"{app.url}/ui")
-        await sign_in(app, "ann")
+    async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read",)) as app:
+        app.seen.allow("status of 401")
         await app.box.fill("hello")
         with_keys(tmp_path, bob=("read",))
-        async with as_client(plane.url, "ann") as http:
+        async with as_client(app.url, "ann") as http:
             await until(lambda: http.get("/api/sessions"), lambda answer: answer.status_code == 401)
         await app.box.press("Enter")
         await expect(app.button("Sign in")).to_be_visible()
         with_keys(tmp_path, ann=("read", "write"))
-        async with as_client(plane.url, "ann") as http:
+        async with as_client(app.url, "ann") as http:
             await until(lambda: http.get("/api/sessions"), lambda answer: answer.status_code == 200)
         await sign_in(app, "ann")
         await expect(app.box).to_have_value("hello")
-        await context.close()
 
 
 async def test_a_session_that_was_deleted_is_gone_after_signing_out(browser: Browser, tmp_path: Path) -> None:
     """S4: within the time of Undo too."""
-    keys = with_keys(tmp_path, ann=("read", "write"))
-    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
-        context = await browser.new_context()
-        seen = Seen()
-        seen.watch(context)
-        app = App(await context.new_page(), plane.url, seen)
-        await app.page.goto(f"{app.url}/ui")
-        await sign_in(app, "ann")
+    async with signed_in(browser, tmp_path, "ann", ann=("read", "write")) as app:
         await app.run("hello")
         session = app.session
         await app.row("hello").press("Delete")
         await app.button("Sign out").click()
         await expect(app.button("Sign in")).to_be_visible()
-        async with as_client(plane.url, "ann") as http:
+        async with as_client(app.url, "ann") as http:
             await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404)
-        await context.close()
 
 
 async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
     """The same browser: no draft, no session and no key is left after signing out."""
-    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "write"))
-    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
-        context = await browser.new_context()
-        seen = Seen()
-        seen.watch(context)
-        app = App(await context.new_page(), plane.url, seen)
-        await app.page.goto(f"{app.url}/ui")
-        await sign_in(app, "ann")
+    async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read", "write")) as app:
         await app.run("hello")
-        seen.allow(r"net::ERR_FAILED")
+        app.seen.allow(r"net::ERR_FAILED")
         await _fail(app, "for nobody else")
         await until(_drafts(app))
         await app.page.unroute_all()
@@ -374,21 +366,13 @@ async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser
         await expect(app.box).to_have_value("")
         stored = await app.page.evaluate("() => JSON.stringify(localStorage)")
         assert "nobody else" not in stored and "hello" not in stored
-        await context.close()
-        assert seen.unexpected() == []
+    assert app.seen.unexpected() == []
 
 
 async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
     """The key of the first one is refused, and the second one signs in without a reload."""
-    keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "write"))
-    async with running("one", tmp_path, {**STEADY, **keys}) as plane:
-        context = await browser.new_context()
-        seen = Seen()
-        seen.watch(context)
-        seen.allow("status of 40")
-        app = App(await context.new_page(), plane.url, seen)
-        await app.page.goto(f"{app.url}/ui")
-        await sign_in(app, "ann")
+    async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read", "write")) as app:
+        app.seen.allow("status of 40")
         await app.run("another of ann")
         session = app.session
         await app.new_chat()
@@ -409,8 +393,7 @@ async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: 
         await expect(app.box).to_have_value("")
         stored = await app.page.evaluate("() => JSON.stringify(localStorage)")
         assert "nobody else" not in stored and "of ann" not in stored
-        await context.close()
-        assert seen.unexpected() == []
+    assert app.seen.unexpected() == []
 
 
 async def _fail(app: App, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a screen reader is told: what is new, once, in words."""
+"""Announcements to a screen reader: of what is new, once, in words."""
 
 import httpx
 import pytest_asyncio

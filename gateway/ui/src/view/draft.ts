@@ -130,6 +130,7 @@ export function taken(id: string, draft: string): void {
   const all = textOf(draft);
   const rest = without(message.text, all, message.cut ? /^(\n\n|$)/ : undefined);
   if (rest !== all) write(rest, draft);
+  if (!message.cut) aside.delete(draft);
   if (!message.cut && draft === drafted.value) clearFiles();
 }
 

@@ -25,7 +25,6 @@ const AT_WORK_MS = 5_000;
 /** Show the list of sessions with what is above and below it. */
 export function Sidebar({ inert }: { inert: boolean }) {
   const { agents = [], caller } = config.value ?? {};
-  const user = caller?.user ?? "";
   return (
     <section class="sidebar" inert={inert} aria-label={strings.chat.sessions}>
       <header>
@@ -48,7 +47,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
           <Import />
           <IconButton icon={theme.value} label={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
           <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
-          {key.value && <IconButton icon="key" label={strings.chat.signOut} title={strings.chat.signOutOf(user)} onClick={signOut} />}
+          {key.value && caller && <IconButton icon="key" label={strings.chat.signOut} title={strings.chat.signOutOf(caller.user)} onClick={signOut} />}
         </div>
       </footer>
     </section>
