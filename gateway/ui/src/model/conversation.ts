@@ -33,7 +33,7 @@ export class Conversation {
   #messages: readonly Message[] | null = null;
   #artifacts: { all: readonly Artifact[]; tasks: readonly TaskInfo[]; shown: readonly Artifact[] } | null = null;
   #live: ReadonlyMap<string, Message> = new Map();
-  /** What is hidden while a rewind is under way. */
+  /** The part that is hidden while a rewind is under way. */
   cut: Cut | null = null;
   /** What was cut for good; late events of it are dropped. */
   readonly #removed = { tasks: new Set<string>(), invocations: new Set<string>() };

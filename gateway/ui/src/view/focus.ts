@@ -2,9 +2,9 @@
 
 /** The element with the focus and all around it, from there outwards; empty: the reader has clicked on the page. */
 let path: readonly Element[] = [];
-/** What may lie above the conversation. */
+/** The parts that may lie above the conversation. */
 const ABOVE = ".details, .sidebar";
-/** What had the focus last outside of that. */
+/** The element outside of them that had the focus last. */
 let origin: Element | null = null;
 
 /** Put the focus on the first element in another that takes it, or else on that itself; return whether one did. */

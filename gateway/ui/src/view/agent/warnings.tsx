@@ -1,4 +1,4 @@
-/** What is worth a warning, with what to do, or that nothing is. */
+/** Warnings, each with what to do, or the news that there are none. */
 
 import type { ComponentChildren } from "preact";
 import { Icon } from "../icons";
