@@ -15,7 +15,7 @@ from tests.support.node import NO_PACKAGES, NODE, PAGE
 
 MOST_CODE: Final = 5_000
 """Lines of the program, without blanks, comments, the words of strings.ts and styles."""
-MOST_LINES: Final = 5_592
+MOST_LINES: Final = 5_552
 """With words and styles: what there is now, so that it only shrinks; the aim is 5,000."""
 MOST_LINES_OF_A_FILE: Final = 500
 MOST_BYTES: Final = 75 * 1024
