@@ -181,6 +181,24 @@ async def test_a_message_that_is_taken_back_has_its_files_again(app: App) -> Non
     assert app.seen.calls("SendMessage")[-1].message["parts"][-1]["filename"] == "a.txt"
 
 
+@pytest.mark.parametrize("left", [True, False])
+async def test_files_of_a_message_that_is_taken_back_are_attached_once(app: App, *, left: bool) -> None:
+    """R11: those that are still in the draft too, whether it is discarded or its session is left."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await app.open()
+    await app.run("first")
+    await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
+    await _fail(app, "echo with a file")
+    if left:
+        await app.page.get_by_role("button", name="Remove a.txt").click()
+        await app.new_chat()
+        await app.row("first").click()
+    else:
+        await app.button("Discard").click()
+    await expect(app.box).to_have_value("echo with a file")
+    await expect(app.page.get_by_role("button", name="Remove a.txt")).to_have_count(1)
+
+
 async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
@@ -214,6 +232,23 @@ async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
     await idle.new_chat()
     third = await App(await app.page.context.new_page(), app.url, app.seen).open_session(session)
     await expect(third.box).to_have_value("half written")
+
+
+async def test_a_draft_of_a_tab_that_is_gone_ends_when_another_sends_it(app: App) -> None:
+    """R11: it is no draft after a reload either, though nothing in it was changed."""
+    await app.open()
+    await app.run("one")
+    session = app.session
+    await app.box.fill("echo two")
+    await until(_drafts(app))
+    await app.page.goto("about:blank")
+    other = await App(await app.page.context.new_page(), app.url, app.seen).open_session(session)
+    await expect(other.box).to_have_value("echo two")
+    await other.box.press("Enter")
+    await other.shows("one", "one", "echo two", "two")
+    await other.reload()
+    await other.shows("one", "one", "echo two", "two")
+    await expect(other.box).to_have_value("")
 
 
 async def test_two_tabs_of_one_session_keep_their_own_drafts(app: App, another: Callable[..., Awaitable[App]]) -> None:
@@ -339,6 +374,21 @@ async def test_a_key_that_is_taken_back_is_asked_for_at_the_next_act(browser: Br
         await expect(app.box).to_have_value("hello")
 
 
+async def test_a_key_that_is_not_valid_is_refused_until_one_is(browser: Browser, tmp_path: Path) -> None:
+    """I6: also where it was kept over a reload; the field has it, to be written over."""
+    async with signed_in(browser, tmp_path, "nobody", ann=("read", "write")) as app:
+        app.seen.allow("status of 401")
+        field = app.page.get_by_label("Key", exact=True)
+        await expect(app.alerts).to_contain_text("key")
+        await expect(field).to_be_focused()
+        await app.page.reload()
+        await expect(field).to_be_visible()
+        await sign_in(app, "ann")
+        await expect(app.box).to_be_visible()
+        await app.reload()
+        await expect(app.box).to_be_visible()
+
+
 async def test_a_session_that_was_deleted_is_gone_after_signing_out(browser: Browser, tmp_path: Path) -> None:
     """S4: within the time of Undo too."""
     async with signed_in(browser, tmp_path, "ann", ann=("read", "write")) as app:
@@ -382,7 +432,7 @@ async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: 
         await app.show("Events")
         await expect(app.details.get_by_role("listitem").first).to_contain_text("of ann only")
         refused = {"error": "no", "code": "BAD_CREDENTIALS"}
-        await app.page.route("**/api/**", lambda route: route.fulfill(status=401, json=refused))
+        await app.page.route(f"**/api/sessions/{session}**", lambda route: route.fulfill(status=401, json=refused))
         await app.page.locator(f'[data-session-id="{session}"] a').click()
         await expect(app.page.get_by_label("Key", exact=True)).to_be_visible()
         await app.page.unroute_all()

@@ -26,6 +26,7 @@ const KEY = "taskplane.key";
 export const kept = new Stored(() => localStorage);
 export const keptForTab = new Stored(() => sessionStorage);
 export const key = signal(keptForTab.get(KEY));
+/** What the server says of itself, and of the caller; without one since the key was taken back. */
 export const config = signal<Config | null>(null);
 export const route = signal<Route>(read(location));
 export const panel = signal<Panel | null>(null);
@@ -43,11 +44,7 @@ export const agent = signal("");
 export const session = signal<OpenSession | null>(null);
 export const view = computed(() => session.value?.view.value ?? null);
 
-/** The key was taken back while it was used, and no other one was taken since. */
-export const expired = signal(false);
-/** How often the page has begun anew, since somebody has signed in or out, or wants to try again. */
-export const begun = signal(0);
-export const api = new Api(ROOT, () => key.peek(), () => (expired.value = true));
+export const api = new Api(ROOT, () => key.peek(), () => (config.value &&= { ...config.value, caller: null }));
 export const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("taskplane") : undefined;
 export const sessions = new SessionList(api, channel);
 export const mayRead = computed(() => config.value?.caller?.mayRead ?? false);
@@ -87,7 +84,7 @@ export function forgetShown(): void {
 /** Show the session of the address, unless it is shown already; to who may only operate, Operations. */
 export function showRoute(): void {
   const at = route.value;
-  if (!mayRead.value && at.name !== "ops") return go({ name: "ops" }, true);
+  if (mayOperate.value && !mayRead.value && at.name !== "ops") return go({ name: "ops" }, true);
   if (at.name !== "chat") return;
   // It may have come to be since, by an import.
   if (at.session !== shown || untracked(() => view.value?.status === "missing")) untracked(() => show(at.session));
@@ -114,15 +111,11 @@ export function address(to: Partial<Route>): string {
 /** Go to a place or an address; `replace` leaves no entry in the history of the browser. The sessions above close. */
 export function go(to: Partial<Route> | string, replace = false): void {
   const href = typeof to === "string" ? to : address(to);
-  const stays = replace || href === location.href;
-  if (stays) drawer.value = false;
+  drawer.value = false;
   // What was above has just closed, and the browser is about to go back: see `cover`.
   if (history.state && !covered.value) return addEventListener("popstate", () => go(href, replace), { once: true });
-  batch(() => {
-    history[stays || history.state ? "replaceState" : "pushState"](null, "", href);
-    route.value = read(location);
-    drawer.value = false;
-  });
+  history[replace || history.state || href === location.href ? "replaceState" : "pushState"](null, "", href);
+  route.value = read(location);
 }
 
 /**
@@ -154,7 +147,6 @@ export function read(at: Location | URL): Route {
 /** Use a key from now on; `remember`: for as long as the tab lives, over reloads. */
 export function signIn(value: string, remember: boolean): void {
   key.value = value;
-  begun.value++;
   keptForTab.set(KEY, remember ? value : "");
 }
 

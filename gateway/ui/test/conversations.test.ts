@@ -4,10 +4,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { Conversation } from "../src/model/conversation";
 import { INTERRUPTED, classify, read, readMessage, toolOf } from "../src/model/events";
-import { failureOf } from "../src/model/failures";
+import { failureOf } from "../src/model/http";
 import type { Json } from "../src/model/json";
-import { TERMINAL } from "../src/model/states";
-import { readTaskInfos } from "../src/model/tasks";
+import { TERMINAL, readTaskInfos } from "../src/model/tasks";
 
 interface Step {
   event?: unknown;
@@ -51,7 +50,7 @@ function take(conversation: Conversation, step: Step): void {
   else if (step.rewind) expect(conversation.rewind(step.rewind)?.text ?? "").toBe(step.gives);
   else if (step.restore) conversation.restore();
   else if (step.rewound) conversation.rewound();
-  else if (step.undo) conversation.reload(step.undo.messages.map(readMessage), false, readTaskInfos(step.undo.tasks));
+  else if (step.undo) conversation.reload(step.undo.messages.map(readMessage), false, readTaskInfos(step.undo.tasks), () => false);
   else if (step.expect) expect(seen(conversation, step.expect)).toEqual(step.expect);
   else throw new Error(`an unknown step: ${JSON.stringify(step)}`);
 }
@@ -87,7 +86,7 @@ function seen(conversation: Conversation, expected: Json): Json {
     errors: Object.fromEntries(tasks.filter((task) => task.error).map((task) => [task.id, task.error])),
     changes: Object.fromEntries(changes.filter(([id]) => wanted.includes(id))),
     incomplete: tasks.findLast(({ state }) => !TERMINAL.has(state))?.id ?? "",
-    continuation: conversation.nextMessage(),
+    continuation: { taskId: "", referenceTaskIds: [], ...conversation.nextMessage() },
     turns: [...new Set(messages.map(({ role, invocationId }) => (role === "user" ? invocationId : "")))].filter(Boolean),
     rewinding: conversation.cut !== null,
     notice: conversation.notice,

@@ -1,9 +1,9 @@
 /** What operators are shown, made of what the server counts and lists. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Http } from "../src/model/http";
-import { gist } from "../src/model/inspected";
-import { type OpsTask, type Overview, OpsApi, lapsed, matrix, opsState, queryOf, readPlace } from "../src/model/ops";
+import { Api } from "../src/model/api";
+import { type OpsTask, type Overview, lapsed, matrix, opsState, queryOf, readPlace } from "../src/model/ops";
+import { gist } from "../src/model/records";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -24,9 +24,9 @@ function task(taskId: string, error = "", more: Partial<OpsTask> = {}): OpsTask 
   return { taskId, contextId: "c", owner: "ann", agent: "demo", state: "failed", createdAt: at, statusAt: at, generation: 1, attempt: 1, maxAttempts: 3, fence: 1, copied: true, ...(error && { error }), ...more };
 }
 
-function answering(answer: (url: URL) => unknown): OpsApi {
+function answering(answer: (url: URL) => unknown): Api["ops"] {
   vi.stubGlobal("fetch", (input: URL) => Promise.resolve(Response.json(answer(input))));
-  return new OpsApi(new Http(new URL("http://plane.test/"), () => ""));
+  return new Api(new URL("http://plane.test/"), () => "").ops;
 }
 
 const place = (query: string) => readPlace(new URLSearchParams(query));

@@ -1,10 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { Sieve, gist } from "../src/model/inspected";
 import { MOST, fileName, preview } from "../src/model/preview";
+import { Sieve, gist } from "../src/model/records";
 import { curl } from "../src/model/snippets";
-import { readTaskInfo } from "../src/model/tasks";
-import { idle, lasted, segments } from "../src/model/timeline";
+import { idle, lasted, readTaskInfo, segments } from "../src/model/tasks";
 import type { TaskInfo, WireRecord } from "../src/model/view";
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();

@@ -6,7 +6,7 @@ import { classify, readMessage } from "../src/model/events";
 import { Rows, type Shown } from "../src/model/rows";
 import type { Message } from "../src/model/view";
 
-const NOTHING = { outgoing: new Map(), hasOlder: false, rewinding: false, paused: null };
+const NOTHING = { hasOlder: false, rewinding: false, paused: null };
 
 function history(count: number): Message[] {
   const parts = (index: number) => [{ text: `message ${index}\n\n\`\`\`ts\nconst x = ${index};\n\`\`\`` }];
@@ -22,8 +22,8 @@ function history(count: number): Message[] {
 }
 
 function shown(conversation: Conversation): Shown {
-  const { messages, live, artifacts, taskList: tasks } = conversation;
-  return { messages, live, artifacts, tasks, ...NOTHING };
+  const { messages, live, artifactsOf, taskList: tasks } = conversation;
+  return { messages, live, artifacts: artifactsOf.of, tasks, ...NOTHING };
 }
 
 function piece(index: number): unknown {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { Stored } from "../src/model/stored";
-import { TERMINAL } from "../src/model/states";
+import { TERMINAL } from "../src/model/tasks";
 
 /** A storage as browsers have it; `full`: it takes nothing more. */
 class Memory implements Storage {

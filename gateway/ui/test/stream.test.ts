@@ -1,14 +1,10 @@
 /** A stream whose connections break: nothing is lost, nothing comes twice, and nothing is sent again. */
 
 import { describe, expect, it } from "vitest";
-import { Failed } from "../src/model/failures";
 import { Http } from "../src/model/http";
-import { type Resumable, follow } from "../src/model/stream";
-import type { SseEvent } from "../src/model/http";
 import { eachWithGateway, eventually, idle, lines, said, until } from "./opened";
 
 const place = eachWithGateway();
-const PAUSES = { first: 1, most: 4 };
 
 describe("a task's stream", () => {
   it("is resumed after its last event, each piece once (scenario 11)", async () => {
@@ -75,34 +71,20 @@ describe("a task's stream", () => {
   });
 });
 
-describe("follow", () => {
-  const event = (id: string): SseEvent => ({ id, event: undefined, data: id });
-
-  it("ends with the last event that is wanted", async () => {
-    const taken: string[] = [];
-    const stream: Resumable = {
-      async *open() {
-        yield* ["1", "2", "3"].map(event);
-      },
-      take: ({ data }) => taken.push(data) === 2,
-      ended: () => Promise.resolve(false),
-    };
-    await follow(stream, "", new AbortController().signal, PAUSES);
-    expect(taken).toEqual(["1", "2"]);
-  });
-
-  it("raises what a repetition does not change, and waits as long as the server asks", async () => {
+describe("a connection", () => {
+  it("ends with what a repetition does not change, and waits as long as the server asks", async () => {
+    const session = await place.open();
+    await session.send(said("hello")).then(() => idle(session));
     const asked: number[] = [];
-    const stream: Resumable = {
-      async *open() {
-        asked.push(performance.now());
-        if (asked.length === 1) throw new Failed("BUSY", "", { retryable: true, retryAfter: 0.05 });
-        throw new Failed("GONE", "");
-      },
-      take: () => false,
-      ended: () => Promise.resolve(false),
+    const busy = { error: "busy", code: "BUSY", retryable: true, retryAfter: 0.05 };
+    place.gateway.fault = ({ path }) => {
+      if (!path.endsWith("/watch")) return undefined;
+      asked.push(performance.now());
+      return asked.length === 1 ? { status: 429, body: busy } : { status: 400, body: { error: "gone", code: "GONE" } };
     };
-    await expect(follow(stream, "", new AbortController().signal, PAUSES)).rejects.toMatchObject({ failure: { code: "GONE" } });
+    place.gateway.breakStreams();
+    const view = await until(session, (now) => now.status === "refused");
+    expect([view.failure?.code, asked.length]).toEqual(["GONE", 2]);
     expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(45);
   });
 

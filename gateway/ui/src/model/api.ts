@@ -1,13 +1,12 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
 import { read, readMessage, readPiece } from "./events";
-import { failedRpc, failureOf } from "./failures";
-import { Http, type Request } from "./http";
+import { Http, type Request, failed, failureOf } from "./http";
 import type { Json } from "./json";
-import { OpsApi, type OpsEvent, queryOf } from "./ops";
-import { readTaskInfos } from "./tasks";
-import { stateOf } from "./states";
-import type { Message, State } from "./view";
+import { type OpsTask, type Overview, queryOf } from "./ops";
+import type { LogEvent } from "./records";
+import { readTaskInfos, stateOf } from "./tasks";
+import type { State } from "./view";
 
 type Texts<Name extends string> = Readonly<Record<Name, string>>;
 
@@ -16,7 +15,6 @@ export interface Config extends Texts<"product" | "version"> {
   readonly caller: (Texts<"user" | "tenant"> & Readonly<Record<"mayRead" | "mayWrite" | "mayOperate", boolean>>) | null;
   readonly limits: { readonly body: number; readonly message: number };
   readonly agents: readonly (Texts<"name" | "title" | "description"> & { readonly isDefault: boolean })[];
-  readonly features: { readonly ops: boolean; readonly import: boolean };
 }
 
 /** An agent with its public card of A2A 1.0, of which empty members are left out. */
@@ -38,11 +36,8 @@ export interface Agent {
 
 export type SessionRow = Texts<"id" | "title" | "agent" | "updatedAt"> & Readonly<{ lastState: State; paused?: boolean }>;
 
-/** An event of a log, with its place. It has the A2A 1.0 event, or null for kinds that show nothing. */
-export type LogEvent = Omit<OpsEvent, "fence"> & Partial<Texts<"cursor">>;
-
-/** A page of sessions; without any it has no `data`. `name` is the title of those that no message has named. */
-type Listed = Readonly<{ data?: readonly (SessionRow & Texts<"name">)[]; next_page_token?: string }>;
+/** A page of a list; an empty one has no `data`. */
+type Page<Row> = Readonly<{ data?: readonly Row[]; next_page_token?: string }>;
 
 const A2A = {
   "A2A-Version": "1.0",
@@ -50,7 +45,6 @@ const A2A = {
 };
 
 export class Api extends Http {
-  readonly ops = new OpsApi(this);
   #calls = 0;
 
   readonly config = () => this.data<Config>("api/ui-config");
@@ -62,7 +56,8 @@ export class Api extends Http {
   readonly agent = (name: string) => this.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
 
   async sessions(query: Readonly<Record<"q" | "page_token" | "limit", string>>): Promise<{ rows: SessionRow[]; next: string }> {
-    const { data = [], next_page_token: next = "" } = await this.json<Listed>(`api/sessions${queryOf(query)}`);
+    // `name` is the title of those that no message has named.
+    const { data = [], next_page_token: next = "" } = await this.json<Page<SessionRow & Texts<"name">>>(`api/sessions${queryOf(query)}`);
     return { rows: data.map((row) => ({ ...row, title: row.title || row.name, lastState: stateOf(row.lastState) })), next };
   }
 
@@ -100,15 +95,13 @@ export class Api extends Http {
 
   /** Create the session of an exported file, under another id if one is given, and return its id. */
   async importSession(file: Blob, id = ""): Promise<string> {
-    const request = { method: "POST", body: file, headers: { "Content-Type": "application/x-ndjson" }, timeout: 600_000 };
+    const request = { method: "POST", body: file.slice(0, file.size, "application/x-ndjson"), timeout: 600_000 };
     return (await this.data<{ session: Texts<"id"> }>(`api/sessions/import${queryOf({ id })}`, request)).session.id;
   }
 
   /** Undo the newest rewind, with one effect however often it is repeated under one key. */
-  async undo(id: string, key: string): Promise<Message[]> {
-    const request = { method: "POST", body: {}, headers: { "Idempotency-Key": key } };
-    return (await this.data<{ messages: Json[] }>(`${sessionPath(id)}/undo_rewind`, request)).messages.map(readMessage);
-  }
+  readonly undo = (id: string, key: string) =>
+    this.json(`${sessionPath(id)}/undo_rewind`, { method: "POST", body: {}, headers: { "Idempotency-Key": key } });
 
   /** Yield the events of a task after a place, or the task first. */
   readonly subscribe = (agent: string, id: string, cursor: string, request: Request) =>
@@ -125,9 +118,32 @@ export class Api extends Http {
   async call(agent: string, method: string, params: Json, request: Request): Promise<unknown> {
     type Response = { result?: unknown; error?: Json } | null;
     const data = await this.json<Response>(agentPath(agent), this.#a2a(method, params, request));
-    if (data?.error) throw failedRpc(data.error);
+    if (data?.error) throw failed(200, data);
     return data?.result;
   }
+
+  /** What operators may do, to tasks of any owner. */
+  readonly ops = {
+    overview: () => this.data<Overview>("api/ops/overview"),
+
+    /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
+    tasks: async (query: Readonly<Record<string, string>>, pages = 1, page_token = ""): Promise<{ tasks: OpsTask[]; more: boolean }> => {
+      const path = `api/ops/tasks${queryOf({ ...query, limit: "100", page_token })}`;
+      const { data = [], next_page_token: next = "" } = await this.json<Page<OpsTask>>(path);
+      const rest = next && pages > 1 ? await this.ops.tasks(query, pages - 1, next) : { tasks: [], more: next !== "" };
+      return { ...rest, tasks: [...data, ...rest.tasks] };
+    },
+
+    task: async (id: string) => (await this.data<{ task: OpsTask }>(opsPath(id))).task,
+
+    /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
+    events: (id: string, after: number) =>
+      this.data<Readonly<{ events: readonly LogEvent[]; next_after?: number }>>(opsLogPath(id, after)),
+
+    cancel: (id: string) => this.json(`${opsPath(id)}/cancel`, { method: "POST", body: {} }),
+
+    delete: (id: string) => this.json(opsPath(id), { method: "DELETE" }),
+  };
 
   #a2a(method: string, params: Json, request: Request): Request {
     const body = { jsonrpc: "2.0", id: ++this.#calls, method, params };
@@ -143,5 +159,10 @@ export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id
 
 /** Return the path of a task below the root. */
 export const taskPath = (id: string) => `api/tasks/${encodeURIComponent(id)}`;
+
+const opsPath = (id: string) => `api/ops/tasks/${encodeURIComponent(id)}`;
+
+/** Return the path of a page of a task's log, for operators, below the root: so many events after a generation. */
+export const opsLogPath = (id: string, after: number, limit = 1000) => `${opsPath(id)}/events?after=${after}&limit=${limit}`;
 
 const after = (cursor: string): Readonly<Record<string, string>> => (cursor ? { "Last-Event-ID": cursor } : {});

@@ -3,18 +3,18 @@
 import type { Piece } from "./events";
 import type { Artifact, ArtifactVersion, Part } from "./view";
 
-const EMPTY: ArtifactVersion = { parts: [], size: 0, complete: true };
+const EMPTY: ArtifactVersion = { parts: [], size: 0 };
 const encoder = new TextEncoder();
 
 export class Artifacts {
-  /** All artifacts, in the order in which they were begun; another list when one of them changes. */
-  list: readonly Artifact[] = [];
+  /** Those of each task, in the order in which they were begun; another map when one of them changes. */
+  of: ReadonlyMap<string, ReadonlyMap<string, Artifact>> = new Map();
 
   /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
-  add(taskId: string, piece: Piece, append: boolean, last: boolean): void {
+  add(taskId: string, piece: Piece, append: boolean, complete: boolean): void {
     this.#change(taskId, piece, ({ versions }) => {
       const current = append && versions.at(-1);
-      return { versions: [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece, last)] };
+      return { versions: [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece)], complete };
     });
   }
 
@@ -24,33 +24,29 @@ export class Artifacts {
    */
   put(taskId: string, piece: Piece, complete: boolean, count = 0): void {
     this.#change(taskId, piece, ({ versions, numbered }) => {
-      const whole = grown(EMPTY, piece, complete);
+      const whole = grown(EMPTY, piece);
       const same = versions.at(-1)?.size === whole.size && (!count || (numbered && versions.length === count));
       const older = same ? versions.slice(0, -1) : Array<ArtifactVersion>(Math.max(0, count - 1)).fill(EMPTY);
-      return { versions: [...older, whole], numbered: count > 0 || (same && numbered) };
+      return { versions: [...older, whole], numbered: count > 0 || (same && numbered), complete };
     });
   }
 
-  /** Mark the versions of a task that has ended as complete. */
+  /** Mark the artifacts of a task that has ended as complete. */
   settle(taskId: string): void {
-    for (const one of this.list) {
-      const version = one.versions.at(-1);
-      if (one.taskId === taskId && version && !version.complete)
-        this.#change(taskId, one, ({ versions }) => ({ versions: versions.with(-1, { ...version, complete: true }) }));
-    }
+    for (const one of this.of.get(taskId)?.values() ?? []) if (!one.complete) this.#change(taskId, one, () => ({ complete: true }));
   }
 
   /** Remove the artifacts of a task whose id is not in `ids`. */
   keep(taskId: string, ids: ReadonlySet<string>): void {
-    this.list = this.list.filter((one) => one.taskId !== taskId || ids.has(one.id));
+    this.of = new Map(this.of).set(taskId, new Map([...(this.of.get(taskId) ?? [])].filter(([id]) => ids.has(id))));
   }
 
   /** Change an artifact, which may be a new one, and take the names that are given. */
   #change(taskId: string, { id, name, description }: Omit<Piece, "parts">, change: (known: Artifact) => Partial<Artifact>): void {
-    const place = this.list.findIndex((one) => one.id === id && one.taskId === taskId);
-    const known = this.list[place] ?? { taskId, id, name, description, versions: [], numbered: true };
+    const all = this.of.get(taskId);
+    const known = all?.get(id) ?? { taskId, id, name, description, versions: [], numbered: true, complete: false };
     const one = { ...known, name: name || known.name, description: description || known.description, ...change(known) };
-    this.list = place < 0 ? [...this.list, one] : this.list.with(place, one);
+    this.of = new Map(this.of).set(taskId, new Map(all).set(id, one));
   }
 }
 
@@ -61,14 +57,14 @@ export function sizeOf(part: Part): number {
 }
 
 /** Return a version with a further piece; adjacent plain texts are joined, so that an artifact of many pieces stays small. */
-function grown(version: ArtifactVersion, piece: Piece, complete: boolean): ArtifactVersion {
+function grown(version: ArtifactVersion, piece: Piece): ArtifactVersion {
   const parts = [...version.parts];
   for (const part of piece.parts) {
     const last = parts.at(-1);
     if (last && plain(last) && plain(part)) parts[parts.length - 1] = { ...last, text: `${last.text}${part.text}` };
     else parts.push(part);
   }
-  return { parts, size: piece.parts.reduce((sum, part) => sum + sizeOf(part), version.size), complete };
+  return { parts, size: piece.parts.reduce((sum, part) => sum + sizeOf(part), version.size) };
 }
 
 function plain(part: Part): boolean {

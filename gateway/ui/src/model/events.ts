@@ -1,10 +1,11 @@
 /**
- * The elements of a stream, and their classification (T1, T7). A2A 1.0 wraps each in one key, 0.3 marks each with
- * `kind`; no other code of the model knows the difference.
+ * The elements of a stream, and their classification (T1, T7), and the messages that are sent. A2A 1.0 wraps each element in
+ * one key, 0.3 marks each with `kind`; no other code of the model knows the difference.
  */
 
 import { type Json, object, objects, text } from "./json";
-import { stateOf } from "./states";
+import { stateOf } from "./tasks";
+import type { Draft, Failure } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
@@ -18,6 +19,8 @@ const TOOL_KEYS = ["kagent_type", "adk_type"];
 export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { data?: unknown; metadata?: Json }>;
 
 export type Message = Readonly<ReturnType<typeof readMessage>>;
+
+type Sending = Readonly<{ state: "sending" | "queued" | "failed"; failure: Failure | null }>;
 
 /** An artifact, or a piece of one. */
 export type Piece = Readonly<ReturnType<typeof readPiece>>;
@@ -91,8 +94,8 @@ export function readMessage(body: Json) {
     partial: PARTIAL_KEYS.some((key) => metadata[key] === true),
     /** A line of progress, which is no part of the conversation. */
     progress: metadata["kind"] === "status-message",
-    /** The user said it here, and the server does not have it yet. */
-    said: false as boolean,
+    /** How a message of the user fares that the server does not have; null once it has it. */
+    sending: null as Sending | null,
   };
 }
 
@@ -122,4 +125,15 @@ function readPart(body: Json): Part {
   const metadata = object(told["metadata"]);
   const texts = TEXTS.filter((key) => typeof told[key] === "string").map((key) => [key, told[key]]);
   return { ...Object.fromEntries(texts), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
+}
+
+/** Return a random id; it works where `crypto.randomUUID` does not, over plain HTTP on another host. */
+export function newId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Return the message for a draft as A2A 1.0 JSON; `more`: what else it has. */
+export function messageOf(messageId: string, { text, files }: Draft, contextId: string, more: Json): Json {
+  const said = text || !files.length ? [{ text }] : [];
+  return { messageId, role: "ROLE_USER", parts: [...said, ...files], contextId, ...more };
 }

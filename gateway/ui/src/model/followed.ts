@@ -6,17 +6,14 @@
 import { signal } from "@preact/signals-core";
 import { type Api, agentPath } from "./api";
 import { Conversation } from "./conversation";
-import { type Event, classify } from "./events";
-import { failureOf } from "./failures";
-import type { SseEvent } from "./http";
-import { parsed, text } from "./json";
-import { type Outgoing, newId } from "./outgoing";
+import { type Event, classify, newId } from "./events";
+import { type SseEvent, failureOf, sleep } from "./http";
+import { text } from "./json";
 import { Records } from "./records";
 import { Rows } from "./rows";
 import type { Slots } from "./slots";
-import { ACTIVE, AT_REST, PAUSED } from "./states";
+import { ACTIVE, AT_REST, PAUSED } from "./tasks";
 import type { Stored } from "./stored";
-import { type Pauses, follow, sleep } from "./stream";
 import type { Failure, TaskInfo } from "./view";
 
 export interface SessionOptions {
@@ -24,7 +21,7 @@ export interface SessionOptions {
   readonly agent: string;
   readonly slots: Slots;
   readonly channel?: BroadcastChannel | undefined;
-  readonly pauses?: Pauses;
+  readonly pauses?: typeof PAUSES;
   /** Where the session is kept as the last one, with its tasks, until it can be read again. */
   readonly stored?: Stored;
   /** Milliseconds after which a hidden page drops its stream. */
@@ -37,15 +34,16 @@ export interface SessionOptions {
 export type SessionView = ReturnType<FollowedSession["made"]>;
 
 const PAINT = 33;
-const PAINT_HIDDEN = 200;
 const HIDDEN_AFTER = 30_000;
+/** Milliseconds before the first and at most before each further attempt. */
+const PAUSES = { first: 250, most: 5_000 };
 const NEVER = 2 ** 31 - 1;
 /** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
 const RECENT = 12;
 const TRIES = 4;
 
 export class FollowedSession {
-  /** What is shown, made anew after changes, at most every 33 ms (200 ms in a hidden page). */
+  /** What is shown, made anew after changes, at most every 33 ms; a hidden page has slower timers. */
   readonly view;
   /** What came and was sent. */
   readonly records: Records;
@@ -70,8 +68,6 @@ export class FollowedSession {
     /** Something that the user should know and that has no other place; null without. */
     notice: null as Failure | null,
   };
-  /** Messages of the user that the server does not have. Another map, once one of them has changed. */
-  protected outgoing: ReadonlyMap<string, Outgoing> = new Map();
   protected readonly stopping = new Set<string>();
   protected readonly closed = new AbortController();
   protected online = true;
@@ -88,11 +84,11 @@ export class FollowedSession {
   #turn = new AbortController();
   /** The task whose stream is read; empty: the session; null: nothing yet. */
   #target: string | null = null;
-  #visible = true;
+  /** How often that was begun since something came. */
+  #attempts = 0;
   /** It was hidden for so long that nothing is read. */
   #dormant = false;
   #hides: ReturnType<typeof setTimeout> | undefined;
-  #painted = 0;
   #paint: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -102,7 +98,10 @@ export class FollowedSession {
     const { id = "", agent, stored, records = new Records() } = options;
     this.records = records;
     const last = stored?.last();
-    this.conversation = new Conversation(id || newId(), last?.contextId === id ? last.tasks : []);
+    this.conversation = new Conversation(id || newId(), last?.contextId === id ? last.tasks : [], () => {
+      this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
+      this.altered();
+    });
     Object.assign(this.told, { agent, status: id ? "loading" : "new" });
     this.view = signal(this.made());
   }
@@ -158,7 +157,6 @@ export class FollowedSession {
   }
 
   setVisible(visible: boolean): void {
-    this.#visible = visible;
     clearTimeout(this.#hides);
     const settle = (): void => {
       if (this.#dormant === visible) this.#turn.abort();
@@ -183,31 +181,9 @@ export class FollowedSession {
     this.changed();
   }
 
-  /** Note how a message of the user fares. */
-  protected mark(out: Omit<Outgoing, "sending">, state: Outgoing["sending"]["state"], failure: Failure | null = null): void {
-    this.outgoing = new Map(this.outgoing).set(out.id, Object.assign(out, { sending: { state, failure } }));
-    this.changed();
-  }
-
-  /** End the sending of what was answered, and of what the server turns out to have, whatever became of its answer. */
-  protected settle(answered = ""): void {
-    const there = (id: string): boolean => id === answered || this.conversation.accepted(id);
-    if (![...this.outgoing.keys()].some(there)) return;
-    this.forget(there);
-    this.set({ status: "ready", canUndo: false, replyTo: "", notice: null });
-    this.altered();
-  }
-
-  /** Forget messages of the user that are not to be sent any more. */
-  protected forget(gone: (id: string) => boolean): void {
-    this.outgoing = new Map([...this.outgoing].filter(([id]) => !gone(id)));
-    this.changed();
-  }
-
   /** Make the view anew soon: by a timer, which also works in a hidden page. */
   protected changed(): void {
-    const every = this.#visible ? PAINT : PAINT_HIDDEN;
-    this.#paint ??= setTimeout(() => this.show(), Math.max(0, every - (performance.now() - this.#painted)));
+    this.#paint ??= setTimeout(() => this.show(), PAINT);
   }
 
   /** Make the view anew at once. */
@@ -215,7 +191,6 @@ export class FollowedSession {
     clearTimeout(this.#paint);
     this.#paint = undefined;
     if (this.closed.signal.aborted) return;
-    this.#painted = performance.now();
     const { tasks } = this.view.peek();
     const made = (this.view.value = this.made());
     if (made.tasks === tasks || made.status !== "ready") return;
@@ -225,14 +200,14 @@ export class FollowedSession {
 
   /** Return what there is to show now. */
   made() {
-    const { conversation, outgoing, running, told } = this;
-    const { messages, live, progress, artifacts, taskList: tasks, hasOlder, unknown } = conversation;
+    const { conversation, running, told } = this;
+    const { messages, live, progress, artifacts, artifactsOf, taskList: tasks, hasOlder } = conversation;
     const paused = tasks.slice(-1).find(({ state }) => PAUSED.has(state)) ?? null;
     return {
       ...(told as Readonly<FollowedSession["told"]>),
       /** Empty until the server has made the session. */
       id: told.status === "new" ? "" : this.id,
-      rows: this.#rows.of({ messages, live, artifacts, tasks, paused, outgoing, hasOlder, rewinding: told.rewinding }),
+      rows: this.#rows.of({ messages, live, artifacts: artifactsOf.of, tasks, paused, hasOlder, rewinding: told.rewinding }),
       /** Oldest first, without superseded ones. */
       tasks,
       artifacts,
@@ -244,8 +219,6 @@ export class FollowedSession {
       stopping: running !== null && this.stopping.has(running.id),
       paused,
       hasOlder,
-      /** Events of unknown shape so far. */
-      unknown,
     };
   }
 
@@ -295,10 +268,7 @@ export class FollowedSession {
   }
 
   protected apply(event: Event, answersRewind = false): void {
-    const { conversation, stopping } = this;
-    conversation.apply(event, answersRewind);
-    this.settle();
-    if (AT_REST.has(conversation.tasks.find(event.taskId)?.state ?? "unknown")) stopping.delete(event.taskId);
+    this.conversation.apply(event, answersRewind);
     this.changed();
   }
 
@@ -317,22 +287,18 @@ export class FollowedSession {
       const turn = (this.#turn = new AbortController());
       const mayRead = this.online && !this.#dormant && ["loading", "ready"].includes(this.told.status);
       if (mayRead) await this.options.slots(turn, () => this.set({ connection: "waiting" }), () => this.#read(turn.signal));
-      else {
-        if (this.online) this.set({ connection: "idle" });
-        await sleep(NEVER, turn.signal);
-      }
+      else await sleep(NEVER, turn.signal);
     }
   }
 
   async #load(): Promise<void> {
-    const { api, id, conversation, outgoing, closed, told, epoch } = this;
-    const known = new Set([...conversation.messages, ...conversation.tasks.list].map((one) => one.id));
-    const arrived = (one: string): boolean => !known.has(one) || outgoing.has(one);
+    const { api, id, conversation, closed, told, epoch } = this;
+    const there = conversation.messages.filter(({ sending }) => !sending);
+    const known = new Set([...there, ...conversation.tasks.list].map((one) => one.id));
     const session = await api.session(id);
     const [page, tasks] = await Promise.all([api.messages(id), api.taskInfos(id)]);
     if (epoch !== this.epoch || closed.signal.aborted) return;
-    conversation.reload(page.messages, page.before !== null, tasks, arrived);
-    this.settle();
+    conversation.reload(page.messages, page.before !== null, tasks, (one) => !known.has(one));
     this.set({ ...session, agent: session.agent || told.agent, status: "ready", failure: null });
     const latest = conversation.taskList.at(-1);
     const shown = !conversation.hasOlder || conversation.messages.some(({ taskId }) => taskId === latest?.id);
@@ -346,48 +312,44 @@ export class FollowedSession {
     else this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
   }
 
-  /** Load the session, unless it was; then read its stream, until another one matters or that is refused. */
+  /**
+   * Load the session, unless it was; then read the stream of what matters until it ends, or another one matters. Return when
+   * it may be read again: after a pause that grows for as long as nothing comes.
+   */
   async #read(signal: AbortSignal): Promise<void> {
+    const { api, id, records } = this;
+    const { first, most } = this.options.pauses ?? PAUSES;
+    const request = { signal, opened: () => this.set({ connection: "live" }) };
+    let wait = 0;
     try {
       if (this.told.status === "loading") await this.#load();
-      await this.#follow(signal);
+      const task = (this.#target = this.running?.id ?? "");
+      const cursor = this.#cursors.get(task) ?? "";
+      for await (const event of task ? api.subscribe(this.agentOf(task), task, cursor, request) : api.watch(id, request)) {
+        if (signal.aborted) return;
+        this.#attempts = 0;
+        await (task ? this.#take(event, task) : this.#watched(event));
+        if (this.#moved) return;
+      }
+      await this.#load();
+      if (this.#moved) return;
     } catch (error) {
       if (signal.aborted) return;
+      const failure = failureOf(error);
+      records.add("received", "error", failure, { taskId: this.#target ?? "" });
       // The task has ended, or is gone.
-      const over = ["-32004", "-32001"].includes(failureOf(error).metadata["rpc"] ?? "");
+      const over = ["-32004", "-32001"].includes(failure.metadata["rpc"] ?? "");
       await (over ? this.load() : this.#refused(error));
-      // The server is asked again, but not at once: a task that was cut and put back is still running in what is shown.
-      if (!over || !this.#moved) await sleep(1_000, signal);
+      if (over && this.#moved) return;
+      // Not at once: a task that was cut and put back is still running in what is shown.
+      wait = over ? 1_000 : failure.retryAfter * 1_000;
     }
-  }
-
-  async #follow(signal: AbortSignal): Promise<void> {
-    const { api, id, records, running } = this;
-    const taskId = (this.#target = running?.id ?? "");
-    const opened = (): void => {
-      this.set({ connection: "live" });
-      void this.loadArtifacts(RECENT);
-    };
-    const request = { signal, opened };
-    const stream = {
-      open: (cursor: string) =>
-        running ? api.subscribe(this.agentOf(taskId), taskId, cursor, request) : api.watch(id, request),
-      take: async (event: SseEvent) => {
-        await (running ? this.#take(event, taskId) : this.#watched(event));
-        return this.#moved;
-      },
-      ended: () => this.#load().then(() => this.#moved),
-      lost: (failure: Failure) => {
-        records.add("received", "error", failure, { taskId });
-        this.set({ connection: "lost" });
-      },
-    };
-    await follow(stream, this.#cursors.get(taskId) ?? "", signal, this.options.pauses);
+    const pause = Math.min(most, first * 2 ** this.#attempts++) * (0.5 + Math.random() / 2);
+    await sleep(Math.max(wait, pause), signal);
   }
 
   /** Take an event of a task's stream, and note the time until the first output of a task that this client began. */
-  #take({ id: cursor = "", data }: SseEvent, taskId: string): void {
-    const body = parsed(data)["result"];
+  #take({ id: cursor = "", body: { result: body } }: SseEvent, taskId: string): void {
     const event = classify(body);
     const { kind, message, messageId } = event;
     if (cursor) this.#cursors.set(taskId, cursor);
@@ -401,12 +363,12 @@ export class FollowedSession {
     this.apply(event);
   }
 
-  /** Take a change of the session: it is read again, unless it was since. */
-  async #watched({ event: name = "", data }: SseEvent): Promise<void> {
-    const body = parsed(data);
+  /** Take a change of the session: it is read again, unless it was since; artifacts that could not be read are anyway. */
+  async #watched({ event: name = "", body }: SseEvent): Promise<void> {
     this.records.add("received", name, body, { taskId: text(body, "taskId") });
     const { version } = body;
     const known = name === "snapshot" ? version === this.told.version : Number(version) <= this.told.version;
-    if (!known) await this.#load();
+    if (known) void this.loadArtifacts(RECENT);
+    else await this.#load();
   }
 }

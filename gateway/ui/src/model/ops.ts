@@ -1,14 +1,10 @@
-/** The routes for operators, under `/api/ops`, with the JSON that they answer, and what operators are shown of it. */
-
-import type { Http } from "./http";
+/** What operators are told by the routes under `/api/ops`, and what they are shown of it. */
 
 /** A count of what waits; `oldestSeconds` is null if nothing does. */
 export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<Record<"leases" | "running" | "lastSeenSeconds", number>>;
-/** A thing that needs attention, with what to do. `executor`: the id of the one that is meant. */
-export type Concern = Readonly<Record<"code" | "message" | "suggestion", string> & { executor?: string }>;
 type InState = Readonly<{ state: string; paused?: boolean }>;
 
 export interface Overview extends Readonly<Record<"uncopied" | "abandoned", Backlog>> {
@@ -18,8 +14,8 @@ export interface Overview extends Readonly<Record<"uncopied" | "abandoned", Back
   readonly recent: Readonly<{ since: string; begun: number; ended: number; failed: number }> &
     Readonly<Record<"durationSeconds" | "queuedSeconds", Percentiles | null>>;
   readonly bounded: boolean;
-  /** Most urgent first. */
-  readonly concerns: readonly Concern[];
+  /** What needs attention, with what to do, most urgent first. `executor`: the id of the one that is meant. */
+  readonly concerns: readonly Readonly<Record<"code" | "message" | "suggestion", string> & { executor?: string }>[];
 }
 
 export type OpsTask = InState &
@@ -28,50 +24,10 @@ export type OpsTask = InState &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 
-export type OpsEvent = Readonly<Record<"generation" | "attempt" | "fence", number>> &
-  Readonly<{ time: string; actor: string; kind: string; event: unknown; traceId?: string }>;
-
-type Listed = Readonly<{ data?: readonly OpsTask[]; next_page_token?: string }>;
-type LogPage = Readonly<{ events: readonly OpsEvent[]; next_after?: number }>;
-
-export class OpsApi {
-  constructor(private readonly http: Http) {}
-
-  readonly overview = () => this.http.data<Overview>("api/ops/overview");
-
-  /** Return so many pages of tasks, newest change of state first, and whether there may be more. */
-  async tasks(query: Readonly<Record<string, string>>, pages = 1): Promise<{ tasks: OpsTask[]; more: boolean }> {
-    const tasks: OpsTask[] = [];
-    let token = "";
-    for (let page = 0; page < pages && (token || !page); page++) {
-      const found = await this.http.json<Listed>(`api/ops/tasks${queryOf({ ...query, limit: "100", page_token: token })}`);
-      tasks.push(...(found.data ?? []));
-      token = found.next_page_token ?? "";
-    }
-    return { tasks, more: token !== "" };
-  }
-
-  readonly task = async (id: string) => (await this.http.data<{ task: OpsTask }>(path(id))).task;
-
-  /** Return the path of a page of a task's log below the root: so many events after a generation. */
-  readonly logPath = (id: string, after: number, limit = 1000) => `${path(id)}/events?after=${after}&limit=${limit}`;
-
-  /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
-  readonly events = (id: string, after: number) => this.http.data<LogPage>(this.logPath(id, after));
-
-  readonly cancel = (id: string) => this.http.json(`${path(id)}/cancel`, { method: "POST", body: {} });
-
-  readonly delete = (id: string) => this.http.json(path(id), { method: "DELETE" });
-}
-
 /** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
 export function queryOf(values: Readonly<Record<string, string>>): string {
   const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
   return query.size ? `?${query}` : "";
-}
-
-function path(id: string): string {
-  return `api/ops/tasks/${encodeURIComponent(id)}`;
 }
 
 export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;

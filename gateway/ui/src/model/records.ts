@@ -1,13 +1,19 @@
-/** What came and was sent, for the inspector: the newest ones, as they were on the wire, without credentials. */
+/** What the inspector shows: what came and was sent, as it was on the wire, without credentials, or the log of a task. */
+
+import { type Part, classify } from "./events";
+import { object, text } from "./json";
 
 const KEPT = 10_000;
-const NOTHING = { number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown };
+const NOTHING = {
+  number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown,
+};
 /**
  * One thing that came or was sent, as it was on the wire. `at` is the time of this client, in ms since 1970; `kind` is `task`,
  * `status-update`, `artifact-update`, `message`, `unknown`, `request`, `response` or `error`; `cursor` the id of its event.
  */
 export type WireRecord = Readonly<typeof NOTHING>;
 
+/** The newest records. */
 export class Records {
   /** How many there were, with those that are not kept. */
   total = 0;
@@ -24,4 +30,66 @@ export class Records {
     this.list.push(record);
     this.total++;
   }
+}
+
+/** The records that match; each is looked at once. */
+export class Sieve {
+  /** Oldest first. */
+  readonly rows: WireRecord[] = [];
+  /** How many there were of each kind, whether they match or not. */
+  readonly counts = new Map<string, number>();
+  #last = 0;
+
+  /** Match records of a kind and with words in their JSON; empty ones match all. */
+  constructor(private readonly kind = "", private readonly words = "") {}
+
+  /** Take what is new in a list that grows at its end and may be shortened at its beginning. */
+  take(all: readonly WireRecord[]): void {
+    const oldest = all[0]?.number ?? 0;
+    const gone = this.rows.findIndex(({ number }) => number >= oldest);
+    if (gone > 0) this.rows.splice(0, gone);
+    for (const record of all.slice(all.findLastIndex(({ number }) => number <= this.#last) + 1)) {
+      this.#last = record.number;
+      this.counts.set(record.kind, (this.counts.get(record.kind) ?? 0) + 1);
+      if ((!this.kind || record.kind === this.kind) && this.#has(record)) this.rows.push(record);
+    }
+  }
+
+  #has({ taskId, messageId, body }: WireRecord): boolean {
+    return !this.words || `${taskId} ${messageId} ${JSON.stringify(body)}`.toLowerCase().includes(this.words.toLowerCase());
+  }
+}
+
+/**
+ * An event of a task's log; `event` is null for kinds that show nothing. Its owner is told its `cursor`, and an operator its
+ * `fence`.
+ */
+export type LogEvent = Readonly<Record<"generation" | "attempt", number> & Record<"time" | "actor" | "kind", string>> &
+  Readonly<{ event: unknown; cursor?: string; fence?: number }>;
+
+/** Return an event of a task's log as a record. */
+export function logged(taskId: string, event: LogEvent): WireRecord {
+  const { cursor = "", generation, time, kind } = event;
+  const { messageId } = classify(event.event);
+  return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
+}
+
+/** Return the most telling words of a record, on one line. */
+export function gist({ body }: Pick<WireRecord, "body">): string {
+  const outer = object(body) ?? {};
+  const event = classify(object(outer["event"]) ?? object(outer["params"]) ?? body);
+  const [artifact] = event.artifacts;
+  const words = [
+    text(outer, "method") || text(outer, "code") || text(outer, "state") || (event.state === "unknown" ? "" : event.state),
+    artifact && `${event.append ? "+ " : ""}${artifact.name || artifact.id} ${said(artifact.parts)}`,
+    said(event.message?.parts ?? event.history.at(-1)?.parts) || text(outer, "message"),
+  ];
+  const others = ["kind", "actor"].map((key) => text(outer, key));
+  return [words, others].map((some) => some.filter(Boolean).join(" ")).find(Boolean) ?? JSON.stringify(body).slice(0, 200);
+}
+
+/** Return what parts say, in one line: texts, names of files, and data as JSON. */
+function said(parts: readonly Part[] = []): string {
+  const words = parts.map((part) => part.text ?? part.filename ?? (part.data === undefined ? "" : JSON.stringify(part.data)));
+  return words.join(" ").slice(0, 200);
 }

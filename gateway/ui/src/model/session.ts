@@ -1,13 +1,10 @@
 /** One open session: what the user can do in it. */
 
 import { dequal } from "dequal/lite";
-import { type Event, REWIND_BEFORE, classify, readMessage } from "./events";
-import { Failed, failureOf } from "./failures";
+import { type Event, REWIND_BEFORE, classify, messageOf, newId, readMessage } from "./events";
 import { FollowedSession } from "./followed";
-import type { Request } from "./http";
+import { Failed, type Request, failureOf, sleep } from "./http";
 import { type Json, text } from "./json";
-import { type Continuation, type Outgoing, messageOf, newId } from "./outgoing";
-import { sleep } from "./stream";
 import type { Draft, Failure, Message, WireRecord } from "./view";
 
 const OLDER_PAGE = 500;
@@ -16,7 +13,23 @@ const SEEK = 2_000;
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
 
+/** What is sent of a message of the user that the server does not have. */
+interface Outgoing {
+  readonly id: string;
+  readonly draft: Draft;
+  /** Another message was under way when it was written, so the version that the user saw says nothing. */
+  readonly behind: boolean;
+  /** It was sent before, and the server may have it. */
+  repeats: boolean;
+  /** Made once, so that a repetition is the same message; null before the first attempt. */
+  message: Json | null;
+  /** The idempotency key; another one if another message is sent under the same id. */
+  key: string;
+}
+
 export class OpenSession extends FollowedSession {
+  /** Some of them may have arrived, or been cut: see `#unsent`. */
+  readonly #outgoing = new Map<string, Outgoing>();
   #acts: Promise<unknown> = Promise.resolve();
 
   /** Load older messages and put them before the others. */
@@ -36,13 +49,14 @@ export class OpenSession extends FollowedSession {
    * it was not taken.
    */
   send(draft: Draft, as = { id: newId(), contextId: this.id, repeats: false }): Promise<Failure | null> {
-    const { outgoing, conversation, told } = this;
-    const failed = [...outgoing.values()].find((out) => out.sending.state === "failed" && dequal(out.draft, draft));
-    if (failed) return this.retry(failed.id);
-    const id = outgoing.has(as.id) ? newId() : as.id;
+    const { conversation, told } = this;
+    const waiting = conversation.messages.filter(({ sending }) => sending);
+    const same = waiting.find(({ id, sending }) => sending?.state === "failed" && dequal(this.#unsent(id)?.draft, draft));
+    if (same) return this.retry(same.id);
+    const id = this.#unsent(as.id) ? newId() : as.id;
     if (told.status === "new") conversation.contextId = as.contextId;
     conversation.say(readMessage(messageOf(id, draft, this.id, this.#goesTo())));
-    this.mark({ id, draft, behind: outgoing.size > 0, repeats: as.repeats, saw: "", message: null, key: id }, "sending");
+    this.#outgoing.set(id, { id, draft, behind: waiting.length > 0, repeats: as.repeats, message: null, key: id });
     if (told.status === "new") this.set({ title: told.title || draft.text.slice(0, 80) });
     const sent = this.retry(id);
     this.show();
@@ -51,16 +65,16 @@ export class OpenSession extends FollowedSession {
 
   /** Send a message again that failed: with the same id and key, so that it has one effect. Return why it was not taken. */
   retry(messageId: string): Promise<Failure | null> {
-    const out = this.outgoing.get(messageId);
-    if (out) this.mark(out, this.online ? "sending" : "queued");
+    this.#mark(messageId, this.online ? "sending" : "queued");
     return this.#after(() => this.#deliver(messageId));
   }
 
   /** Remove a message that failed or waits, and return what it said; null for a credential, which is not given back. */
   discard(messageId: string): Draft | null {
-    const out = this.outgoing.get(messageId);
-    if (!out || out.sending.state === "sending") return null;
-    this.#drop(out);
+    const out = this.#unsent(messageId);
+    if (!out || this.conversation.find(messageId)?.sending?.state === "sending") return null;
+    this.conversation.unsay(messageId);
+    this.changed();
     return out.draft.secret ? null : out.draft;
   }
 
@@ -70,9 +84,8 @@ export class OpenSession extends FollowedSession {
     this.stopping.add(taskId);
     this.show();
     const failure = await this.#call("CancelTask", { id: taskId }, { taskId }).then(() => null, failureOf);
-    const asked = !failure || failure.metadata["rpc"] === "-32002";
-    const rests = asked && (await this.fetch(taskId).catch(() => false));
-    if (failure && !rests) {
+    const ended = (!failure || failure.metadata["rpc"] === "-32002") && (await this.fetch(taskId).catch(() => false));
+    if (failure && !ended) {
       this.stopping.delete(taskId);
       this.set({ notice: failure });
     }
@@ -84,17 +97,15 @@ export class OpenSession extends FollowedSession {
    * said in the turn, to be edited and sent again.
    */
   async rewind(invocationId: string): Promise<Pick<Message, "id" | "text"> | Failure> {
-    const { id: contextId, conversation } = this;
-    const messageId = newId();
-    const metadata = { [REWIND_BEFORE]: invocationId };
-    const message = { messageId, role: "ROLE_USER", contextId, parts: [{ text: "" }], metadata };
+    const { conversation } = this;
+    const key = newId();
+    const message = messageOf(key, { text: "", files: [] }, this.id, { metadata: { [REWIND_BEFORE]: invocationId } });
     let said: Pick<Message, "id" | "text"> = { id: "", text: "" };
     const failure = await this.#steering(async () => {
       said = conversation.rewind(invocationId) ?? said;
       this.show();
       try {
-        const event = await this.persist(() => this.#sendMessage(message, messageId));
-        this.epoch++;
+        const event = await this.persist(() => this.#sendMessage(message, key));
         this.apply(event, true);
         if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
       } catch (error) {
@@ -103,24 +114,15 @@ export class OpenSession extends FollowedSession {
       } finally {
         conversation.restore();
       }
-      this.forget((id) => conversation.messages.every((message) => message.id !== id));
-      this.set({ canUndo: true });
     });
     // If only the answer was lost, the server was asked since, and what it cut is gone.
-    return failure && !(failure.retryable && said.id && !conversation.accepted(said.id)) ? failure : said;
+    return failure && !(failure.retryable && said.id && !conversation.find(said.id)) ? failure : said;
   }
 
   /** Undo the last rewind. Return why it was not done. */
   async undo(): Promise<Failure | null> {
-    const { api, id } = this;
-    const failure = await this.#steering(async () => {
-      const key = newId();
-      const messages = await this.persist(() => api.undo(id, key));
-      const tasks = await api.taskInfos(id);
-      this.epoch++;
-      this.conversation.reload(messages, false, tasks);
-      this.set({ canUndo: false });
-    });
+    const key = newId();
+    const failure = await this.#steering(() => this.persist(() => this.api.undo(this.id, key)));
     return failure?.retryable && !this.told.canUndo ? null : failure;
   }
 
@@ -131,14 +133,15 @@ export class OpenSession extends FollowedSession {
     return done;
   }
 
-  /** Change the history: one at a time. Return why it was not done; then the session is read again. */
-  async #steering(act: () => Promise<void>): Promise<Failure | null> {
+  /** Change the history, one change at a time, and read the session again. Return why it was not done. */
+  async #steering(act: () => Promise<unknown>): Promise<Failure | null> {
     if (this.told.rewinding) return new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
     const failure = await this.#after(act).then(() => null, failureOf);
-    this.set({ rewinding: false });
-    if (failure) await this.refresh();
+    this.epoch++;
     this.altered();
+    await this.load();
+    this.set({ rewinding: false });
     this.steer();
     return failure;
   }
@@ -167,18 +170,19 @@ export class OpenSession extends FollowedSession {
   async #deliver(id: string): Promise<Failure | null> {
     const { signal } = this.closed;
     for (;;) {
-      while (!this.online && !signal.aborted && this.outgoing.has(id)) await sleep(100, signal);
-      const out = this.outgoing.get(id);
-      if (!out && this.conversation.accepted(id)) return null;
+      while (!this.online && !signal.aborted && this.#unsent(id)) await sleep(100, signal);
+      const out = this.#unsent(id);
+      if (this.conversation.find(id)?.sending === null) return null;
       if (!out || !this.online) return new Failed("GONE", "This message was removed.").failure;
-      this.mark(out, "sending");
+      this.#mark(id, "sending");
+      const saw = this.#signature();
       const failure = await this.#post(out).then(() => null, failureOf);
       out.repeats = true;
       if (failure) await this.settled;
       if (failure?.retryable && this.told.status === "new") void this.#seek();
-      if (!failure || this.conversation.accepted(id)) return null;
-      if (!this.online && failure.status === 0) this.mark(out, "queued");
-      else if (!(await this.#resolved(out, failure))) return failure;
+      if (!failure || this.conversation.find(id)?.sending === null) return null;
+      if (!this.online && failure.status === 0) this.#mark(id, "queued");
+      else if (!(await this.#resolved(out, failure, saw))) return failure;
     }
   }
 
@@ -197,33 +201,31 @@ export class OpenSession extends FollowedSession {
     const { api, id: contextId, conversation, running, told } = this;
     const guarded = out.message === null && !out.behind && running === null;
     const began = Date.now();
-    out.saw = this.#signature();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
     const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
     const gone = out.repeats && event.kind === "task" && (await api.taskInfos(contextId)).every(({ id }) => id !== event.taskId);
     if (gone) throw new Failed("REWOUND", "This message was rewound by another client.", { suggestion: "Send it again as a new one." });
-    conversation.accept(out.id);
-    this.settle(out.id);
+    conversation.mark(out.id, null);
     this.answered(event, out.id, began);
     this.steer();
   }
 
-  /** Handle the refusal of a message; return whether it is to be sent once more. */
-  async #resolved(out: Outgoing, failure: Failure): Promise<boolean> {
+  /** Handle the refusal of a message; return whether it is to be sent once more, if all is as the user `saw` it. */
+  async #resolved(out: Outgoing, failure: Failure, saw: string): Promise<boolean> {
     const named = text(out.message ?? {}, "taskId");
     const stale = failure.code === "VERSION_MISMATCH";
     const ended = failure.metadata["rpc"] === "-32004" && named !== "";
     if (stale || ended) await this.load();
-    const goesOn = ended && this.#goesTo().taskId !== named && this.conversation.tasks.find(named) !== null;
-    const again = !this.outgoing.has(out.id) || (stale ? out.saw === this.#signature() : goesOn);
+    const goesOn = ended && this.#goesTo()["taskId"] !== named && this.conversation.tasks.find(named) !== null;
+    const again = !this.#unsent(out.id) || (stale ? saw === this.#signature() : goesOn);
     // A refusal for the version has stored nothing under the key.
     if (again) Object.assign(out, { message: null, ...(ended && { key: newId() }) });
     else if (stale || failure.code === "REWOUND") {
-      this.#drop(out);
+      this.conversation.unsay(out.id);
       this.set({ notice: failure });
     } else {
       if (!failure.retryable) out.message = null;
-      this.mark(out, "failed", failure);
+      this.#mark(out.id, "failed", failure);
     }
     this.show();
     return again;
@@ -231,18 +233,23 @@ export class OpenSession extends FollowedSession {
 
   /** Return what of the session matters to somebody who writes. */
   #signature(): string {
-    const { conversation, outgoing } = this;
-    const messages = conversation.messages.filter((message) => !outgoing.has(message.id));
+    const { conversation } = this;
+    const messages = conversation.messages.filter(({ sending }) => !sending);
     return JSON.stringify([conversation.taskList.map((task) => task.id), messages.length, messages.at(-1)?.id]);
   }
 
-  #goesTo(): Continuation {
+  #goesTo(): Json {
     const { replyTo } = this.told;
-    return replyTo ? { taskId: "", referenceTaskIds: [replyTo] } : this.conversation.nextMessage();
+    return replyTo ? { referenceTaskIds: [replyTo] } : this.conversation.nextMessage();
   }
 
-  #drop(out: Outgoing): void {
-    this.forget((id) => id === out.id);
-    this.conversation.unsay(out.id);
+  /** Return what is to be sent of a message; undefined if the server has it, or it is not shown any more. */
+  #unsent(id: string): Outgoing | undefined {
+    return this.conversation.find(id)?.sending ? this.#outgoing.get(id) : undefined;
+  }
+
+  #mark(id: string, state: "sending" | "queued" | "failed", failure: Failure | null = null): void {
+    this.conversation.mark(id, { state, failure });
+    this.changed();
   }
 }

@@ -2,14 +2,12 @@
 
 import { computed, signal } from "@preact/signals-core";
 import type { Api, SessionRow } from "./api";
-import { failureOf } from "./failures";
+import { failureOf } from "./http";
 import type { Failure, SessionView } from "./view";
 
 const UNDO = 10_000;
 const PAGE = 50;
 const TYPED = 150;
-
-type Removal = Readonly<{ timer: ReturnType<typeof setTimeout>; finish: () => Promise<void> }>;
 
 export class SessionList {
   readonly query = signal("");
@@ -20,7 +18,8 @@ export class SessionList {
   /** What is shown: without those that are to be deleted soon. */
   readonly rows = computed(() => this.#found.value.filter(({ id }) => !this.#leaving.value.has(id)));
   readonly #found = signal<readonly SessionRow[]>([]);
-  readonly #leaving = signal<ReadonlyMap<string, Removal>>(new Map());
+  /** Those that are to be deleted soon, each with what does it. */
+  readonly #leaving = signal<ReadonlyMap<string, () => Promise<void>>>(new Map());
   #asked = 0;
   #typed: ReturnType<typeof setTimeout> | undefined;
 
@@ -56,12 +55,12 @@ export class SessionList {
     this.#typed = setTimeout(() => void this.load(), TYPED);
   }
 
-  /** Rename a session, at once in the list. Return why it was not done; then the list is read again. */
+  /** Rename a session, at once in the list, which is read again then. Return why it was not done. */
   async rename(id: string, title: string): Promise<Failure | null> {
     this.#found.value = this.#found.peek().map((row) => (row.id === id ? { ...row, title } : row));
     const failure = await this.api.rename(id, title).then(() => null, failureOf);
-    if (failure) void this.load();
-    else this.channel?.postMessage({ session: id });
+    void this.load();
+    if (!failure) this.channel?.postMessage({ session: id });
     return failure;
   }
 
@@ -76,19 +75,18 @@ export class SessionList {
       void this.load();
       failed(failure);
     };
-    const timer = setTimeout(() => void finish(), UNDO);
-    this.#leaving.value = new Map(this.#leaving.peek()).set(id, { timer, finish });
+    this.#leaving.value = new Map(this.#leaving.peek()).set(id, finish);
+    setTimeout(() => void (this.#leaving.peek().get(id) === finish && finish()), UNDO);
   }
 
   /** Take the removal of a session back; do nothing if it was not removed, or is deleted. */
   keep(id: string): void {
-    clearTimeout(this.#leaving.peek().get(id)?.timer);
     this.#leaving.value = new Map([...this.#leaving.peek()].filter(([one]) => one !== id));
   }
 
   /** Delete at once what is to be deleted: the page is left. */
   leave(): void {
-    for (const { finish } of this.#leaving.peek().values()) void finish();
+    for (const finish of this.#leaving.peek().values()) void finish();
   }
 
   /** Take what an open session of this tab shows; read the list if it is not in it. */

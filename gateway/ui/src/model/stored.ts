@@ -4,8 +4,7 @@
  */
 
 import { attempt, parsed, text } from "./json";
-import { readTaskInfos } from "./tasks";
-import type { TaskInfo } from "./view";
+import { type TaskInfo, readTaskInfos } from "./tasks";
 
 const LAST = "taskplane.session";
 
@@ -27,13 +26,11 @@ export class Stored {
   /** Keep a value under a key; an empty one: nothing. */
   set(key: string, value: string): void {
     this.#kept.set(key, value);
-    try {
+    attempt(() => {
       if (value) this.storage().setItem(key, value);
       else this.storage().removeItem(key);
       this.#kept.delete(key);
-    } catch {
-      // It is kept in memory.
-    }
+    }, undefined);
   }
 
   /** Forget everything whose key begins with one of some texts. */

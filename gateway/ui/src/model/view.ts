@@ -4,8 +4,7 @@
  */
 
 import type { Message, Part, Piece } from "./events";
-import type { Failure } from "./failures";
-import type { MessageRow } from "./rows";
+import type { Failure } from "./http";
 import type { TaskInfo } from "./tasks";
 
 export type { SessionView } from "./followed";
@@ -16,15 +15,11 @@ export type { Failure, Message, Part, TaskInfo };
 type Ended = "completed" | "failed" | "canceled" | "rejected";
 export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
 
-export type StateChange = Readonly<{ state: State; at: string }>;
-
-/** One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded. */
-export interface ArtifactVersion {
-  readonly parts: readonly Part[];
-  /** Bytes of texts and decoded raw parts. */
-  readonly size: number;
-  readonly complete: boolean;
-}
+/**
+ * One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded.
+ * `size`: bytes of texts and decoded raw parts.
+ */
+export type ArtifactVersion = Readonly<{ parts: readonly Part[]; size: number }>;
 
 export interface Artifact extends Omit<Piece, "parts"> {
   readonly taskId: string;
@@ -32,31 +27,30 @@ export interface Artifact extends Omit<Piece, "parts"> {
   readonly versions: readonly ArtifactVersion[];
   /** The first one is version 1. Else it is not known how many there were before. */
   readonly numbered: boolean;
+  /** The last version has all of its pieces. */
+  readonly complete: boolean;
 }
 
-export interface ToolCall {
-  readonly id: string;
-  readonly name: string;
-  readonly args: unknown;
-  /** Undefined while there is no response. */
-  readonly response?: unknown;
-  readonly state: "running" | "done" | "interrupted";
-}
+/** A call of a tool; `response` is undefined while there is none. */
+export type ToolCall = Readonly<{ id: string; name: string; args: unknown; response?: unknown; state: "running" | "done" | "interrupted" }>;
 
-/** One line of the conversation. `key` is stable: the id of the message, of the first call of a group, of the task. */
-export type Row =
-  | MessageRow
-  | { readonly kind: "tools"; readonly key: string; readonly taskId: string; readonly calls: readonly ToolCall[] }
-  | { readonly kind: "artifact"; readonly key: string; readonly artifact: Artifact }
-  /** The end of a task that did not complete, with the reason, and the message that began it. */
-  | { readonly kind: "end"; readonly key: string; readonly task: TaskInfo; readonly asked: Message | undefined }
-  /** A task that waits for the user: the last row, while it waits. */
-  | { readonly kind: "question"; readonly key: string; readonly task: TaskInfo; readonly message: Message | null };
+/**
+ * One line of the conversation. `key` is stable: the id of the message, of that with the first call of a group, of the task.
+ * A message is `live` while its text grows, and `interrupted` if that stopped without an end. `end`: of a task that did not
+ * complete, with the message that began it. `question`: of a task that waits for the user, the last row while it waits.
+ */
+export type Row = { readonly key: string } & Readonly<
+  | { kind: "message"; message: Message; live: boolean; interrupted: boolean; sending: Message["sending"]; canRewind: boolean }
+  | { kind: "tools"; taskId: string; calls: readonly ToolCall[] }
+  | { kind: "artifact"; artifact: Artifact }
+  | { kind: "end"; task: TaskInfo; asked: Message | undefined }
+  | { kind: "question"; task: TaskInfo; message: Message | null }
+>;
 
 /** What the user wants to send. */
 export interface Draft {
   readonly text: string;
-  readonly files: readonly { readonly name: string; readonly mediaType: string; readonly base64: string }[];
+  readonly files: readonly Part[];
   /** A credential for a task that waits for one: sent in the metadata of the request, kept and shown nowhere. */
   readonly secret?: string;
 }

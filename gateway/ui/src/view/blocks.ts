@@ -2,10 +2,7 @@
 
 import { Lexer, type Token } from "marked";
 
-export interface Blocks {
-  readonly text: string;
-  readonly tokens: readonly Token[];
-}
+export type Blocks = Readonly<{ text: string; tokens: readonly Token[] }>;
 
 /** How many blocks at the end of a text may still change when more text comes: a list and the space after it. */
 const OPEN = 2;
@@ -15,8 +12,8 @@ const LONGEST = 250_000;
 const MOST = 4_000;
 const TILDES = 1_000;
 const WORD = 8_000;
-/** A line that is nested more deeply than anybody can read. */
-const DEEP = /^(?:[ \t]*(?:>|(?:[-*+]|\d+[.)])[ \t])){100}/m;
+/** Levels of tokens and lists of them; 50 lists in one another have so many. */
+const DEEPEST = 200;
 
 /** Read a text. With `before`, what was read of a beginning of it, the finished blocks keep their identity. */
 export function blocksOf(given: string, before?: Blocks): Blocks {
@@ -28,8 +25,10 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 }
 
 function tokensOf(text: string): Token[] {
+  // What the patterns of the lexer look at again and again makes it slow.
+  const hard = text.length > LONGEST || text.split("~").length > TILDES || text.split(/\s/).some(({ length }) => length > WORD);
   try {
-    if (!isHard(text))
+    if (!hard)
       return Lexer.lex(text, { gfm: true, breaks: true }).map((token) => (crowded(token) ? plain(token.raw) : token));
   } catch {
     // It is nested more deeply than the lexer can follow.
@@ -37,19 +36,14 @@ function tokensOf(text: string): Token[] {
   return [plain(text)];
 }
 
-/** Return whether the lexer would take seconds: what its patterns look at again and again makes it slow. */
-function isHard(text: string): boolean {
-  const words = text.split(/\s/);
-  return text.length > LONGEST || DEEP.test(text) || text.split("~").length > TILDES || words.some(({ length }) => length > WORD);
-}
-
 function plain(text: string): Token {
   return { type: "code", raw: text, text };
 }
 
-function crowded(part: unknown): boolean {
+function crowded(part: unknown, level = 0): boolean {
   if (typeof part !== "object" || !part) return false;
-  return (Array.isArray(part) && part.length > MOST) || Object.values(part).some(crowded);
+  if (level > DEEPEST || (Array.isArray(part) && part.length > MOST)) return true;
+  return Object.values(part).some((one) => crowded(one, level + 1));
 }
 
 /** Return the address of a link if it leads to a page, a mail or a place in this page; else undefined. */
@@ -60,9 +54,5 @@ export function safeLink(href: string): string | undefined {
 
 /** Return a text with its character references replaced, such as `&amp;`. */
 export function decoded(text: string): string {
-  if (!text.includes("&")) return text;
-  return text.replace(
-    /&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi,
-    (one) => new DOMParser().parseFromString(one, "text/html").documentElement.textContent ?? one,
-  );
+  return text.replace(/&#?\w{1,31};/g, (one) => new DOMParser().parseFromString(one, "text/html").documentElement.textContent);
 }

@@ -1,31 +1,45 @@
-/** Small things that several views are made of. */
+/** Small things that several views are made of: icons, buttons, lists, and what they do. */
 
-import type { ComponentChildren, ComponentProps } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { type ComponentChildren, type ComponentProps, h } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { strings } from "../strings";
 import { fullTime, time } from "./format";
-import { Button, IconButton, type IconName } from "./icons";
+import * as glyphs from "./glyphs";
+
+export type IconName = keyof typeof glyphs;
+
+/** Draw an icon in the colour of the text. It says nothing to a screen reader: the control around it has the name. */
+export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
+  return (
+    <svg class="icon" data-icon={name} width={size} height={size} viewBox="0 0 24 24" aria-hidden="true">
+      {glyphs[name].map(([shape, of], key) => h(shape, { key, ...of }))}
+    </svg>
+  );
+}
+
+type Given = Omit<ComponentProps<"button">, "class" | "label"> & { label: string; icon?: IconName; size?: number; class?: string };
+
+/** A button with words, and an icon if one is given; `kind` is more of its class. */
+export function Button({ label, icon, act, kind = "", ...rest }: Given & { act: () => void; kind?: string }) {
+  return (
+    <button type="button" class={`button ${kind}`} onClick={act} {...rest}>
+      {icon && <Icon name={icon} size={kind === "small" ? 14 : 16} />} {label}
+    </button>
+  );
+}
+
+/** A square button with an icon; `label` is its accessible name, and its tooltip if there is no other. */
+export function IconButton({ icon, label, size = 18, class: more = "", ...rest }: Given & { icon: IconName }) {
+  return (
+    <button type="button" class={`icon-button ${more}`} aria-label={label} title={label} {...rest}>
+      <Icon name={icon} size={size} />
+    </button>
+  );
+}
 
 /** A small button with a word, and an icon if one is given. */
 export function Act({ off, pressed, ...rest }: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
   return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
-}
-
-/** A dialog, open for as long as it is shown, with its title and a button that closes it; a click beside it does too. */
-export function Dialog({ title, close, children, ...rest }: ComponentProps<"dialog"> & { title: string; close: () => void }) {
-  const box = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  useEffect(() => box.current?.showModal(), []);
-  const beside = (event: MouseEvent) => event.target === box.current && box.current?.close();
-  return (
-    <dialog {...rest} ref={box} aria-labelledby={id} onClose={close} onClick={beside}>
-      <header>
-        <h2 id={id}>{title}</h2>
-        <IconButton icon="close" label={strings.chat.close} onClick={() => box.current?.close()} />
-      </header>
-      {children}
-    </dialog>
-  );
 }
 
 /** A choice of one value out of some, each with a word. */
@@ -51,13 +65,12 @@ export function useEvery(ms: number, act: () => unknown): void {
   const latest = useRef(act);
   latest.current = act;
   useEffect(() => {
-    const ends = new AbortController();
     const look = () => void (document.hidden || latest.current());
     const timer = ms ? setInterval(look, ms) : undefined;
-    document.addEventListener("visibilitychange", look, ends);
+    document.addEventListener("visibilitychange", look);
     return () => {
       clearInterval(timer);
-      ends.abort();
+      document.removeEventListener("visibilitychange", look);
     };
   }, [ms]);
 }
@@ -79,9 +92,9 @@ export function Part({ title, hint, children }: { title: string; hint?: Componen
 }
 
 /** A list of names with their values, and more of these; those without a value are left out. */
-export function Facts({ kind = "facts", rows }: { kind?: string; rows: readonly (readonly ComponentChildren[])[] }) {
+export function Facts({ rows }: { rows: readonly (readonly ComponentChildren[])[] }) {
   return (
-    <dl class={kind}>
+    <dl class="facts">
       {rows.map(([name, ...values], row) => values[0] && (
         <div key={row}>
           <dt>{name}</dt>
@@ -100,4 +113,23 @@ export function walk(event: KeyboardEvent, selector: string): void {
   if (at < 0 || !step || !all[at + step]) return;
   event.preventDefault();
   all[at + step]!.focus();
+}
+
+type Warning = Readonly<{ code: string; message: string; suggestion?: string }>;
+
+/** Show warnings, each with `more`; without any, `none`. */
+export function Warnings<T extends Warning>({ name, none, all, more }: {
+  name: string; none: string; all: readonly T[]; more?: (one: T) => ComponentChildren;
+}) {
+  return (
+    <ul class="warnings" aria-label={name}>
+      {!all.length && <li><Icon name="check" size={16} /> {none}</li>}
+      {all.map((one, index) => (
+        <li key={index} data-warning={one.code}>
+          <Icon name="alert" size={16} />
+          <p><strong dir="auto">{one.message}</strong> {one.suggestion} {more?.(one)}</p>
+        </li>
+      ))}
+    </ul>
+  );
 }

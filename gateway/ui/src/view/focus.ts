@@ -1,7 +1,7 @@
 /** Moves the focus when its element is removed or disabled, or comes to lie below something. */
 
 /** The element with the focus and all around it, from there outwards; empty: the reader has clicked on the page. */
-let path: readonly Element[] = [];
+let path: Element[] = [];
 /** The parts that may lie above the conversation. */
 const ABOVE = ".details, .sidebar";
 /** The element outside of them that had the focus last. */
@@ -11,10 +11,6 @@ let origin: Element | null = null;
 function enter(at: Element | null): boolean {
   const all = ":is(a[href], button, input, select, textarea, summary):not([tabindex='-1'])";
   return [...(at?.querySelectorAll(all) ?? []), at].some(take);
-}
-
-function around(one: Element | null): Element[] {
-  return one && one !== document.body ? [one, ...around(one.parentElement)] : [];
 }
 
 function lost(): boolean {
@@ -39,8 +35,7 @@ function settle(): void {
   if (path.some((one) => one.matches(ABOVE)) && take(origin)) return;
   // On a touch screen the box brings up a keyboard.
   const box = matchMedia("(hover: hover)").matches ? "#message" : "main";
-  const parts = [box, "main", ".details", ".sidebar"].map((one) => document.querySelector(one));
-  if (!parts.slice(0, 2).some(take)) parts.slice(2).some(enter);
+  if (![box, "main"].some((one) => take(document.querySelector(one)))) [...document.querySelectorAll(ABOVE)].some(enter);
 }
 
 /** Put the focus on an element; return whether it took it. */
@@ -50,15 +45,15 @@ function take(one: Element | null): boolean {
 }
 
 function note(): void {
-  path = around(document.activeElement);
+  path = [];
+  for (let one = document.activeElement; one && one !== document.body; one = one.parentElement) path.push(one);
   if (path.length && !path.some((one) => one.matches(ABOVE))) [origin = null] = path;
 }
 
-/** Begin to keep the focus where the reader is. */
-export function keepFocus(): void {
-  addEventListener("focusin", note);
-  addEventListener("click", note, true);
-  addEventListener("pointerdown", () => (path = []), true);
-  const changes = { subtree: true, childList: true, attributeFilter: ["disabled", "inert", "data-drawer"] };
-  new MutationObserver(() => lost() && settle()).observe(document.body, changes);
-}
+addEventListener("focusin", note);
+addEventListener("click", note, true);
+addEventListener("pointerdown", () => (path = []), true);
+const changes = { subtree: true, childList: true, attributeFilter: ["disabled", "inert", "data-drawer"] };
+new MutationObserver(() => lost() && settle()).observe(document.body, changes);
+
+export {};

@@ -12,6 +12,7 @@ const month = formatter({ month: "long", year: "numeric" });
 export const fullTime = formatter({ dateStyle: "full", timeStyle: "medium" });
 /** Return the time of a day to the millisecond; empty if there is none. */
 export const exactTime = formatter({ hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
+const midnight = () => new Date().setHours(0, 0, 0, 0);
 /** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
 export const time = (at: string) => (midnight() <= Date.parse(at) ? clock : dated)(at);
 
@@ -27,10 +28,6 @@ export function dayOf(at: string): string {
   if (Number.isNaN(when) || when >= today) return strings.chat.today;
   if (when >= today - DAY) return strings.chat.yesterday;
   return when >= today - 7 * DAY ? strings.chat.week : month(when);
-}
-
-function midnight(): number {
-  return new Date().setHours(0, 0, 0, 0);
 }
 
 /** Return a duration of milliseconds: `23 ms`, `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
@@ -81,8 +78,8 @@ export function nameOf({ id, name, versions }: Artifact): string {
 }
 
 /** Return the size of an artifact, how many versions it has, whether it grows, and what else there is to say of it. */
-export function aboutOf({ versions, numbered }: Artifact, more = ""): string {
-  const { size = 0, complete } = versions.at(-1) ?? {};
+export function aboutOf({ versions, numbered, complete }: Artifact, more = ""): string {
+  const { size = 0 } = versions.at(-1) ?? {};
   const many = numbered && versions.length > 1 && strings.panel.versions(versions.length);
-  return [bytes(size), many, complete === false && strings.panel.grows, more].filter(Boolean).join(" · ");
+  return [bytes(size), many, !complete && strings.panel.grows, more].filter(Boolean).join(" · ");
 }

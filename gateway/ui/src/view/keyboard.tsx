@@ -3,17 +3,13 @@
 import { signal } from "@preact/signals";
 import { PANELS, agent, chat, drawer, go, kept, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
-import { focusBox } from "./acts";
-import { Dialog, Facts } from "./controls";
-import { offer } from "./draft";
+import { focusBox, offer } from "./acts";
+import { Facts, IconButton } from "./controls";
 
 const OFF = "taskplane.keys";
 /** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
 const off = signal(kept.get(OFF) !== "");
 off.subscribe((none) => kept.set(OFF, none ? "off" : ""));
-/** The list of keys is open. */
-export const help = signal(false);
-
 /** Begin a new conversation. */
 export const newChat = () => begin(agent.peek());
 
@@ -23,10 +19,7 @@ export function begin(name: string, text = ""): void {
   if (narrow.value) panel.value = null;
   show("");
   go(chat(""), route.value.name === "chat" && !route.value.session);
-  setTimeout(() => {
-    offer(text);
-    focusBox();
-  });
+  setTimeout(() => offer(text));
 }
 
 /** Let new conversations be with an agent, and so the one that has not begun. */
@@ -35,15 +28,10 @@ export function chooseAgent(name: string): void {
   if (route.value.name === "chat" && !route.value.session) show("");
 }
 
-/** Open a part of the panel, or close it if it is open. */
-export function togglePanel(name: Panel): void {
+/** Open a part of the panel, or close it if it is open; `enter` it, for somebody who uses the keys. */
+export function togglePanel(name: Panel, enter = false): void {
   panel.value = panel.value === name ? null : name;
-}
-
-/** Do that for somebody who uses the keys, and goes on in the panel. */
-function intoPanel(name: Panel): void {
-  togglePanel(name);
-  setTimeout(() => document.querySelector<HTMLElement>(".details")?.focus());
+  if (enter) setTimeout(() => document.querySelector<HTMLElement>(".details")?.focus());
 }
 
 function search(): void {
@@ -51,9 +39,9 @@ function search(): void {
   setTimeout(() => document.getElementById("search")?.focus());
 }
 
-/** Show the newest message, unless the key scrolls what has the focus beside the conversation. */
-function scrollToEnd(): boolean {
-  const button = document.querySelector<HTMLElement>("body:not(:has(.details :focus)) .to-end");
+/** Press a button; return whether there is one. */
+function click(selector: string): boolean {
+  const button = document.querySelector<HTMLElement>(selector);
   button?.click();
   return button !== null;
 }
@@ -61,18 +49,19 @@ function scrollToEnd(): boolean {
 const { chat: words, keys: more, panel: { parts } } = strings;
 /** The keys, what they are for, and what they do where nothing else sees to it; false: the browser sees to it. */
 const KEYS: readonly (readonly [keys: string, what: string, act?: () => unknown])[] = [
-  ["?", more.help, () => (help.value = true)],
+  ["?", more.help, () => document.getElementById("help")?.showPopover()],
   ["n", words.newChat, newChat],
   ["/", words.search, search],
   ["m", more.write, focusBox],
   ["Enter", words.send],
   ["Shift Enter", more.line],
-  ...PANELS.map((part) => [part[0]!, parts[part], () => intoPanel(part)] as const),
+  ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part, true)] as const),
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
-  ["End", words.toEnd, scrollToEnd],
-  ["F2", more.rename],
-  ["Delete", more.remove],
+  // Beside the conversation it scrolls what has the focus.
+  ["End", words.toEnd, () => click("body:not(:has(.details :focus)) .to-end")],
+  ["F2", more.rename, () => click(".session:focus-within button:first-child")],
+  ["Delete", more.remove, () => click(".session:focus-within button:last-child")],
   ["Esc", more.close, closeTop],
 ];
 
@@ -87,36 +76,35 @@ function press(event: KeyboardEvent): void {
   const key = event.key === "Escape" ? "Esc" : event.key;
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]");
-  if (key === "Esc" ? document.querySelector("dialog[open]") : typing || (off.value && key.length === 1)) return;
+  if (key === "Esc" ? document.querySelector(":popover-open") : typing || (off.value && key.length === 1)) return;
   const acts = new Map(usable().map(([keys, , act]) => [keys, act]));
   const act = acts.get(`${before} ${key}`) ?? acts.get(key);
   before = key;
   if (act && act() !== false) event.preventDefault();
 }
 
-/** Listen to the keys of the page; return how to end that. */
-export function listen(): () => void {
-  addEventListener("keydown", press);
-  return () => removeEventListener("keydown", press);
-}
+addEventListener("keydown", press);
 
 /** Close what lies above the conversation or beside it; return whether there was something. */
 export function closeTop(): boolean {
   const there = drawer.value || panel.value !== null;
-  if (drawer.value) drawer.value = false;
-  else panel.value = null;
+  [drawer.value, panel.value] = [false, null];
   return there;
 }
 
-/** The list of keys, as a dialog. */
+/** The list of keys. */
 export function Help() {
-  return help.value && (
-    <Dialog class="help" title={words.shortcuts} close={() => (help.value = false)}>
-      <Facts kind="keys" rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
+  return (
+    <dialog id="help" popover="auto" aria-labelledby="help-title">
+      <header>
+        <h2 id="help-title">{words.shortcuts}</h2>
+        <IconButton icon="close" label={words.close} popovertarget="help" />
+      </header>
+      <Facts rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
       <label class="choice">
         <input type="checkbox" checked={!off.value} onChange={(event) => (off.value = !event.currentTarget.checked)} />
         {more.letters}
       </label>
-    </Dialog>
+    </dialog>
   );
 }

@@ -1,13 +1,13 @@
 /** The rows of a conversation, loaded beside the rest of the page: only those in view are in it, and the end is followed. */
 
 import { Virtualizer, type VirtualizerOptions, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Row, SessionView, TaskInfo } from "../model/view";
 import { route, session } from "../state";
 import { strings } from "../strings";
 import { sent } from "./acts";
+import { Icon } from "./controls";
 import { aloud, nameOf } from "./format";
-import { Icon } from "./icons";
 import { RowView, asks } from "./rows";
 
 /** Within so many pixels of the end the list follows it. */
@@ -15,26 +15,16 @@ const AT_END = 64;
 /** Within so many pixels of the first loaded row older ones are asked for. */
 const NEAR_START = 1000;
 
-/** Show the rows of a session, older ones as they are scrolled to, and tell a screen reader of new ones. */
-export function Rows({ open }: { open: SessionView }) {
-  return <><List key={session.value} {...open} /><Announcer {...open} /></>;
-}
-
 /** Tell a screen reader of what is new at the end, once, when it is whole. */
-function Announcer({ rows, running }: SessionView) {
-  const [told] = useState(() => new Set(rows.filter((row) => spoken(row, running)).map(heard)));
+function Announcer({ rows, running }: Pick<SessionView, "rows" | "running">) {
+  const [told] = useState(() => new Set(rows.filter((row) => spoken(row, running)).map(({ key }) => key)));
   const [words, setWords] = useState<readonly string[]>([]);
   useEffect(() => {
-    const news = rows.slice(rows.findLastIndex((row) => told.has(heard(row))) + 1).filter((row) => spoken(row, running));
-    for (const row of news) told.add(heard(row));
+    const news = rows.slice(rows.findLastIndex(({ key }) => told.has(key)) + 1).filter((row) => spoken(row, running));
+    for (const row of news) told.add(row.key);
     if (news.length) setWords(news.map((row) => spoken(row, running)));
   }, [rows]);
   return <div class="sr-only" role="status" aria-live="polite"><p key={words}>{words.join(" ")}</p></div>;
-}
-
-/** Return what is heard once: a question becomes a message when it is answered. */
-function heard(row: Row): string {
-  return (row.kind === "question" && row.message?.id) || row.key;
 }
 
 /** Return what a screen reader says of a row; empty: nothing, as of what the user said, still grows or was loaded later. */
@@ -46,8 +36,8 @@ function spoken(row: Row, running: TaskInfo | null): string {
   return row.kind === "end" && row.task.state !== "failed" ? strings.states[row.task.state] : "";
 }
 
-/** Show rows in a scrolled log, with a button for what came below while the reader was elsewhere. */
-function List({ rows, loadingOlder }: SessionView) {
+/** Show the rows of a session in a scrolled log, with a button for what came below while the reader was elsewhere. */
+export function Rows({ rows, running, loadingOlder }: SessionView) {
   const target = route.value.message;
   const box = useRef<HTMLDivElement>(null);
   const [, redraw] = useState({});
@@ -71,9 +61,7 @@ function List({ rows, loadingOlder }: SessionView) {
     paddingStart: 8,
     paddingEnd: 24,
     anchorTo: "end",
-    followOnAppend: true,
     scrollEndThreshold: AT_END,
-    initialRect: { width: 760, height: 800 },
   };
   const [list] = useState(() => new Virtualizer(options));
   // Artifacts that are loaded later come between others.
@@ -109,11 +97,12 @@ function List({ rows, loadingOlder }: SessionView) {
           {list.getVirtualItems().map(({ key, index, start }) => (
             <div key={key} class="log-item" data-index={index} data-marked={index === found || undefined}
               ref={list.measureElement} style={{ transform: `translateY(${start}px)` }}>
-              <Item row={rows[index]} />
+              <RowView row={rows[index]!} />
             </div>
           ))}
         </div>
       </div>
+      <Announcer rows={rows} running={running} />
       {!atEnd && (
         <button type="button" class="to-end" aria-label={below || strings.chat.toEnd} onClick={() => list.scrollToEnd()}>
           {below && <span>{below}</span>}
@@ -122,11 +111,6 @@ function List({ rows, loadingOlder }: SessionView) {
       )}
     </div>
   );
-}
-
-/** The content of a row, drawn anew only if the row changed. */
-function Item({ row }: { row: Row | undefined }) {
-  return useMemo(() => row && RowView(row), [row]);
 }
 
 function estimate(row: Row | undefined): number {

@@ -3,21 +3,19 @@
  * one from what the lexer read, never from a string of HTML, so that nothing in it can become markup or run.
  */
 
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, h } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MarkedToken, Token, Tokens } from "marked";
 import { strings } from "../strings";
+import { copy } from "./acts";
 import { type Blocks, blocksOf, decoded, safeLink } from "./blocks";
-import { copy } from "./copy";
-import { IconButton } from "./icons";
-import { lazily } from "./lazy";
+import { IconButton } from "./controls";
+import { lazily } from "./parts";
 
 /** How long a text must have been shown unchanged before it is coloured: rows that are scrolled past stay plain. */
 const QUIET_MS = 120;
 /** Longer code stays plain: colouring it would hold up the page. */
 const LONGEST = 60_000;
-/** Levels of nesting; deeper ones are shown as they were written. */
-const DEEPEST = 50;
 
 /** Show a text; `live` while it grows. */
 export function Markdown({ text, live = false }: { text: string; live?: boolean }) {
@@ -27,11 +25,9 @@ export function Markdown({ text, live = false }: { text: string; live?: boolean 
 }
 
 /** Show a link of an agent if it leads to a page, a mail or a place; else only its words. */
-export function Link(props: { href: string; title?: string | null | undefined; class?: string; children: ComponentChildren }) {
-  const href = safeLink(props.href);
-  if (!href) return <span class={props.class} title={props.href}>{props.children}</span>;
-  const title = props.title ?? undefined;
-  return <a class={props.class} href={href} title={title} target="_blank" rel="noopener noreferrer nofollow">{props.children}</a>;
+export function Link({ href, ...rest }: { href: string; title?: string | undefined; class?: string; children: ComponentChildren }) {
+  const safe = safeLink(href);
+  return safe ? <a {...rest} href={safe} target="_blank" rel="noopener noreferrer nofollow" /> : <span {...rest} title={href} />;
 }
 
 /** One block, made anew only if its text changed. */
@@ -40,18 +36,14 @@ function Block({ token, raw }: { token: Token; raw: string }) {
 }
 
 function element(token: Token): ComponentChildren {
+  const tag = TAGS[token.type];
+  if (tag) return h(tag, { dir: "auto" }, inside(token as Tokens.Generic));
   const view = VIEWS[token.type as Kind] as ((token: Token) => ComponentChildren) | undefined;
   return view ? view(token) : token.raw;
 }
 
-let depth = 0;
-
 function inside({ tokens = [] }: { tokens?: Token[] | undefined }): ComponentChildren[] {
-  if (depth === DEEPEST) return tokens.map(({ raw }) => raw);
-  depth++;
-  const made = tokens.map(element);
-  depth--;
-  return made;
+  return tokens.map(element);
 }
 
 function cell(given: Tokens.TableCell): ComponentChildren {
@@ -59,22 +51,20 @@ function cell(given: Tokens.TableCell): ComponentChildren {
   return <Cell dir="auto" style={{ textAlign: given.align ?? undefined }}>{inside(given)}</Cell>;
 }
 
+/** The elements of tokens that are no more than that. */
+const TAGS: Readonly<Record<string, string>> = {
+  paragraph: "p", blockquote: "blockquote", strong: "strong", em: "em", del: "del", hr: "hr", br: "br",
+};
+
 type Kind = MarkedToken["type"];
 
 const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Type }>) => ComponentChildren } = {
   space: () => null,
   def: () => null,
-  hr: () => <hr />,
-  br: () => <br />,
-  paragraph: (token) => <p dir="auto">{inside(token)}</p>,
-  blockquote: (token) => <blockquote dir="auto">{inside(token)}</blockquote>,
-  strong: (token) => <strong>{inside(token)}</strong>,
-  em: (token) => <em>{inside(token)}</em>,
-  del: (token) => <del>{inside(token)}</del>,
   codespan: (token) => <code dir="ltr">{token.text}</code>,
   code: (token) => <CodeBlock text={token.text} language={token.lang?.split(/\s/, 1)[0] ?? ""} />,
-  link: (token) => <Link href={token.href} title={token.title}>{inside(token)}</Link>,
-  image: (token) => <Link href={token.href} title={token.title}>{strings.chat.imageLink(token.text || token.href)}</Link>,
+  link: (token) => <Link href={token.href} title={token.title ?? undefined}>{inside(token)}</Link>,
+  image: (token) => <Link href={token.href} title={token.title ?? undefined}>{strings.chat.imageLink(token.text || token.href)}</Link>,
   checkbox: (token) => <input type="checkbox" checked={token.checked} disabled aria-label={token.raw} />,
   text: (token) => ("tokens" in token && token.tokens ? inside(token) : decoded(token.text)),
   escape: (token) => token.text,
@@ -89,7 +79,7 @@ const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Ty
   ),
   heading(token) {
     const Level = `h${Math.min(6, token.depth + 1)}` as "h2";
-    return <Level class={`h${token.depth}`} dir="auto">{inside(token)}</Level>;
+    return <Level dir="auto">{inside(token)}</Level>;
   },
   list(token) {
     const items = token.items.map((item) => <li dir="auto" class={item.task ? "task" : undefined}>{inside(item)}</li>);

@@ -1,28 +1,93 @@
-/** The rows of a conversation that are no messages: calls of tools, artifacts, how a task ended, and what it asks. */
+/** The rows of a conversation: messages, calls of tools, artifacts, how a task ended, and what it asks. */
 
-import type { ComponentChildren } from "preact";
-import { useId, useState } from "preact/hooks";
-import type { Artifact, Failure, Row, TaskInfo, ToolCall } from "../model/view";
-import { mayWrite, view } from "../state";
+import { computed } from "@preact/signals";
+import type { ComponentChildren, FunctionComponent } from "preact";
+import { useId, useMemo } from "preact/hooks";
+import { sizeOf } from "../model/artifacts";
+import { toolOf } from "../model/events";
+import type { Message, Part, Row, TaskInfo, ToolCall } from "../model/view";
+import { address, chat, mayWrite, view } from "../state";
 import { strings } from "../strings";
-import { focusBox, reveal, say, sendAgain, sending } from "./acts";
+import { copy, discard, focusBox, reply, retry, reveal, rewind, say, sendAgain, sending } from "./acts";
 import { useCard } from "./card";
-import { Act } from "./controls";
-import { aboutOf, nameOf, pretty } from "./format";
-import { Icon } from "./icons";
-import { Markdown } from "./markdown";
-import { MessageView, newest } from "./message";
+import { Act, Button, Icon, IconButton, Moment, type IconName } from "./controls";
+import { aboutOf, bytes, nameOf, pretty } from "./format";
+import { Link, Markdown } from "./markdown";
 import { reasonOf, words } from "./toasts";
 
-/** Show any row. */
-export function RowView(row: Row) {
-  if (row.kind === "message") return <MessageView row={row} />;
-  if (row.kind === "tools") return <Tools calls={row.calls} />;
-  if (row.kind === "artifact") return <ArtifactCard artifact={row.artifact} />;
-  return row.kind === "end" ? <End {...row} /> : <Question {...row} />;
+type Of<Kind extends Row["kind"]> = Extract<Row, { kind: Kind }>;
+
+/** The newest task, on which the buttons of all rows depend: they are drawn anew only when it changes. */
+const newest = computed(() => view.value?.tasks.at(-1)?.id ?? "");
+
+const VIEWS = { message: MessageView, tools: Tools, artifact: ArtifactCard, end: End, question: Question };
+
+/** Show a row, drawn anew only if it changed. */
+export function RowView({ row }: { row: Row }) {
+  const View = VIEWS[row.kind] as FunctionComponent<Row>;
+  return useMemo(() => <View {...row} />, [row]);
 }
 
-function Tools({ calls }: { calls: readonly ToolCall[] }) {
+/** A message of the user as it was typed, one of the agent as markdown. */
+function MessageView({ message, live, interrupted, sending: way, canRewind }: Of<"message">) {
+  const { id, role, text, taskId, parts } = message;
+  // Calls of tools have rows of their own.
+  const shown = parts.filter((part) => part.raw !== undefined || part.url || (part.data !== undefined && !toolOf(part)));
+  return (
+    <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
+      aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
+      {role === "agent" ? <Markdown text={text} live={live} /> : text && <p class="bubble" dir="auto">{text}</p>}
+      {shown.length > 0 && <div class="attachments">{shown.map((part, index) => <Attachment key={index} {...part} />)}</div>}
+      {interrupted && <p class="aside">{strings.chat.interrupted}</p>}
+      {way ? <Sending {...message} {...way} /> : !live && <Actions {...message} canRewind={canRewind} />}
+    </article>
+  );
+}
+
+function Actions({ id, role, taskId, invocationId, at, text, canRewind }: Message & { canRewind: boolean }) {
+  const older = role === "agent" && taskId !== "" && taskId !== newest.value;
+  const cuts = canRewind && mayWrite.value;
+  const link = () => address(chat(view.peek()!.id, { message: id }));
+  return (
+    <footer class="actions" role="group" aria-label={strings.chat.messageActions}>
+      {at && <Moment at={at} />}
+      <IconButton icon="copy" size={15} label={strings.chat.copy} onClick={() => void copy(text)} />
+      {id && <IconButton icon="link" size={15} label={strings.chat.copyLink} onClick={() => void copy(link())} />}
+      {id && taskId && <IconButton icon="events" size={15} label={strings.chat.showEvents} onClick={() => reveal("events", id)} />}
+      {older && mayWrite.value && <IconButton icon="reply" size={15} label={strings.chat.reply} onClick={() => reply(taskId)} />}
+      {cuts && <IconButton icon="rewind" size={15} label={strings.chat.rewind} onClick={() => void rewind(invocationId)} />}
+    </footer>
+  );
+}
+
+function Sending({ id, text, state, failure }: Message & NonNullable<Of<"message">["sending"]>) {
+  const back = <Button kind="small quiet" label={strings.chat.discard} act={() => discard(id)} />;
+  if (state !== "failed") return <p class="aside">{strings.chat[state]} {state === "queued" && back}</p>;
+  return (
+    <div class="failure" role="alert" data-code={failure?.code}>
+      <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {words({ code: "", ...failure }).join(" ")}</p>
+      <Button kind="small" label={strings.chat.retry} disabled={sending.value} act={() => void retry(id, text)} />
+      {back}
+    </div>
+  );
+}
+function Attachment(part: Part) {
+  const { data, raw, url = "", filename, mediaType = "" } = part;
+  if (data !== undefined)
+    return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
+  const name = filename || url || mediaType || strings.chat.file;
+  const named = (icon: IconName) => <><Icon name={icon} size={16} /> <span dir="auto">{name}</span></>;
+  if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
+  const source = `data:${mediaType || "application/octet-stream"};base64,${raw}`;
+  if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;
+  return (
+    <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
+      {named("file")} <small>{bytes(sizeOf(part))}</small>
+    </a>
+  );
+}
+
+function Tools({ calls }: Of<"tools">) {
   const list = calls.map((call) => <Tool key={call.id} call={call} />);
   if (calls.length <= 2) return <div class="tools">{list}</div>;
   return (
@@ -59,7 +124,7 @@ function Summary({ children }: { children: ComponentChildren }) {
   return <summary><Icon name="chevron" size={16} /><Icon name="tool" size={16} />{children}</summary>;
 }
 
-function ArtifactCard({ artifact }: { artifact: Artifact }) {
+function ArtifactCard({ artifact }: Of<"artifact">) {
   return (
     <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
       onClick={() => reveal("artifacts", artifact.id)}>
@@ -73,13 +138,12 @@ function ArtifactCard({ artifact }: { artifact: Artifact }) {
   );
 }
 
-function End({ task, asked }: Extract<Row, { kind: "end" }>) {
-  const { id, state, error } = task;
-  const code = error in strings.failures ? error : state;
+function End({ task, asked }: Of<"end">) {
+  const { id, state } = task;
   const [what, todo] = reasonOf(task);
   const again = mayWrite.value && state === "failed" && newest.value === id && asked;
   return (
-    <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={code}>
+    <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={state}>
       <Icon name={state === "canceled" ? "canceled" : "alert"} size={16} />
       <p>
         <strong>{strings.states[state]}</strong>
@@ -98,7 +162,7 @@ export function asks({ state }: TaskInfo): string {
 }
 
 /** What a task asks for. The message box takes the answer; a credential has a field of its own. */
-function Question({ task, message }: Extract<Row, { kind: "question" }>) {
+function Question({ task, message }: Of<"question">) {
   const signIn = task.state === "auth-required";
   const title = asks(task);
   return (
@@ -113,29 +177,25 @@ function Question({ task, message }: Extract<Row, { kind: "question" }>) {
   );
 }
 
+/** The field of a credential. That it was not sent is said where it is shown as a message. */
 function Credential() {
-  const [failure, setFailure] = useState<Failure | null>(null);
   const schemes = useCard(view.value?.agent ?? "").found?.security ?? [];
   const id = useId();
-  const submit = async (event: SubmitEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
-    setFailure(null);
     const secret = String(new FormData(form).get("secret"));
-    const failed = await say({ text: strings.chat.credentialSent, files: [], secret });
     form.reset();
-    setFailure(failed);
-    if (!failed) focusBox();
+    void say({ text: strings.chat.credentialSent, files: [], secret }).then((failure) => failure || focusBox());
   };
   return (
-    <form class="credential" onSubmit={(event) => void submit(event)}>
+    <form class="credential" onSubmit={submit}>
       {schemes.length > 0 && <ul class="aside">{schemes.map((one) => <li key={one} dir="auto">{one}</li>)}</ul>}
       <div class="answer">
         <input class="field" type="password" name="secret" required autocomplete="off" aria-describedby={id}
           aria-label={strings.chat.credential} placeholder={strings.chat.credential} />
         <button type="submit" class="button primary" disabled={sending.value}>{strings.chat.credentialSend}</button>
       </div>
-      {failure && <p class="failure" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
       <p class="aside" id={id}>{strings.chat.credentialHint}</p>
     </form>
   );

@@ -1,24 +1,19 @@
 /** The sessions of the caller: to find, open, rename and delete them, and to begin a new one. */
 
-import { signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { SessionRow } from "../model/api";
-import { ACTIVE } from "../model/states";
+import { ACTIVE } from "../model/tasks";
 import { address, agent, chat, config, drawer, go, key, mayOperate, mayRead, mayWrite, route, session, sessions, signIn } from "../state";
 import { strings } from "../strings";
-import { focusBox } from "./acts";
-import { Choice, useEvery } from "./controls";
-import { forgetDrafts } from "./draft";
+import { forgetDrafts } from "./acts";
+import { Button, Choice, Icon, IconButton, useEvery } from "./controls";
 import { dayOf, fullTime } from "./format";
-import { Button, Icon, IconButton } from "./icons";
-import { chooseAgent, help, newChat } from "./keyboard";
-import { Import } from "./parts";
+import { chooseAgent, newChat } from "./keyboard";
+import { Import } from "./share";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
 
-/** The session whose title is edited, with the title that is in the field at first. */
-const renaming = signal<SessionRow | null>(null);
 /** How often the list is read while a session in it is at work, or it could not be read. */
 const AT_WORK_MS = 5_000;
 
@@ -36,17 +31,17 @@ export function Sidebar({ inert }: { inert: boolean }) {
           options={agents.map(({ name, title }) => [name, title || name])} />
       )}
       {mayWrite.value && <Button icon="plus" label={strings.chat.newChat} act={newChat} />}
-      {mayRead.value && [<Search />, <Sessions />]}
+      {mayRead.value && <Sessions />}
       <footer>
-        {mayOperate.value && config.value?.features.ops && (
+        {mayOperate.value && (
           <PageLink href={address({ name: "ops" })} here={route.value.name === "ops"} class="row-link">
             <Icon name="operations" size={16} /> {strings.chat.operations}
           </PageLink>
         )}
         <div class="tools-row">
-          <Import />
+          {mayWrite.value && <Import />}
           <IconButton icon={theme.value} label={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
-          <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={() => (help.value = true)} />
+          <IconButton icon="keyboard" label={strings.chat.shortcuts} popovertarget="help" />
           {key.value && caller && <IconButton icon="key" label={strings.chat.signOut} title={strings.chat.signOutOf(caller.user)} onClick={signOut} />}
         </div>
       </footer>
@@ -72,100 +67,83 @@ export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "rol
   return <a href={href} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
 }
 
-function Search() {
-  const query = sessions.query.value;
-  return (
-    <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
-      value={query} onInput={(event) => sessions.search(event.currentTarget.value)}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || (drawer.value && !query)) return;
-        event.stopPropagation();
-        if (query) sessions.search("");
-        else focusBox();
-      }} />
-  );
-}
+const near = new IntersectionObserver((all) => all.some((one) => one.isIntersecting) && void sessions.more(), { rootMargin: "400px" });
+/** Read the next page when the end of the list comes close; the element is another one for each page. */
+const readMore = (end: HTMLElement | null) => void (end && near.observe(end));
 
+/** The list, with what searches it. */
 function Sessions() {
   const rows = sessions.rows.value;
   const failure = sessions.failure.value;
-  const hasMore = sessions.next.value !== "";
-  const end = useRef<HTMLLIElement>(null);
-  useEffect(() => {
-    if (!end.current) return;
-    const near = new IntersectionObserver(([entry]) => entry?.isIntersecting && void sessions.more(), { rootMargin: "400px" });
-    near.observe(end.current);
-    return () => near.disconnect();
-  }, [hasMore, rows.length]);
+  const days = rows.map(({ updatedAt }) => dayOf(updatedAt));
   const atWork = rows.some(({ lastState, paused }) => ACTIVE.has(lastState) && !paused);
   useEvery(atWork || failure ? AT_WORK_MS : 0, () => sessions.load());
-  const nothing = sessions.query.value ? strings.chat.nothingFound(sessions.query.value) : strings.chat.noSessions;
+  const query = sessions.query.value;
+  const nothing = query ? strings.chat.nothingFound(query) : strings.chat.noSessions;
   return (
-    <nav class="sessions" aria-label={strings.chat.sessions}>
-      {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
-      {!rows.length && !failure && !sessions.loading.value && <p class="aside" role="status">{nothing}</p>}
-      <ul>
-        {rows.map((row, index) => {
-          const day = dayOf(row.updatedAt);
-          const begins = !index || day !== dayOf(rows[index - 1]!.updatedAt);
-          return (
-            <li key={row.id} class={begins ? "begins" : undefined}>
-              {begins && <h2>{day}</h2>}
+    <>
+      <input id="search" type="search" class="field" aria-label={strings.chat.search} placeholder={strings.chat.searchHint}
+        value={query} onInput={(event) => sessions.search(event.currentTarget.value)} />
+      <nav class="sessions" aria-label={strings.chat.sessions}>
+        {failure && <p class="aside" role="alert" data-code={failure.code}>{words(failure).join(" ")}</p>}
+        {!rows.length && !failure && !sessions.loading.value && <p class="aside" role="status">{nothing}</p>}
+        <ul>
+          {rows.map((row, index) => (
+            <li key={row.id}>
+              {days[index] !== days[index - 1] && <h2>{days[index]}</h2>}
               <Session row={row} />
             </li>
-          );
-        })}
-        {hasMore && <li ref={end} class="aside">{strings.chat.moreSessions}</li>}
-      </ul>
-    </nav>
+          ))}
+          {sessions.next.value && <li key={rows.length} ref={readMore} class="aside">{strings.chat.moreSessions}</li>}
+        </ul>
+      </nav>
+    </>
   );
 }
 
 function Session({ row }: { row: SessionRow }) {
   const title = row.title || strings.chat.untitled;
   const here = route.value.session === row.id;
-  if (renaming.value?.id === row.id) return <Rename row={row} given={renaming.value.title} />;
-  const rename = () => (renaming.value = row);
-  const discard = () => remove(row);
-  const keys: Readonly<Record<string, () => void>> = { F2: rename, Delete: discard };
+  const [renaming, setRenaming] = useState(false);
+  if (renaming) return <Rename row={row} done={() => setRenaming(false)} />;
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
   return (
     <div class="session" data-session-id={row.id}>
-      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}
-        onKeyDown={(event) => mayWrite.value && keys[event.key]?.()}>
+      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}>
         <span class="title">{title}</span>
         <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
       </PageLink>
       {mayWrite.value && (
         <span class="session-tools">
-          <IconButton icon="pencil" label={`${strings.chat.rename}: ${title}`} size={15} onClick={rename} />
-          <IconButton icon="trash" label={`${strings.chat.remove}: ${title}`} size={15} onClick={discard} />
+          <IconButton icon="pencil" label={`${strings.chat.rename}: ${title}`} size={15} onClick={() => setRenaming(true)} />
+          <IconButton icon="trash" label={`${strings.chat.remove}: ${title}`} size={15} onClick={() => remove(row)} />
         </span>
       )}
     </div>
   );
 }
 
-function Rename({ row, given }: { row: SessionRow; given: string }) {
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => box.current?.select(), []);
-  const done = (save: boolean) => {
-    const name = box.current!.value.trim();
-    renaming.value = null;
-    if (!save || !name || name === row.title) return;
-    void sessions.rename(row.id, name).then((failure) => {
-      if (!failure) return session.value?.id === row.id && session.value.set({ title: name });
-      toastFailure(failure, strings.chat.rename);
-      renaming.value = { ...row, title: name };
-    });
+/** Put the focus on a title, all of which is written over then. */
+const select = (field: HTMLInputElement | null) => field?.select();
+
+function Rename({ row, done }: { row: SessionRow; done: () => void }) {
+  const save = async ({ currentTarget: field }: { currentTarget: HTMLInputElement }) => {
+    const title = field.value.trim();
+    if (title && title !== row.title) {
+      const failure = await sessions.rename(row.id, title);
+      if (failure) return toastFailure(failure, strings.chat.rename);
+      if (session.value?.id === row.id) session.value.set({ title });
+    }
+    done();
   };
   return (
-    <input ref={box} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={given}
-      onBlur={() => renaming.value?.id === row.id && done(true)}
+    <input ref={select} class="field" dir="auto" aria-label={strings.chat.renameLabel} defaultValue={row.title}
+      onBlur={(event) => void save(event)}
       onKeyDown={(event) => {
-        if (event.isComposing) return;
+        if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
         event.stopPropagation();
-        if (["Enter", "Escape"].includes(event.key)) done(event.key === "Enter");
+        if (event.key === "Escape") event.currentTarget.value = row.title;
+        void save(event);
       }} />
   );
 }

@@ -1,24 +1,26 @@
 /** Short messages for what has no place of its own in the page. Failures stay until dismissed, the rest fades. */
 
 import { signal } from "@preact/signals";
-import { failureOf } from "../model/failures";
+import { failureOf } from "../model/http";
 import type { Failure, TaskInfo } from "../model/view";
 import { strings } from "../strings";
-import { Button, IconButton } from "./icons";
+import { Button, IconButton } from "./controls";
 
-type Given = { code?: string; action?: { label: string; run: () => void }; ms?: number };
+type Given = { code?: string; action?: { label: string; run: () => void } | undefined; ms?: number; until?: Promise<unknown> };
 
 type Toast = Given & { text: string };
 
 const toasts = signal<readonly Toast[]>([]);
 
-/** Show a message for `ms`, with an action if one is given; a message with a `code` stays until it is dismissed. */
+/** Show a message for `ms`, or `until` something is done; with an action if one is given. A `code` stays until it is dismissed. */
 export function toast(text: string, given: Given = {}): void {
   const one = { ...given, text };
   // The same failure once; of two sessions of one title each has its Undo.
   if (given.code && toasts.peek().some((other) => other.text === text)) return;
   toasts.value = [...toasts.value, one];
-  if (!given.code) setTimeout(dismiss, given.ms ?? 4000, one);
+  const end = () => dismiss(one);
+  if (given.until) void given.until.then(end, end);
+  else if (!given.code) setTimeout(end, given.ms ?? 4000);
 }
 
 /** Show the failure of an act, which is named as its button is, that has no place in the page. */

@@ -1,10 +1,8 @@
 /** The details of the open session, beside the conversation: its tasks, its artifacts, its events. */
 
-import "../../style/panel.css";
 import { PANELS, panel } from "../../state";
 import { strings } from "../../strings";
-import { walk } from "../controls";
-import { Icon, IconButton } from "../icons";
+import { Icon, IconButton, walk } from "../controls";
 import { Artifacts } from "./artifacts";
 import { Events } from "./events";
 import { Tasks } from "./tasks";

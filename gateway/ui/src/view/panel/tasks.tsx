@@ -1,14 +1,15 @@
-/** The timeline: a bar for each task of the session, with a segment for each state, to one scale. */
+/** The timeline: a bar for each task of the session, with a segment for each state, to one scale; and what is known of one. */
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { TERMINAL } from "../../model/states";
-import { idle, lasted, segments } from "../../model/timeline";
-import { api, selected, view } from "../../state";
+import { type Segment, TERMINAL, idle, lasted, segments } from "../../model/tasks";
+import type { TaskInfo } from "../../model/view";
+import { address, api, chat, go, mayWrite, narrow, panel, selected, session, view } from "../../state";
 import { strings } from "../../strings";
-import { useEvery, useNewest, walk } from "../controls";
-import { duration, firstLine } from "../format";
-import { TaskDetails } from "./task";
+import { copy, reply, reveal } from "../acts";
+import { Act, Facts, Moment, useEvery, useNewest, walk } from "../controls";
+import { duration, exactTime, firstLine, nameOf } from "../format";
+import { reasonOf } from "../toasts";
 
 const GAP_MS = 60_000;
 
@@ -60,9 +61,8 @@ function TaskRow({ task, parts, longest, title, first, open }: Parameters<typeof
       <button type="button" class="entry" tabIndex={first ? 0 : -1} aria-expanded={open} onClick={toggle}>
         <span class="mark" data-state={task.state} />
         <strong dir="auto">{title}</strong>
-        <span class="sr-only">{strings.states[task.state]}</span>
+        <span class="sr-only">{[strings.states[task.state], ...spoken].join(", ")}</span>
         <span class="figure">{lasted(parts) ? duration(lasted(parts)) : ""}</span>
-        <span class="sr-only">{spoken.join(", ")}</span>
         <span class="bar" aria-hidden="true">
           {parts.map(({ state, at, ms }) => (
             <span key={state + at} data-state={state} style={ms ? { inlineSize: `${(100 * ms) / longest}%` } : undefined} />
@@ -80,3 +80,50 @@ export const titles = computed(() => {
   const said = rows.value.flatMap((row) => (row.kind === "message" && row.message.role === "user" ? [row.message] : []));
   return new Map(said.reverse().map(({ taskId, text }) => [taskId, firstLine(text, 80)]));
 });
+
+/** Show why a task failed, its states with their times, its figures, and what came of it. */
+function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[] }) {
+  const open = view.value!;
+  const message = open.rows.find((row) => row.kind === "message" && row.message.taskId === task.id)?.key;
+  const ended = TERMINAL.has(task.state);
+  const stopping = open.stopping && open.running?.id === task.id;
+  const [what, advice] = reasonOf(task);
+  const facts = [
+    ...parts.map(({ state, at, ms }) => [
+      <><span class="mark" data-state={state} /> {strings.states[state]}</>,
+      <><Moment at={at}>{exactTime(at)}</Moment> {!TERMINAL.has(state) && duration(ms)}</>,
+    ]),
+    [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
+    ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
+    [strings.chat.agent, task.agent],
+    [strings.panel.id, task.id],
+  ];
+  return (
+    <div class="opened">
+      {(what || advice) && (
+        <div class="reason" data-state={task.state}>{what && <strong dir="auto">{what}</strong>} <span>{advice}</span></div>
+      )}
+      <Facts rows={facts} />
+      <div class="acts">
+        {open.artifacts.filter((one) => one.taskId === task.id).map((one) => (
+          <Act key={one.id} icon="artifacts" label={nameOf(one)} act={() => reveal("artifacts", `${task.id}/${one.id}`)} />
+        ))}
+        {message && <Act icon="down" label={strings.panel.showMessages} act={() => leave(() => go(chat(open.id, { message }), true))} />}
+        <Act icon="events" label={strings.panel.log} act={() => reveal("events", task.id)} />
+        {mayWrite.value && ended && <Act icon="reply" label={strings.panel.reply} act={() => leave(() => reply(task.id))} />}
+        <Act icon="link" label={strings.chat.copyLink} act={() => void copy(address(chat(open.id, { task: task.id })))} />
+        {mayWrite.value && !ended && (
+          <Act icon="stop" label={stopping ? strings.panel.canceling : strings.panel.cancel} off={stopping}
+            act={() => void session.value?.stop(task.id)} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** Go to the conversation, which the panel covers where it is narrow. */
+function leave(act: () => void): void {
+  if (narrow.value) panel.value = null;
+  // The conversation takes the focus once nothing lies above it.
+  setTimeout(act);
+}

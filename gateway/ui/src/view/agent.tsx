@@ -1,21 +1,17 @@
 /** One agent: its card as people read it, what is worth a warning, and requests to try it with. */
 
-import "../../style/panel.css";
 import { useState } from "preact/hooks";
-import { type Agent, agentPath } from "../../model/api";
-import { curl, javascript, python, sending } from "../../model/snippets";
-import { newId } from "../../model/outgoing";
-import { ROOT, config, mayWrite, route } from "../../state";
-import { strings } from "../../strings";
-import { safeLink } from "../blocks";
-import { useCard } from "../card";
-import { Head } from "../chat";
-import { Act, Facts, Part } from "../controls";
-import { copy } from "../copy";
-import { Failing } from "../empty";
-import { Button, Icon } from "../icons";
-import { begin } from "../keyboard";
-import { Warnings } from "./warnings";
+import { type Agent, agentPath } from "../model/api";
+import { curl, javascript, python, sending } from "../model/snippets";
+import { newId } from "../model/events";
+import { ROOT, config, mayWrite, route } from "../state";
+import { strings } from "../strings";
+import { safeLink } from "./blocks";
+import { useCard } from "./card";
+import { Failing, Head } from "./chat";
+import { Act, Button, Facts, Icon, Part, Warnings } from "./controls";
+import { copy } from "./acts";
+import { begin } from "./keyboard";
 
 const WAYS = { curl, Python: python, JavaScript: javascript };
 

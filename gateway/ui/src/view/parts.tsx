@@ -5,10 +5,20 @@ import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import { api } from "../state";
 import { strings } from "../strings";
-import { Button } from "./icons";
+import { Button } from "./controls";
 
 /** A part could not be loaded: the page is older than the server. */
 export const outdated = signal(false);
+
+const rows = () => import("./list").then((part) => part.Rows);
+
+export const Panel = lazyPart(() => import("./panel/panel").then((part) => part.Panel));
+export const AgentPage = lazyPart(() => import("./agent").then((part) => part.AgentPage));
+export const Ops = lazyPart(() => import("./ops/ops").then((part) => part.Ops));
+export const Rows = lazyPart(rows);
+
+// Before there is a conversation to show.
+void lazily(rows);
 
 /** Load a part; null if that fails, and `outdated` if the server is there and has it no more. */
 export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
@@ -21,7 +31,7 @@ export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
 }
 
 /** Return a component that is loaded when it is first shown, and shows nothing until then; a button if that fails. */
-export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
+function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   const loaded = signal<ComponentType<P> | "failed" | null>(null);
   const begin = () => {
     loaded.value = null;
