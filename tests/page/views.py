@@ -29,7 +29,7 @@ async def full(app: App) -> None:
         await app.send(command)
         await app.idle()
     await app.send("ask Which colour do you like?")
-    await expect(app.log).to_contain_text("Which colour do you like?")
+    await expect(app.log).to_contain_text("The agent asks")
 
 
 async def views(app: App) -> AsyncGenerator[str]:
