@@ -184,7 +184,7 @@ async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.Asy
     app.seen.allow("ERR_INTERNET_DISCONNECTED")
     await app.page.context.set_offline(True)
     await app.page.clock.run_for(WAIT)
-    await expect(app.alerts).to_contain_text("These figures are of")
+    await expect(app.alerts).to_contain_text("What is shown is of")
     await expect(rows).to_have_count(2)
     await app.page.context.set_offline(False)
     await app.page.clock.run_for(WAIT)

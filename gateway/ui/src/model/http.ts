@@ -60,7 +60,7 @@ export class Http {
   async *stream(path: string, request: Request, idle = IDLE_LIMIT): AsyncGenerator<SseEvent> {
     const ends = new AbortController();
     const response = await this.#open(path, request, ends, "text/event-stream");
-    if (!response.body) return;
+    if (response.status === 204 || !response.body) return;
     if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw await refusal(response);
     request.opened?.();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -29,7 +29,7 @@ type Given = Readonly<{ filters: Omit<Place, "view"> }>;
 /** Show the tasks that match, so many pages of them. */
 function Found({ filters }: Given) {
   const [pages, setPages] = useState(1);
-  const none = queryOf(filters) ? words.noneMatch : words.noTasks;
+  const none = filters.executor ? words.noneHeld : queryOf(filters) ? words.noneMatch : words.noTasks;
   return (
     <Polled load={() => api.ops.tasks(filters, pages)} pages={pages}>
       {({ tasks, more }) => (

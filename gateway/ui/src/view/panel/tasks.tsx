@@ -91,7 +91,7 @@ function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[
   const facts = [
     ...parts.map(({ state, at, ms }) => [
       <><span class="mark" data-state={state} /> {strings.states[state]}</>,
-      <><Moment at={at}>{exactTime(at)}</Moment> {!TERMINAL.has(state) && duration(ms)}</>,
+      <><Moment at={at}>{exactTime(at)}</Moment>{!TERMINAL.has(state) && ` · ${duration(ms)}`}</>,
     ]),
     [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
     ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
