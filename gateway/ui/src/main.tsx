@@ -61,6 +61,7 @@ function SignIn({ failure, load }: { failure: Failure | null; load: () => Promis
   const field = useRef<HTMLInputElement>(null);
   const [remember, setRemember] = useState(true);
   const [busy, setBusy] = useState(false);
+  useEffect(() => field.current?.focus(), []);
   const refusal = busy ? "" : failure ? words(failure).join(" ") : key.value && strings.signIn.expired;
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -77,7 +78,7 @@ function SignIn({ failure, load }: { failure: Failure | null; load: () => Promis
         <p class="aside">{strings.signIn.why}</p>
         <label>
           {strings.signIn.key}
-          <input ref={field} class="field" type="password" autocomplete="current-password" autofocus required
+          <input ref={field} class="field" type="password" autocomplete="current-password" required pattern="\s*\S+\s*"
             aria-invalid={refusal !== ""} aria-describedby="key-refusal key-hint" />
         </label>
         {refusal && <p id="key-refusal" class="failure" role="alert" data-code="BAD_CREDENTIALS">{refusal}</p>}

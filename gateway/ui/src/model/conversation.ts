@@ -90,7 +90,8 @@ export class Conversation {
     const shown = this.#all;
     const place = invocationId ? shown.findIndex((message) => message.invocationId === invocationId) : -1;
     if (place < 0) throw new Failed("INVOCATION_NOT_FOUND", `No message here belongs to the turn ${invocationId}.`);
-    const after = shown.slice(place);
+    // A message that failed stays: it was not said yet.
+    const after = shown.slice(place).filter(({ sending }) => sending?.state !== "failed");
     const ids = after.flatMap(({ id, taskId, invocationId }) => [id, taskId, invocationId]).filter(Boolean);
     this.cut = { ids: new Set(ids), kept: named(shown.slice(0, place), "id") };
     this.notice = "";

@@ -239,9 +239,10 @@ export class FollowedSession {
     if (this.#target !== "" || this.told.connection !== "live") this.set({ version: 0 });
   }
 
-  /** Read the session, its newest messages and its tasks; do nothing if that fails. */
+  /** Read the session, its newest messages and its tasks; do nothing if that fails: a stream that is live tells them later. */
   protected load(): Promise<void> {
-    return this.#load().catch((error: unknown) => this.#refused(error));
+    const live = (error: unknown): boolean => this.told.connection === "live" && failureOf(error).retryable;
+    return this.#load().catch((error: unknown) => void (live(error) || this.#refused(error)));
   }
 
   /** Read a task as the server has it; return whether it is at rest. */
@@ -287,7 +288,10 @@ export class FollowedSession {
       const turn = (this.#turn = new AbortController());
       const mayRead = this.online && !this.#dormant && ["loading", "ready"].includes(this.told.status);
       if (mayRead) await this.options.slots(turn, () => this.set({ connection: "waiting" }), () => this.#read(turn.signal));
-      else await sleep(NEVER, turn.signal);
+      else {
+        if (this.online) this.set({ connection: "idle" });
+        await sleep(NEVER, turn.signal);
+      }
     }
   }
 
@@ -308,8 +312,10 @@ export class FollowedSession {
 
   #refused(error: unknown): void {
     const failure = failureOf(error);
-    if (failure.retryable) this.set({ connection: this.online ? "lost" : "offline" });
-    else this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
+    if (failure.retryable) return this.set({ connection: this.online ? "lost" : "offline" });
+    // So that it is followed again once it can be read.
+    this.#target = null;
+    this.set({ status: failure.status === 404 ? "missing" : "refused", failure, connection: "idle" });
   }
 
   /**

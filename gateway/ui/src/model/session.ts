@@ -64,9 +64,11 @@ export class OpenSession extends FollowedSession {
   }
 
   /** Send a message again that failed: with the same id and key, so that it has one effect. Return why it was not taken. */
-  retry(messageId: string): Promise<Failure | null> {
+  async retry(messageId: string): Promise<Failure | null> {
     this.#mark(messageId, this.online ? "sending" : "queued");
-    return this.#after(() => this.#deliver(messageId));
+    const failure = await this.#after(() => this.#deliver(messageId));
+    if (!failure) this.#outgoing.delete(messageId);
+    return failure;
   }
 
   /** Remove a message that failed or waits, and return what it said; null for a credential, which is not given back. */
@@ -74,6 +76,7 @@ export class OpenSession extends FollowedSession {
     const out = this.#unsent(messageId);
     if (!out || this.conversation.find(messageId)?.sending?.state === "sending") return null;
     this.conversation.unsay(messageId);
+    this.#outgoing.delete(messageId);
     this.changed();
     return out.draft.secret ? null : out.draft;
   }
@@ -84,7 +87,8 @@ export class OpenSession extends FollowedSession {
     this.stopping.add(taskId);
     this.show();
     const failure = await this.#call("CancelTask", { id: taskId }, { taskId }).then(() => null, failureOf);
-    const ended = (!failure || failure.metadata["rpc"] === "-32002") && (await this.fetch(taskId).catch(() => false));
+    const mayHave = !failure || failure.retryable || failure.metadata["rpc"] === "-32002";
+    const ended = mayHave && (await this.fetch(taskId).catch(() => false));
     if (failure && !ended) {
       this.stopping.delete(taskId);
       this.set({ notice: failure });
@@ -108,13 +112,14 @@ export class OpenSession extends FollowedSession {
         const event = await this.persist(() => this.#sendMessage(message, key));
         this.apply(event, true);
         if (conversation.notice) throw new Failed("NOT_REWOUND", conversation.notice);
+        this.set({ canUndo: true });
       } catch (error) {
         if (failureOf(error).metadata["rewound"] === "true") conversation.rewound();
         throw error;
       } finally {
         conversation.restore();
       }
-    });
+    }, true);
     // If only the answer was lost, the server was asked since, and what it cut is gone.
     return failure && !(failure.retryable && said.id && !conversation.find(said.id)) ? failure : said;
   }
@@ -133,14 +138,15 @@ export class OpenSession extends FollowedSession {
     return done;
   }
 
-  /** Change the history, one change at a time, and read the session again. Return why it was not done. */
-  async #steering(act: () => Promise<unknown>): Promise<Failure | null> {
+  /** Change the history, one change at a time, and read the session again, behind it if `shown`. Return why it was not done. */
+  async #steering(act: () => Promise<unknown>, shown = false): Promise<Failure | null> {
     if (this.told.rewinding) return new Failed("REWIND_IN_FLIGHT", "Another rewind of this conversation is under way.").failure;
     this.set({ rewinding: true });
     const failure = await this.#after(act).then(() => null, failureOf);
     this.epoch++;
     this.altered();
-    await this.load();
+    const read = this.load().then(() => this.steer());
+    if (failure || !shown) await read;
     this.set({ rewinding: false });
     this.steer();
     return failure;

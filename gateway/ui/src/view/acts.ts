@@ -4,7 +4,7 @@ import { computed, effect, signal, untracked } from "@preact/signals";
 import { parsed } from "../model/json";
 import { newId } from "../model/events";
 import type { OpenSession } from "../model/session";
-import type { Draft, Failure, Message } from "../model/view";
+import type { Draft, Failure, Message, Part } from "../model/view";
 import { type Panel, kept, keptForTab, named, panel, route, selected, session, sessions, shown, view } from "../state";
 import { strings } from "../strings";
 import { toast, toastFailure } from "./toasts";
@@ -40,6 +40,13 @@ function draftOf(id: string): typeof EMPTY {
   return one;
 }
 
+// Another tab may have written what this one had not when it was here before.
+effect(() => {
+  const id = drafted.value;
+  const known = drafts.peek().get(id);
+  if (known && !known.text && !known.files.length) drafts.value = new Map([...drafts.peek()].filter(([one]) => one !== id));
+});
+
 /** Change a draft, that in the box unless another is named, and keep it. What another tab has made of it stays until there is a text. */
 export function edit(change: Partial<typeof EMPTY>, id = drafted.peek()): void {
   const before = draftOf(id);
@@ -71,12 +78,17 @@ export function offer(given: string): void {
   focusBox();
 }
 
-/** Take from a draft the message that the session has; what was typed in the meantime stays. */
+/** Return what tells a file from others, also over a reload. */
+const fingerprint = ({ filename, raw }: Part): string => `${filename} ${raw?.length}`;
+
+/** Take from a draft the message that the session has; what was typed and attached in the meantime stays. */
 function taken(message: string, id: string): void {
-  const { text, sent } = draftOf(id);
+  const { text, files, sent } = draftOf(id);
   if (!message || sent.id !== message) return;
   const rest = without(sent.text, text, sent.cut ? /^(\n\n|$)/ : undefined);
-  edit({ text: rest, sent: NEVER, ...(!sent.cut && { files: [], refusal: "" }) }, id);
+  const attached = sent.attached.split("\n");
+  const left = files.filter((one) => sent.cut || !attached.includes(fingerprint(one)));
+  edit({ text: rest, files: left, sent: NEVER, ...(!sent.cut && { refusal: "" }) }, id);
 }
 
 /** Forget what was written, in this browser too: somebody else uses it now. */
@@ -91,7 +103,7 @@ export async function send(): Promise<void> {
   const { text, files, sent: last } = draft.value;
   const contextId = session.value?.id;
   if (!contextId || sending.value || (!text.trim() && !files.length)) return;
-  const attached = files.map(({ filename, raw }) => `${filename} ${raw?.length}`).join();
+  const attached = files.map(fingerprint).join("\n");
   const repeats = last.id !== "" && !last.cut && last.text === text && ["", last.attached].includes(attached);
   const as = repeats ? last : { id: newId(), contextId, text, attached, cut: false };
   edit({ sent: as });
@@ -142,6 +154,8 @@ export async function rewind(invocation: string): Promise<void> {
   if (!result) return;
   if ("code" in result) toastFailure(result, strings.chat.rewind);
   else {
+    // What is on its way has its own place in the conversation.
+    if (sending.value) taken(draftOf(to).sent.id, to);
     putBack({ text: result.text }, to);
     edit({ sent: { ...NEVER, id: result.id, text: result.text, cut: true } }, to);
   }

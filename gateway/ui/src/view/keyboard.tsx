@@ -39,6 +39,11 @@ function search(): void {
   setTimeout(() => document.getElementById("search")?.focus());
 }
 
+/** Show the list of keys. */
+export function showHelp(): void {
+  document.querySelector<HTMLDialogElement>("#help")?.showModal();
+}
+
 /** Press a button; return whether there is one. */
 function click(selector: string): boolean {
   const button = document.querySelector<HTMLElement>(selector);
@@ -49,7 +54,7 @@ function click(selector: string): boolean {
 const { chat: words, keys: more, panel: { parts } } = strings;
 /** The keys, what they are for, and what they do where nothing else sees to it; false: the browser sees to it. */
 const KEYS: readonly (readonly [keys: string, what: string, act?: () => unknown])[] = [
-  ["?", more.help, () => document.getElementById("help")?.showPopover()],
+  ["?", more.help, showHelp],
   ["n", words.newChat, newChat],
   ["/", words.search, search],
   ["m", more.write, focusBox],
@@ -76,7 +81,9 @@ function press(event: KeyboardEvent): void {
   const key = event.key === "Escape" ? "Esc" : event.key;
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [contenteditable]");
-  if (key === "Esc" ? document.querySelector(":popover-open") : typing || (off.value && key.length === 1)) return;
+  // The browser closes what is open, and clears a search.
+  const searches = target instanceof HTMLInputElement && target.type === "search" && target.value;
+  if (key === "Esc" ? searches || document.querySelector(":popover-open, dialog[open]") : typing || (off.value && key.length === 1)) return;
   const acts = new Map(usable().map(([keys, , act]) => [keys, act]));
   const act = acts.get(`${before} ${key}`) ?? acts.get(key);
   before = key;
@@ -95,10 +102,10 @@ export function closeTop(): boolean {
 /** The list of keys. */
 export function Help() {
   return (
-    <dialog id="help" popover="auto" aria-labelledby="help-title">
+    <dialog id="help" aria-labelledby="help-title" onClick={({ target, currentTarget: box }) => target === box && box.close()}>
       <header>
         <h2 id="help-title">{words.shortcuts}</h2>
-        <IconButton icon="close" label={words.close} popovertarget="help" />
+        <form method="dialog"><IconButton icon="close" type="submit" label={words.close} /></form>
       </header>
       <Facts rows={usable().map(([keys, what]) => [keys.split(" ").map((one) => <kbd key={one}>{one}</kbd>), what])} />
       <label class="choice">

@@ -9,7 +9,7 @@ import { strings } from "../strings";
 import { forgetDrafts } from "./acts";
 import { Button, Choice, Icon, IconButton, useEvery } from "./controls";
 import { dayOf, fullTime } from "./format";
-import { chooseAgent, newChat } from "./keyboard";
+import { chooseAgent, newChat, showHelp } from "./keyboard";
 import { Import } from "./share";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
@@ -41,7 +41,7 @@ export function Sidebar({ inert }: { inert: boolean }) {
         <div class="tools-row">
           {mayWrite.value && <Import />}
           <IconButton icon={theme.value} label={`${strings.chat.theme}: ${strings.chat.themes[theme.value]}`} onClick={nextTheme} />
-          <IconButton icon="keyboard" label={strings.chat.shortcuts} popovertarget="help" />
+          <IconButton icon="keyboard" label={strings.chat.shortcuts} onClick={showHelp} />
           {key.value && caller && <IconButton icon="key" label={strings.chat.signOut} title={strings.chat.signOutOf(caller.user)} onClick={signOut} />}
         </div>
       </footer>

@@ -73,8 +73,8 @@ type Shown<T> = Readonly<{ data?: T | undefined; failure: Failure | null; at: st
  * it is many pages; before that `data` or, without any, that it is read, or why it could not be. What was read stays if it
  * cannot be read again.
  */
-export function Polled<T>({ load, data: given, pages = 1, turn = pages, children }: {
-  load: (signal: AbortSignal) => Promise<T>; data?: T; pages?: number; turn?: unknown;
+export function Polled<T>({ load, data: given, pages = 1, turn = pages, every = EVERY_MS * pages, children }: {
+  load: (signal: AbortSignal) => Promise<T>; data?: T; pages?: number; turn?: unknown; every?: number;
   children: (data: T, at: string, again: () => void) => ComponentChildren;
 }) {
   const [{ data, failure, at }, setState] = useState<Shown<T>>({ data: given, failure: null, at: "" });
@@ -90,7 +90,7 @@ export function Polled<T>({ load, data: given, pages = 1, turn = pages, children
     reading.current = null;
     setState((before) => ({ ...before, ...found }));
   };
-  useEvery(EVERY_MS * pages, () => reading.current ?? again());
+  useEvery(every, () => reading.current ?? again());
   useEffect(() => {
     void again();
     return () => reading.current?.abort();

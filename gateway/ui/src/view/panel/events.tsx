@@ -27,6 +27,7 @@ const MOST_LOGS = 100;
 const PAINT_MS = 200;
 /** A log that says nothing for so long is read again later: it must not hold one of the browser's few connections. */
 const QUIET_MS = 1000;
+const AGAIN_MS = 2000;
 /** What is selected while what this tab has sent and received is shown: nothing that there is. */
 const LIVE = "live";
 
@@ -40,7 +41,7 @@ interface Given {
   /** The address of a record; absent: it has none. */
   readonly link?: ((record: WireRecord) => string) | undefined;
   /** What is said where there are none. */
-  readonly none?: string;
+  readonly none: string;
   /** Words that are looked for, and the record that is open, at first. */
   readonly about?: string;
   readonly event?: number;
@@ -49,7 +50,7 @@ interface Given {
 }
 
 /** Show records by kind and by words, and the one that is open; the newest in view for as long as none is open. */
-export function Inspector({ records, more, call, link, about = "", event = 0, none = strings.panel.noEvents, children }: Given) {
+export function Inspector({ records, more, call, link, about = "", event = 0, none, children }: Given) {
   const [kind, setKind] = useState("");
   const [words, setWords] = useState(about);
   const [chosen, choose] = useState(event);
@@ -163,9 +164,10 @@ export function Events() {
   const key = [open.id, source, about, event].join(" ");
   const records = useMemo(() => (source ? new Records() : session.value!.records), [key, session.value]);
   return (
-    <Polled key={key} data={records} load={(signal) => read(source, records, signal)}>
+    <Polled key={key} data={records} every={AGAIN_MS} load={(signal) => read(source, records, signal)}>
       {() => (
-        <Inspector records={records} about={about} event={event} call={(record) => callOf(record, open)} link={source ? link : undefined}>
+        <Inspector records={records} about={about} event={event} call={(record) => callOf(record, open)} link={source ? link : undefined}
+          none={source ? "" : strings.panel.noEvents}>
           <Choice label={strings.panel.from} value={source || LIVE} options={[[LIVE, strings.panel.live], ...logs]}
             act={(id) => (selected.value = id)} />
         </Inspector>
