@@ -50,3 +50,22 @@ async def test_a_file_of_a_wrong_type_or_size_is_refused_at_once(app: App) -> No
     assert await app.page.get_by_role("button", name="Remove").count() == 0
     posted = [request for request in app.seen.requests[before:] if request.method == "POST"]
     assert posted == []
+
+
+async def test_a_file_that_is_attached_while_a_message_is_on_its_way_stays(app: App) -> None:
+    """R11: only what was sent leaves the box."""
+    await app.open()
+    await app.run("first")
+    picker = app.page.locator("input[type=file][multiple]")
+    await picker.set_input_files([{"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"}])
+    released = await app.hold("with a file")
+    await app.box.fill("echo with a file")
+    await app.box.press("Enter")
+    await expect(app.articles).to_have_count(3)
+    await picker.set_input_files([{"name": "b.txt", "mimeType": "text/plain", "buffer": b"b"}])
+    await expect(app.page.get_by_role("button", name="Remove b.txt")).to_be_visible()
+    released.set()
+    await app.answered(4)
+    await expect(app.box).to_have_value("")
+    await expect(app.page.get_by_role("button", name="Remove a.txt")).to_have_count(0)
+    await expect(app.page.get_by_role("button", name="Remove b.txt")).to_have_count(1)

@@ -137,3 +137,48 @@ async def _tab_to(app: App, name: str, inside: str = "*") -> None:
                 assert outline != ["none", "none"], focused
                 return
     raise AssertionError(f"Tab never comes to {name}")
+
+
+async def test_nothing_below_the_list_of_keys_is_reached(app: App) -> None:
+    """B31: a click beside it closes it only, and Tab stays in it."""
+    await app.open()
+    await app.run("A")
+    await app.log.focus()
+    await app.page.keyboard.press("?")
+    dialog = app.page.get_by_role("dialog", name="Keyboard shortcuts")
+    await expect(dialog).to_be_visible()
+    for _ in range(4):
+        await app.page.keyboard.press("Tab")
+        assert not await app.page.evaluate("() => document.activeElement.matches('.shell :not(#help, #help *)')")
+    await app.button("New chat").first.click(force=True)
+    await expect(dialog).to_have_count(0)
+    await app.shows("A", "A")
+
+
+async def test_escape_clears_a_search_before_it_closes_anything(app: App) -> None:
+    """B31: the panel is closed by the next one."""
+    await app.open()
+    await app.run("A")
+    await app.show("Events")
+    for field in (app.page.get_by_role("searchbox", name="Search sessions"), app.details.get_by_role("searchbox")):
+        await field.fill("something")
+        await field.press("Escape")
+        await expect(field).to_have_value("")
+        await expect(app.details).to_be_visible()
+    await app.page.keyboard.press("Escape")
+    await expect(app.details).to_have_count(0)
+
+
+async def test_escape_closes_a_question_of_operations_at_once(app: App) -> None:
+    """B31: also while a panel of the conversation that was open is open."""
+    await app.open()
+    await app.run("A")
+    await app.show("Tasks")
+    await app.page.keyboard.press("g")
+    await app.page.keyboard.press("o")
+    await app.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Tasks").click()
+    await app.page.get_by_role("rowheader").get_by_role("link").first.click()
+    await app.button("Delete task").click()
+    await expect(app.page.get_by_role("dialog")).to_be_visible()
+    await app.page.keyboard.press("Escape")
+    await expect(app.page.get_by_role("dialog")).to_have_count(0)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Request, Route, expect
@@ -150,6 +151,48 @@ async def test_what_is_sent_offline_goes_out_once(app: App) -> None:
     await app.unique()
     await app.reload()
     await app.shows("first", "first", "second", "second")
+
+
+async def test_a_new_conversation_is_not_lost_once_the_network_is_back(app: App) -> None:
+    """B24: nothing is read there that could tell."""
+    app.seen.allow(r"net::ERR_INTERNET_DISCONNECTED")
+    await app.open()
+    await app.page.context.set_offline(True)
+    await expect(app.banner("offline")).to_be_visible()
+    await app.page.context.set_offline(False)
+    await expect(app.banner("offline")).to_have_count(0)
+    await expect(app.banner("lost")).to_have_count(0)
+
+
+async def test_a_session_that_was_refused_is_followed_again(app: App, http: httpx.AsyncClient) -> None:
+    """B9, C10: what another client says is shown after *Retry*."""
+    app.seen.allow("status of 403")
+    await app.open()
+    await app.run("first")
+    session = app.session
+    refused = {"error": "no", "code": "FORBIDDEN"}
+    await app.page.route("**/watch", lambda route: route.fulfill(status=403, json=refused), times=1)
+    await app.page.reload()
+    await app.button("Retry").click()
+    await app.shows("first", "first")
+    await app.send_from_elsewhere(http, session, "second")
+    await app.shows("first", "first", "second", "second")
+
+
+async def test_a_read_that_fails_says_nothing_of_a_stream_that_is_live(app: App) -> None:
+    """B24: a rewind reads the session again, once."""
+    app.seen.allow("status of 503")
+    await app.open()
+    await app.run("A")
+    await app.run("B")
+    await app.page.route(
+        f"**/api/sessions/{app.session}?limit=1", lambda route: route.fulfill(status=503, json={}), times=1
+    )
+    async with app.page.expect_response(lambda response: response.status == 503):
+        await app.rewind(2)
+    await app.shows("A", "A")
+    await app.page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 50))")
+    await expect(app.banner("lost")).to_have_count(0)
 
 
 async def _again(app: App, text: str) -> None:

@@ -1,5 +1,6 @@
 """Rewinding a session, and undoing it."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -185,3 +186,54 @@ async def test_a_rewind_of_an_answer_says_that_the_task_is_over(app: App) -> Non
 async def _task(http: httpx.AsyncClient, task: str) -> Json:
     found: Json = (await http.get(f"/api/tasks/{task}")).json()["data"]
     return found
+
+
+async def test_a_rewind_gives_its_text_back_before_the_session_is_read_again(app: App) -> None:
+    """R11: what is sent meanwhile is in the box no more, and the text that was cut is, once."""
+    await conversation(app, "A", "B")
+    reads = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await reads.wait()
+        await route.continue_()
+
+    await app.page.route(f"**/api/sessions/{app.session}?limit=1", wait)
+    await app.rewind(2)
+    await expect(app.box).to_have_value("B")
+    await app.box.fill("C")
+    await app.box.press("Enter")
+    await expect(app.articles).to_have_count(3)
+    reads.set()
+    await app.shows("A", "A", "C", "C")
+    await expect(app.box).to_have_value("")
+
+
+async def test_what_is_sent_while_a_rewind_is_not_answered_is_not_in_the_box_afterwards(app: App) -> None:
+    """R11: the text that was cut is."""
+    await conversation(app, "A", "B")
+    released = await app.hold(BEFORE)
+    await app.rewind(2)
+    await app.shows("A", "A")
+    await app.box.fill("C")
+    await app.box.press("Enter")
+    await expect(app.articles).to_have_count(3)
+    released.set()
+    await app.shows("A", "A", "C", "C")
+    await expect(app.box).to_have_value("B")
+
+
+async def test_a_message_that_failed_stays_when_a_turn_before_it_is_rewound(app: App) -> None:
+    """R11, C10: with its *Retry*."""
+    app.seen.allow(r"net::ERR_FAILED")
+    await conversation(app, "A", "B")
+    await app.page.route(
+        "**/*", lambda route: route.abort() if "failed" in (route.request.post_data or "") else route.continue_()
+    )
+    await app.box.fill("failed")
+    await app.box.press("Enter")
+    await expect(app.button("Retry")).to_be_visible()
+    await app.rewind(2)
+    await app.shows("A", "A", "failed")
+    await app.page.unroute_all()
+    await app.button("Retry").click()
+    await app.shows("A", "A", "failed", "failed")
