@@ -172,8 +172,13 @@ async def test_a_session_that_was_refused_is_followed_again(app: App, http: http
     session = app.session
     refused = {"error": "no", "code": "FORBIDDEN"}
     await app.page.route("**/watch", lambda route: route.fulfill(status=403, json=refused), times=1)
+    await app.page.clock.install()
     await app.page.reload()
-    await app.button("Retry").click()
+    await expect(app.button("Retry")).to_be_visible()
+    # Beyond the pause after a stream.
+    await app.page.clock.fast_forward(10_000)
+    async with app.page.expect_request("**/watch"):
+        await app.button("Retry").click()
     await app.shows("first", "first")
     await app.send_from_elsewhere(http, session, "second")
     await app.shows("first", "first", "second", "second")
@@ -185,9 +190,14 @@ async def test_a_read_that_fails_says_nothing_of_a_stream_that_is_live(app: App)
     await app.open()
     await app.run("A")
     await app.run("B")
-    await app.page.route(
-        f"**/api/sessions/{app.session}?limit=1", lambda route: route.fulfill(status=503, json={}), times=1
-    )
+    reads = 0
+
+    async def fail(route: Route) -> None:
+        nonlocal reads
+        reads += 1
+        await (route.fulfill(status=503, json={}) if reads == 2 else route.continue_())
+
+    await app.page.route(f"**/api/sessions/{app.session}?limit=1", fail)
     async with app.page.expect_response(lambda response: response.status == 503):
         await app.rewind(2)
     await app.shows("A", "A")

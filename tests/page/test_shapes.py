@@ -78,7 +78,7 @@ async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
 
 
 async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(app: App) -> None:
-    """T7: a log that is silent for longer than its connection goes on where it was, each event once; its end is no failure."""
+    """T7: a log that is silent for longer than its connection goes on where it was; its end is no failure."""
     asked: list[str] = []
 
     def note(request: Request) -> None:
