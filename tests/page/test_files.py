@@ -1,6 +1,6 @@
 """Files that are attached: what does not fit is refused before a byte of it is sent."""
 
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 from tests.page.app import App
 
 GIVE = """([target, kind, name, type, size]) => {
@@ -57,12 +57,12 @@ async def test_a_file_that_is_attached_while_a_message_is_on_its_way_stays(app: 
     await app.open()
     await app.run("first")
     picker = app.page.locator("input[type=file][multiple]")
-    await picker.set_input_files([{"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"}])
+    await picker.set_input_files(FilePayload(name="a.txt", mimeType="text/plain", buffer=b"a"))
     released = await app.hold("with a file")
     await app.box.fill("echo with a file")
     await app.box.press("Enter")
     await expect(app.articles).to_have_count(3)
-    await picker.set_input_files([{"name": "b.txt", "mimeType": "text/plain", "buffer": b"b"}])
+    await picker.set_input_files(FilePayload(name="b.txt", mimeType="text/plain", buffer=b"b"))
     await expect(app.page.get_by_role("button", name="Remove b.txt")).to_be_visible()
     released.set()
     await app.answered(4)
