@@ -43,14 +43,23 @@ async def sign_in(app: App, name: str) -> None:
 
 
 @asynccontextmanager
+async def as_user(browser: Browser, url: str, name: str, path: str = "/ui") -> AsyncGenerator[App]:
+    """Show a page of a plane to an owner of a key, in a browser with nothing stored."""
+    context = await browser.new_context()
+    seen = Seen()
+    seen.watch(context)
+    app = App(await context.new_page(), url, seen)
+    await app.page.goto(f"{app.url}{path}")
+    await sign_in(app, name)
+    yield app
+    await context.close()
+
+
+@asynccontextmanager
 async def signed_in(browser: Browser, folder: Path, name: str, **scopes: tuple[str, ...]) -> AsyncGenerator[App]:
-    """Start a plane with keys of these owners, and show its page to one of them, in a browser with nothing stored."""
-    async with running("one", folder, {**STEADY, **with_keys(folder, **scopes)}) as plane:
-        context = await browser.new_context()
-        seen = Seen()
-        seen.watch(context)
-        app = App(await context.new_page(), plane.url, seen)
-        await app.page.goto(f"{app.url}/ui")
-        await sign_in(app, name)
+    """Start a plane with keys of these owners, and show its page to one of them, as `as_user` does."""
+    async with (
+        running("one", folder, {**STEADY, **with_keys(folder, **scopes)}) as plane,
+        as_user(browser, plane.url, name) as app,
+    ):
         yield app
-        await context.close()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 
@@ -45,12 +45,7 @@ async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) ->
 
 async def test_the_keys_are_listed(app: App) -> None:
     """B31: `?` opens the list, Escape closes it, and the focus is where it was."""
-    await app.open()
-    await app.run("A")
-    await app.log.focus()
-    await app.page.keyboard.press("?")
-    dialog = app.page.get_by_role("dialog", name="Keyboard shortcuts")
-    await expect(dialog).to_be_visible()
+    dialog = await _list_of_keys(app)
     await expect(dialog).to_contain_text("New chat")
     await app.page.keyboard.press("Escape")
     await expect(dialog).to_have_count(0)
@@ -141,12 +136,7 @@ async def _tab_to(app: App, name: str, inside: str = "*") -> None:
 
 async def test_nothing_below_the_list_of_keys_is_reached(app: App) -> None:
     """B31: a click beside it closes it only, and Tab stays in it."""
-    await app.open()
-    await app.run("A")
-    await app.log.focus()
-    await app.page.keyboard.press("?")
-    dialog = app.page.get_by_role("dialog", name="Keyboard shortcuts")
-    await expect(dialog).to_be_visible()
+    dialog = await _list_of_keys(app)
     for _ in range(4):
         await app.page.keyboard.press("Tab")
         assert not await app.page.evaluate("() => document.activeElement.matches('.shell :not(#help, #help *)')")
@@ -182,3 +172,14 @@ async def test_escape_closes_a_question_of_operations_at_once(app: App) -> None:
     await expect(app.page.get_by_role("dialog")).to_be_visible()
     await app.page.keyboard.press("Escape")
     await expect(app.page.get_by_role("dialog")).to_have_count(0)
+
+
+async def _list_of_keys(app: App) -> Locator:
+    """Opens the list of keys from a conversation."""
+    await app.open()
+    await app.run("A")
+    await app.log.focus()
+    await app.page.keyboard.press("?")
+    dialog = app.page.get_by_role("dialog", name="Keyboard shortcuts")
+    await expect(dialog).to_be_visible()
+    return dialog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
-from tests.page.keys import as_owner, sign_in, with_keys
+from tests.page.keys import as_owner, as_user, sign_in, with_keys
 from tests.page.seen import Seen
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
@@ -256,21 +256,15 @@ async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp
     keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "operate"))
     async with running("one", tmp_path, {**STEADY, **keys}) as plane:
         for name in ("ann", "bob"):
-            context = await browser.new_context()
-            seen = Seen()
-            seen.watch(context)
-            app = App(await context.new_page(), plane.url, seen)
-            await app.page.goto(f"{app.url}/ui/ops")
-            await sign_in(app, name)
-            if name == "ann":
-                await expect(app.page.get_by_text("This part is for operators")).to_be_visible()
-                await expect(app.page.get_by_text('"operate"')).to_be_visible()
-                assert seen.sent("/api/ops") == []
-                await expect(app.page.get_by_role("link", name="Operations")).to_have_count(0)
-            else:
-                await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
-            await context.close()
-            assert seen.unexpected() == []
+            async with as_user(browser, plane.url, name, "/ui/ops") as app:
+                if name == "ann":
+                    await expect(app.page.get_by_text("This part is for operators")).to_be_visible()
+                    await expect(app.page.get_by_text('"operate"')).to_be_visible()
+                    assert app.seen.sent("/api/ops") == []
+                    await expect(app.page.get_by_role("link", name="Operations")).to_have_count(0)
+                else:
+                    await expect(app.page.get_by_text("Nothing needs attention")).to_be_visible()
+            assert app.seen.unexpected() == []
 
 
 async def test_who_may_only_operate_is_brought_to_operations(browser: "Browser", tmp_path: Path) -> None:

@@ -51,10 +51,7 @@ export class Api extends Http {
 
   /** Return whether the server answers. */
   readonly reachable = () =>
-    this.json("healthz", { timeout: 5_000 }).then(() => true, (error: unknown) => {
-      const { status, code } = failureOf(error);
-      return status > 0 || code === "NOT_UNDERSTOOD";
-    });
+    this.json("healthz", { timeout: 5_000 }).then(() => true, (error: unknown) => failureOf(error).status !== 0);
 
   readonly agent = (name: string) => this.data<Agent>(`api/agents/${encodeURIComponent(name)}`);
 

@@ -39,8 +39,13 @@ export class Http {
 
   /** Return the JSON of an answer; null if it is empty. */
   async json<Body = unknown>(path: string, request: Request = {}): Promise<Body> {
-    const text = await (await this.#open(path, request)).text().catch(unreachable);
-    return (text ? JSON.parse(text) : null) as Body;
+    const response = await this.#open(path, request);
+    const text = await response.text().catch(unreachable);
+    try {
+      return (text ? JSON.parse(text) : null) as Body;
+    } catch {
+      throw new Failed("NOT_UNDERSTOOD", "The server's answer is not JSON.", { status: response.status });
+    }
   }
 
   /** Return what an answer of `/api` has as its data. */

@@ -1,4 +1,4 @@
-/** What the inspector shows: what came and was sent, as it was on the wire, without credentials, or the log of a task. */
+/** Records of the inspector: what came and was sent, as it was on the wire, without credentials, or the log of a task. */
 
 import { type Part, classify } from "./events";
 import { object, text } from "./json";

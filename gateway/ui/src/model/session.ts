@@ -13,7 +13,7 @@ const SEEK = 2_000;
 /** Milliseconds: an agent may answer directly, after as long as its model takes. */
 const SEND_TIMEOUT = 180_000;
 
-/** What is sent of a message of the user that the server does not have. */
+/** A message of the user that the server does not have, as it is sent. */
 interface Outgoing {
   readonly id: string;
   readonly draft: Draft;

@@ -1,8 +1,8 @@
-/** What the reader writes and does in the open conversation, with what follows from it in the page. */
+/** Drafts, and the acts of the reader in the open conversation, with what follows from them in the page. */
 
 import { computed, effect, signal, untracked } from "@preact/signals";
-import { parsed } from "../model/json";
 import { newId } from "../model/events";
+import { parsed } from "../model/json";
 import type { OpenSession } from "../model/session";
 import type { Draft, Failure, Message, Part } from "../model/view";
 import { type Panel, kept, keptForTab, named, panel, route, selected, session, sessions, shown, view } from "../state";
@@ -13,7 +13,7 @@ const TEXT = "taskplane.draft.";
 const SENT = "taskplane.sent.";
 const NEVER = { id: "", contextId: "", text: "", attached: "", cut: false };
 /**
- * What the reader writes in a conversation. `refusal`: why the last file was not attached. `sent`: the message that it was
+ * A message that is being written. `refusal`: why the last file was not attached. `sent`: the message that it was
  * sent as last, or that a rewind has cut; it is that one until the text is another. Files are gone after a reload.
  */
 const EMPTY = { text: "", files: [] as Draft["files"], refusal: "", sent: NEVER };

@@ -2,15 +2,15 @@
 
 import { useState } from "preact/hooks";
 import { type Agent, agentPath } from "../model/api";
-import { curl, javascript, python, sending } from "../model/snippets";
 import { newId } from "../model/events";
+import { curl, javascript, python, sending } from "../model/snippets";
 import { ROOT, config, mayWrite, route } from "../state";
 import { strings } from "../strings";
+import { copy } from "./acts";
 import { safeLink } from "./blocks";
 import { useCard } from "./card";
 import { Failing, Head } from "./chat";
 import { Act, Button, Facts, Icon, Part, Warnings } from "./controls";
-import { copy } from "./acts";
 import { begin } from "./keyboard";
 
 const WAYS = { curl, Python: python, JavaScript: javascript };

@@ -71,6 +71,7 @@ function Sending({ id, text, state, failure }: Message & NonNullable<Of<"message
     </div>
   );
 }
+
 function Attachment(part: Part) {
   const { data, raw, url = "", filename, mediaType = "" } = part;
   if (data !== undefined)

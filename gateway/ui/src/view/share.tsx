@@ -1,12 +1,12 @@
 /** Giving a session to somebody else, as links, documents and files, and taking one from a file. */
 
 import { useRef } from "preact/hooks";
-import { failureOf } from "../model/http";
 import { newId } from "../model/events";
+import { failureOf } from "../model/http";
 import { address, api, chat, go, sessions, view } from "../state";
 import { strings } from "../strings";
-import { Icon, IconButton, walk, type IconName } from "./controls";
 import { copy } from "./acts";
+import { Icon, IconButton, walk, type IconName } from "./controls";
 import { bytes } from "./format";
 import { toast, toastError, words } from "./toasts";
 

@@ -7,8 +7,9 @@ import { strings } from "../../strings";
 import { Head } from "../chat";
 import { Facts, Part, Warnings } from "../controls";
 import { duration, time } from "../format";
+import { Polled, Refused } from "../polled";
 import { PageLink } from "../sidebar";
-import { OfExecutor, Polled, Refused, StateMark, Table, place, placeAddress } from "./pieces";
+import { OfExecutor, StateMark, Table, place, placeAddress } from "./pieces";
 import { Task, Tasks } from "./tasks";
 
 const words = strings.ops;

@@ -10,9 +10,10 @@ import { strings } from "../../strings";
 import { Act, Button, Choice, Facts, Moment, Part, type IconName } from "../controls";
 import { duration, firstLine, fullTime, time } from "../format";
 import { Inspector } from "../panel/events";
+import { Polled } from "../polled";
 import { toast, toastError } from "../toasts";
 import { PageLink } from "../sidebar";
-import { OfExecutor, Polled, StateMark, Table, place, placeAddress } from "./pieces";
+import { OfExecutor, StateMark, Table, place, placeAddress } from "./pieces";
 
 const words = strings.ops;
 /** So many events are shown at first. */

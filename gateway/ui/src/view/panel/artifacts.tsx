@@ -6,8 +6,8 @@ import { type Content, type Preview, fileName, preview } from "../../model/previ
 import type { Artifact, Part } from "../../model/view";
 import { api, selected, session, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, Choice, Icon, useNewest, walk } from "../controls";
 import { copy } from "../acts";
+import { Act, Choice, Icon, useNewest, walk } from "../controls";
 import { aboutOf, bytes, nameOf } from "../format";
 import { Link, Markdown } from "../markdown";
 import { save } from "../share";

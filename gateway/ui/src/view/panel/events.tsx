@@ -11,10 +11,10 @@ import { type Call, curl, sending } from "../../model/snippets";
 import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
 import { ROOT, address, api, chat, config, route, selected, session, view } from "../../state";
 import { strings } from "../../strings";
-import { Act, Choice, IconButton, useEvery, walk } from "../controls";
 import { copy } from "../acts";
+import { Act, Choice, IconButton, useEvery, walk } from "../controls";
 import { exactTime } from "../format";
-import { Polled } from "../ops/pieces";
+import { Polled } from "../polled";
 import { titles } from "./tasks";
 
 const ROW = 32;
