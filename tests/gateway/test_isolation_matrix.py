@@ -22,17 +22,43 @@ from tests.support.thorough import THOROUGH
 
 from taskplane.gateway import methods, routes
 
-OWNER: Final = "ann_key"
-# Another owner of the same tenant, and an owner of the same name in another tenant.
-OTHERS: Final = {"user": "bob_key", "tenant": "ann_there"}
+_PROXY_SECRET: Final = "between us"
+
+
+@dataclass(frozen=True)
+class Who:
+    """Somebody else, by the headers of the requests, and by a query that is added to each."""
+
+    headers: Mapping[str, str]
+    query: str = ""
+    same_tenant: bool = True
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}.{_SECRET}"}
+
+
+_SECRET: Final = "s3cret"
+_FORGED: Final = {"X-Tenant": "default", "X-Forwarded-User": "ann", "X-Auth-Request-User": "ann", "Remote-User": "ann"}
+OWNER: Final = Who(_bearer("ann_key"))
+# Another owner of the same tenant, an owner of the same name in another tenant, and two others under the name of
+# the owner, by a key and by a proxy.
+OTHERS: Final = {
+    "user": Who(_bearer("bob_key")),
+    "tenant": Who(_bearer("ann_there"), same_tenant=False),
+    "forging beside a key": Who({**_bearer("dora_key"), **_FORGED, "X-User-Id": "ann"}, "user_id=ann&owner=ann"),
+    "forging behind a proxy": Who(
+        {"X-Taskplane-Proxy-Secret": _PROXY_SECRET, "X-User-Id": "carl", **_FORGED}, "user_id=ann&owner=ann"
+    ),
+}
 # The gateway knows no database; the matrix of the RPCs is asked for on both.
 _ON: Final = ENGINES if THOROUGH else ENGINES[:1]
 _KEYS: Final = {
-    OWNER: 'owner = "ann"\nscopes = ["write", "operate"]',
+    "ann_key": 'owner = "ann"\nscopes = ["write", "operate"]',
     "bob_key": 'owner = "bob"',
+    "dora_key": 'owner = "dora"',
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }
-_SECRET: Final = "s3cret"
 # Headers that differ between two answers to one request.
 # Bodies are compared without what is made, such as times, which are shorter where their milliseconds are whole.
 _VOLATILE: Final = frozenset({"date", "content-length"})
@@ -47,11 +73,11 @@ class World:
     ids: Mapping[str, str]
     # Objects of the owner that each are asked for once, since the caller has one of its own afterwards.
     spare: Mapping[str, list[str]]
-    # Exported sessions with the ids of their sessions.
+    # Exported sessions with the ids of their sessions: one that the owner has, and one for each other that nobody has.
     files: Mapping[str, tuple[str, bytes]]
 
-    async def ask(self, key: str, method: str, path: str, **more: Any) -> httpx.Response:
-        return await asked(self.plane, key, method, path, **more)
+    async def ask(self, who: Who, method: str, path: str, **more: Any) -> httpx.Response:
+        return await asked(self.plane, who, method, path, **more)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=_ON)
@@ -69,8 +95,9 @@ async def world(
             url = cluster.url(database)
         behind = await stack.enter_async_context(open_behind(folder, database_url=url))
         keys, page = written(folder / "keys.toml"), build_page(folder / "page")
-        plane = await stack.enter_async_context(open_front(behind, page=page, api_keys=str(keys)))
-        minting = await stack.enter_async_context(open_front(behind, api_keys=str(keys), client_task_ids="create"))
+        settings: Json = {"api_keys": str(keys), "proxy_secret": _PROXY_SECRET, "proxy_operators": ("ann",)}
+        plane = await stack.enter_async_context(open_front(behind, page=page, **settings))
+        minting = await stack.enter_async_context(open_front(behind, client_task_ids="create", **settings))
         yield await owned(plane, minting)
 
 
@@ -81,8 +108,10 @@ def written(path: Path) -> Path:
     return path
 
 
-async def asked(plane: Plane, key: str, method: str, path: str, **more: Any) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {key}.{_SECRET}", "X-Request-Id": "same", **more.pop("headers", {})}
+async def asked(plane: Plane, who: Who, method: str, path: str, **more: Any) -> httpx.Response:
+    headers = {**who.headers, "X-Request-Id": "same", **more.pop("headers", {})}
+    if who.query:
+        path += f"{'&' if '?' in path else '?'}{who.query}"
     return await plane.http.request(method, path, headers=headers, **more)
 
 
@@ -118,10 +147,10 @@ async def owned(plane: Plane, minting: Plane) -> World:
     cut = second["history"][0]["metadata"]["kagent_invocation_id"]
     await made("POST", f"/api/sessions/{rewound}/rewind", json={"before": cut})
     files: dict[str, tuple[str, bytes]] = {}
-    for name in ("foreign_file", "foreign_file?"):
+    for name in ("foreign_file", *(f"foreign_file?{other}" for other in OTHERS)):
         context = (await sent("hello", contextId=fresh()))["contextId"]
         files[name] = context, (await made("GET", f"/api/sessions/{context}/export")).content
-        if name.endswith("?"):
+        if "?" in name:
             await made("DELETE", f"/api/sessions/{context}")
     spare: dict[str, list[str]] = {"spare": [], "spare_key": [], "spare_task": []}
     for _ in range(sum("{spare" in str(cell) for cell in cells()) * len(OTHERS)):
@@ -158,7 +187,8 @@ class Caller:
     """Somebody else, with a session and a task of its own."""
 
     world: World
-    key: str
+    name: str
+    who: Who
     task: str
     spare: dict[str, list[str]]
 
@@ -168,9 +198,9 @@ class Caller:
         held = {name: self.world.ids[name] for name in names if name in self.world.ids}
         held |= {name: self.spare[name].pop() for name in names if name in self.spare}
         never = {name: unknown(value) for name, value in held.items()}
-        first = await self._one(at, method, cell, never, "?")
+        first = await self._one(at, method, cell, never, f"?{self.name}")
         second = await self._one(at, method, cell, held, "")
-        expected = cell.held if cell.held and self.key == OTHERS["user"] else cell.answer
+        expected = cell.held if cell.held and self.who.same_tenant else cell.answer
         wrong: list[str] = []
         if first[0] != cell.answer:
             wrong.append(f"nobody's: {first[0]} instead of {cell.answer}: {first[2][:300]}")
@@ -186,7 +216,7 @@ class Caller:
         """The answer in short, its headers, and its body, with the names of ids in place of ids."""
         named = {**ids, "new": fresh(), "mine_task": self.task, "file": self.world.files[f"foreign_file{which}"][0]}
         if "{mine}" in str(cell) or "mine" in cell.ids.values():
-            made = await self.world.ask(self.key, "POST", "/api/sessions", json={"agent_ref": "demo"})
+            made = await self.world.ask(self.who, "POST", "/api/sessions", json={"agent_ref": "demo"})
             named["mine"] = made.json()["data"]["id"]
         verb, _, pattern = at.partition(" ")
         path = NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
@@ -198,7 +228,7 @@ class Caller:
         headers = {"Content-Type": "application/json", **filled(cell.headers, named)}
         plane = self.world.minting if cell.minted else self.world.plane
         more: Json = {} if body is None else {"content": await self._bytes(cell.body, body, which)}
-        reply = await asked(plane, self.key, verb, path, headers=headers, **more)
+        reply = await asked(plane, self.who, verb, path, headers=headers, **more)
         kept = [(name, MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
         return summary(reply), tuple(sorted(kept)), unnamed(reply.text, named)
 
@@ -206,9 +236,9 @@ class Caller:
         if template == "{foreign_file}":
             return self.world.files[f"foreign_file{which}"][1]
         if template == "{file}":
-            reply = await self.world.ask(self.key, "GET", f"/api/tasks/{self.task}")
+            reply = await self.world.ask(self.who, "GET", f"/api/tasks/{self.task}")
             context = reply.json()["data"]["contextId"]
-            return (await self.world.ask(self.key, "GET", f"/api/sessions/{context}/export")).content
+            return (await self.world.ask(self.who, "GET", f"/api/sessions/{context}/export")).content
         return json.dumps(body).encode()
 
 
@@ -258,11 +288,14 @@ def test_every_route_and_method_has_a_row_and_every_row_its_route_or_method() ->
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: World, other: str) -> None:
-    """S2, S6, T3: status, code, headers and body are the same but for the id, and nothing of the owner changes."""
-    key = OTHERS[other]
-    made = await world.ask(key, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
+    """S2, S6, T3: status, code, headers and body are the same but for the id, and nothing of the owner changes.
+
+    Nor does it help to name the owner.
+    """
+    who = OTHERS[other]
+    made = await world.ask(who, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
     share = {name: ids[list(OTHERS).index(other) :: len(OTHERS)] for name, ids in world.spare.items()}
-    caller = Caller(world, key, made.json()["result"]["task"]["id"], share)
+    caller = Caller(world, other, who, made.json()["result"]["task"]["id"], share)
     before = await views(world)
     wrong = [
         f"{at} {method} {cell}: {what}" for at, method, cell in matrix() for what in await caller.both(at, method, cell)

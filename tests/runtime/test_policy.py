@@ -100,6 +100,33 @@ async def test_with_a_secret_only_signed_principals_count(dial: Dial, call: Shap
         assert failed.value.code().name == "UNAUTHENTICATED"  # type: ignore[attr-defined]
 
 
+_FORGED = tuple(
+    (name, "bob")
+    for name in ("x-user-id", "user_id", "x-tenant", "x-agent-name", "x-forwarded-user", "authorization", "principal")
+)
+
+
+async def test_no_other_name_in_metadata_makes_or_changes_a_principal(dial: Dial) -> None:
+    """S2: neither alone nor beside one that is signed, nor does a second one that is not."""
+    seen: list[Principal | None] = []
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        seen.append(current())
+        return request
+
+    signed = PrincipalSigner(SECRET).write(ALICE)
+    unsigned = PrincipalSigner(b"").write(ROBOT)
+    async with dial(echo_services(say, secret=SECRET)) as channel:
+        stub = EchoStub(channel)
+        with pytest.raises(Exception, match="no principal"):
+            await stub.Say(HELLO, metadata=_FORGED)
+        await stub.Say(HELLO, metadata=(*_FORGED, (PRINCIPAL_KEY, signed), *_FORGED))
+        await stub.Say(HELLO, metadata=((PRINCIPAL_KEY, unsigned), (PRINCIPAL_KEY, signed)))
+        with pytest.raises(Exception, match="not signed"):
+            await stub.Say(HELLO, metadata=((PRINCIPAL_KEY, signed), (PRINCIPAL_KEY, unsigned)))
+    assert seen == [ALICE, ALICE]
+
+
 async def test_a_public_method_refuses_a_forged_principal_too(dial: Dial, call: Shape) -> None:
     async with dial(echo_services(secret=SECRET, access=Access.PUBLIC)) as channel:
         assert await refusal(call, as_alice(channel)) == (Unauthenticated, "BAD_SIGNATURE")

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from taskplane.gateway.http import Request
 from taskplane.gateway.keys import Key, Keys
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.gateway.validation import check_user
+from taskplane.gateway.user_names import UserNames
 from taskplane.runtime.errors import Invalid, PermissionDenied, Unauthenticated
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import is_loopback
@@ -49,6 +49,7 @@ class Authenticator:
         self._tenant = settings.tenant
         self._operators = frozenset(settings.proxy_operators)
         self._user = lru_cache(4096)(self._named)
+        self._names = UserNames()
         self._check_host = lru_cache(256)(self._host_allowed)
         if not self._required and not is_loopback(settings.host):
             raise Invalid(
@@ -70,24 +71,28 @@ class Authenticator:
     def authenticate(self, request: Request) -> Caller:
         """Return the caller of a request.
 
-        On loopback without authentication the header X-User-Id or the parameter user_id names the user; with
-        authentication they are honoured from the trusted proxy only. Raise Unauthenticated `NO_CREDENTIALS` or
-        `BAD_CREDENTIALS`; PermissionDenied `HOST_NOT_ALLOWED` or `ORIGIN_NOT_ALLOWED`.
+        On loopback without authentication the parameter user_id or the header X-User-Id names the user. With
+        authentication the parameter names nobody, and the header is read from the trusted proxy only. Raise
+        Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid `BAD_USER_ID`;
+        PermissionDenied `HOST_NOT_ALLOWED` or `ORIGIN_NOT_ALLOWED`.
         """
         if not self._required or self._hosts:
             self._check_host(request.raw(b"host"))
         origin = request.header(b"origin").lower()
         if origin and (not self._required or request.method not in _SAFE):
             self._check_origin(origin, _host(request.raw(b"host")))
+        names = self._names
+        names.check_single(request)
         if not self._required:
-            return self._user(_user_of(request) or "local")
-        if self._proxy_secret:
-            shown = request.header(b"x-taskplane-proxy-secret").encode()
-            if shown and hmac.compare_digest(shown, self._proxy_secret):
-                user = _user_of(request)
-                if not user:
-                    raise Unauthenticated("the proxy named no user in X-User-Id", reason="NO_CREDENTIALS")
-                return self._user(user)
+            named = names.of_header(request)
+            return self._user(names.of_query(request) or named or "local")
+        names.ignore_query(request)
+        if self._by_proxy(request):
+            user = names.of_header(request)
+            if not user:
+                raise Unauthenticated("the proxy named no user in X-User-Id", reason="NO_CREDENTIALS")
+            return self._user(user)
+        names.ignore_header(request)
         return self._by_key(request)
 
     def recognize(self, request: Request) -> Caller | None:
@@ -106,6 +111,10 @@ class Authenticator:
     def _named(self, user: str) -> Caller:
         operator = not self._required or user in self._operators
         return Caller(Principal(self._tenant, user, user, operator=operator), None, True)
+
+    def _by_proxy(self, request: Request) -> bool:
+        shown = request.raw(b"x-taskplane-proxy-secret")
+        return bool(self._proxy_secret and shown) and hmac.compare_digest(shown, self._proxy_secret)
 
     def _by_key(self, request: Request) -> Caller:
         token = request.header(b"x-api-key")
@@ -143,13 +152,6 @@ class Authenticator:
 
 def _host(shown: bytes) -> str:
     return shown.decode("latin-1").strip().lower()
-
-
-def _user_of(request: Request) -> str:
-    user = request.query.get("user_id", "") if request.scope["query_string"] else ""
-    user = user or request.header(b"x-user-id")
-    check_user(user)
-    return user
 
 
 def _split(address: str) -> SplitResult:

@@ -110,6 +110,10 @@ class Request:
         value = self._headers.get(name)
         return "" if value is None else value.decode("latin-1").strip()
 
+    def count(self, name: bytes) -> int:
+        """Return the number of headers with this name."""
+        return 0 if name not in self._headers else sum(name == each for each, _ in self.scope["headers"])
+
     def headers(self, *names: bytes) -> list[str]:
         """Return the elements of all headers with these names, with comma-separated lists split."""
         if self._headers.keys().isdisjoint(names):

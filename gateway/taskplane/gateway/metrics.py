@@ -17,6 +17,11 @@ SECONDS: Final = Histogram(
 )
 STREAMS: Final = Gauge("taskplane_http_open_streams", "Event streams being served.")
 EVENTS: Final = Counter("taskplane_http_stream_events", "Events written to streams.")
+IGNORED_NAMES: Final = Counter(
+    "taskplane_http_ignored_names",
+    "Requests that named a user where no user is named, since authentication is configured, by place.",
+    ["place"],
+)
 
 
 def answered(operation: str, outcome: str = "ok") -> None:

@@ -66,8 +66,8 @@ class GatewaySettings:
 
     # The path of a TOML file with the API keys; every call then needs a key. Empty: no keys.
     api_keys: str = ""
-    # Calls with this value in the header X-Taskplane-Proxy-Secret come from a proxy whose X-User-Id is trusted. Empty:
-    # no proxy is trusted.
+    # Calls with this value in the header X-Taskplane-Proxy-Secret come from a proxy whose X-User-Id is trusted; it must
+    # replace both headers. Empty: no proxy is trusted.
     proxy_secret: str = field(default="", repr=False)
     # Users named by that proxy who may read, cancel and delete the tasks of all owners of their tenant. Empty: none.
     proxy_operators: tuple[str, ...] = ()
