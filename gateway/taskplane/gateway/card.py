@@ -3,13 +3,12 @@
 from email.utils import formatdate
 from typing import Final
 
-import orjson
-
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Content, Headers, Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.cards import Card, Interface, completed, to_0_3, to_1_0, to_hybrid
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import NotFound
 
 _STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
@@ -24,7 +23,7 @@ async def well_known(plane: Plane, request: Request) -> Reply:
     asked = request.header(b"a2a-version") or request.query.get("A2A-Version", "")
     style = "1.0" if version_of(asked) == "1.0" else plane.settings.card_style
     path = str(request.scope["path"]).partition("/.well-known/")[0]
-    body = orjson.dumps(public(plane, agent, path, style))
+    body = json_lines.encode(public(plane, agent, path, style))
     caching: Headers = [
         (b"vary", b"A2A-Version"),
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),

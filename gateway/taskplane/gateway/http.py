@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, quote
 
-import orjson
 from starlette.types import Receive, Scope, Send
 
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid, PlaneError
 
 Headers = list[tuple[bytes, bytes]]
@@ -50,7 +50,7 @@ class Content:
 
 def json_reply(status: int, value: Any, headers: Headers | None = None) -> Content:
     """Return a response with a JSON body."""
-    return Content(status, orjson.dumps(value), JSON, headers)
+    return Content(status, json_lines.encode(value), JSON, headers)
 
 
 def empty_reply(status: int) -> Content:

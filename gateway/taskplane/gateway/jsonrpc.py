@@ -21,7 +21,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import parse_json
-from taskplane.runtime import growing_text, tracing
+from taskplane.runtime import growing_text, json_lines, tracing
 from taskplane.runtime.errors import (
     Internal,
     Invalid,
@@ -109,7 +109,7 @@ def _id_of(envelope: dict[str, Any]) -> bytes:
     rpc_id = envelope.get("id")
     if rpc_id is not None and (not isinstance(rpc_id, (str, int, float)) or isinstance(rpc_id, bool)):
         raise _bad_envelope("id must be a string or a number")
-    return orjson.dumps(rpc_id)
+    return json_lines.encode(rpc_id)
 
 
 def _method_of(envelope: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import Violations
-from taskplane.runtime import logs
+from taskplane.runtime import json_lines, logs
 from taskplane.runtime.errors import Invalid, PlaneError, Refused
 
 P = ParamSpec("P")
@@ -67,7 +67,7 @@ async def _result(call: Call, size: int, write: Callable[P, Any], *args: P.args,
     """Return the response with the result of `write`, which is about messages of `size` bytes."""
 
     def written() -> Content:
-        result = orjson.dumps(write(*args, **kwargs))
+        result = json_lines.encode(write(*args, **kwargs))
         return Content(200, b'{"jsonrpc":"2.0","id":' + call.id + b',"result":' + result + b"}", headers=call.echo)
 
     return await call.plane.worker.run(size, written)
@@ -76,7 +76,7 @@ async def _result(call: Call, size: int, write: Callable[P, Any], *args: P.args,
 def _error_event(call: Call, error: PlaneError) -> bytes:
     """Return an error as a stream event. It has no `event:` line, since official clients lose the code with one."""
     body = {"jsonrpc": "2.0", "id": orjson.Fragment(call.id), "error": error_body(call.dialect, error)}
-    return sse.event(orjson.dumps(body))
+    return sse.event(json_lines.encode(body))
 
 
 async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], history_length: int | None) -> Reply:
@@ -105,7 +105,10 @@ async def _events(call: Call, flow: PayloadStream, history_length: int | None) -
 
     def written(items: Sequence[Item], length: int | None) -> bytes:
         return b"".join(
-            [sse.event(head + orjson.dumps(write(payload, length, cursor)) + b"}", cursor) for cursor, payload in items]
+            [
+                sse.event(head + json_lines.encode(write(payload, length, cursor)) + b"}", cursor)
+                for cursor, payload in items
+            ]
         )
 
     length = None if flow.whole else history_length

@@ -1,6 +1,5 @@
 """Text forms of events and tasks for a terminal."""
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any
 from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
 from taskplane.cli.client.task_log import Logged
 from taskplane.cli.options import Output
+from taskplane.runtime import json_lines
 
 _WIDTH = 100
 _NARROWEST = 5
@@ -31,7 +31,7 @@ def printable(text: str) -> str:
 
 def tool_line(tool: Tool) -> str:
     """Return a tool call or its result as one line."""
-    body = one_line(json.dumps(tool.body, ensure_ascii=False))
+    body = one_line(json_lines.encode_text(tool.body))
     return f"→ {tool.name} {body}" if tool.called else f"← {tool.name} {body}"
 
 
@@ -67,7 +67,7 @@ def time_of(logged: Logged) -> datetime:
 
 def dump(value: Any, *, indent: bool) -> str:
     """Return JSON, indented for people or on one line for programs."""
-    return json.dumps(value, ensure_ascii=False, indent=2 if indent else None)
+    return json_lines.encode_text(value, indent=2 if indent else None)
 
 
 def print_json(value: Any, output: Output) -> None:
@@ -130,5 +130,5 @@ def _part(part: Json) -> str:
     if isinstance(part.get("text"), str):
         return str(part["text"])
     if "data" in part:
-        return json.dumps(part["data"], ensure_ascii=False)
+        return json_lines.encode_text(part["data"])
     return str(part.get("url") or f"<{part.get('filename') or 'bytes'}>")

@@ -1,12 +1,12 @@
 """Error reports of a command: what happened, why, what to do, and a code."""
 
-import json
 import sys
 from typing import Final
 
 from taskplane.cli import exits
 from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, NotUnderstood, Unauthorized, Unreachable
 from taskplane.cli.options import Output
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError, Unauthenticated
 
 _EXITS: Final[dict[type[Exception], int]] = {
@@ -32,7 +32,7 @@ def report_error(error: Failure | PlaneError, output: Output = "text") -> int:
     else:
         retryable = isinstance(error, Unreachable) or error.retry_after is not None
         body = {"code": code, "message": error.message, "suggestion": error.suggestion, "retryable": retryable}
-        print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)
+        print(json_lines.encode_text({"error": body}), file=sys.stderr)
     return next((exit for kind, exit in _EXITS.items() if isinstance(error, kind)), exits.FAILED)
 
 

@@ -1,6 +1,5 @@
 """`taskplane gc` and `taskplane user erase`: deletions by the operator."""
 
-import json
 import sys
 
 import grpc
@@ -13,6 +12,7 @@ from taskplane.cli import exits
 from taskplane.cli.options import Output
 from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
 from taskplane.cli.rpc import run
+from taskplane.runtime import json_lines
 
 
 def collect(address: str, dry_run: bool, output: Output) -> int:
@@ -69,4 +69,4 @@ def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> i
 
 
 def _tell(numbers: dict[str, object], words: str, output: Output) -> None:
-    print(words if output == "text" else json.dumps(numbers, ensure_ascii=False))
+    print(words if output == "text" else json_lines.encode_text(numbers))

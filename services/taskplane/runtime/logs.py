@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from taskplane.runtime import tracing
+from taskplane.runtime import json_lines, tracing
 
 request_id: ContextVar[str] = ContextVar("taskplane_request_id", default="")
 task_id: ContextVar[str] = ContextVar("taskplane_task_id", default="")
@@ -137,7 +137,7 @@ class _JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = _written(self.formatException(record.exc_info))
         try:
-            return orjson.dumps(line, default=str).decode(errors="replace")
+            return json_lines.escape_breaks(orjson.dumps(line, default=str)).decode(errors="replace")
         except orjson.JSONEncodeError:
             # Half of a surrogate pair, which only the escapes of JSON can spell.
             return json.dumps(line, default=str)

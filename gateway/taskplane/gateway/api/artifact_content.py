@@ -4,17 +4,16 @@ import codecs
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
-import orjson
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.worker import Worker
+from taskplane.runtime import json_lines
 from taskplane.runtime.json_values import to_json
 
 Responses = AsyncIterator[pb.ReadArtifactResponse]
 
-_TEXT: Final = orjson.dumps(V0_3.part(a2a.Part(text="")))
+_TEXT: Final = json_lines.encode(V0_3.part(a2a.Part(text="")))
 # The JSON of a plain text before and after its characters.
 _BEFORE, _AFTER = _TEXT[:-2], _TEXT[-2:]
 
@@ -33,14 +32,14 @@ async def single_value(responses: Responses, worker: Worker) -> bytes:
     part = a2a.Part()
     data = b"".join([piece.data async for response in responses for piece in response.pieces.pieces])
     part.data.ParseFromString(data)
-    return await worker.run(len(data), lambda: orjson.dumps(to_json(part.data)))
+    return await worker.run(len(data), lambda: json_lines.encode(to_json(part.data)))
 
 
 async def as_json(artifact: a2a.Artifact, responses: Responses, worker: Worker) -> AsyncGenerator[bytes, None]:
     """Yield the JSON of an artifact (A2A 0.3), of which `artifact` has all but the parts. Of a long text a piece is in
     memory, of another part the part."""
     fields = {name: value for name, value in V0_3.artifact(artifact).items() if name != "parts"}
-    yield orjson.dumps(fields)[:-1] + b',"parts":['
+    yield json_lines.encode(fields)[:-1] + b',"parts":['
     part: _Text | _Whole | None = None
     async for response in responses:
         written: list[bytes] = []
@@ -68,7 +67,7 @@ class _Text:
 
     def take(self, data: bytes) -> bytes:
         head, self._head = self._head, b""
-        return head + orjson.dumps(self._decoder.decode(data))[1:-1]
+        return head + json_lines.encode(self._decoder.decode(data))[1:-1]
 
     async def end(self, worker: Worker) -> bytes:
         return _AFTER
@@ -97,4 +96,4 @@ class _Whole:
             part.url = data.decode()
         elif kind == "text":
             part.text = data.decode()
-        return await worker.run(len(data), lambda: orjson.dumps(V0_3.part(part)))
+        return await worker.run(len(data), lambda: json_lines.encode(V0_3.part(part)))

@@ -14,6 +14,7 @@ import orjson
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid
 
 FORMAT: Final = "taskplane-session"
@@ -129,4 +130,6 @@ def _open(members: Mapping[str, Any], name: str) -> bytes:
 
 def _json(members: Mapping[str, Any]) -> bytes:
     shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
-    return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json_lines.escape_breaks(
+        json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    )

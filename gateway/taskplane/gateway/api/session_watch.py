@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
-import orjson
 from grpc.aio import UnaryStreamCall
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
@@ -20,7 +19,7 @@ from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.runtime import logs
+from taskplane.runtime import json_lines, logs
 from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
 
 T = TypeVar("T")
@@ -49,12 +48,12 @@ async def _events(plane: Plane, context_id: str) -> AsyncGenerator[bytes, None]:
         async with aclosing(_Watch(plane, context_id).events()) as events:
             async for name, data in events:
                 EVENTS.inc()
-                yield sse.event(await plane.worker.run(0, orjson.dumps, data), name=name)
+                yield sse.event(await plane.worker.run(0, json_lines.encode, data), name=name)
     except (NotFound, OutOfRange):
         # The session was deleted, and perhaps created again, while the store could not be reached.
         return
     except PlaneError as error:
-        yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")
+        yield sse.event(json_lines.encode(error_api(error, logs.request_id.get())), name="error")
 
 
 class _Watch:

@@ -2,8 +2,6 @@
 
 from typing import Any, Final
 
-import orjson
-
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.api.effective_history import apply_session
@@ -16,6 +14,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.validation import Violations, check_size
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
 
 _PAGE: Final = 1_000
@@ -123,7 +122,7 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     bad = Violations()
     body = Fields(await read_object(plane, request), "", bad)
     data = body.get("data")
-    text = data if isinstance(data, str) else "" if data is None else orjson.dumps(data).decode()
+    text = data if isinstance(data, str) else "" if data is None else json_lines.encode(data).decode()
     if not text:
         body.wrong("data", "is required")
     # The event's own JSON names its turn; the session history reads it.

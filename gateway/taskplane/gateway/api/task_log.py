@@ -4,8 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 from typing import Any, Final
 
-import orjson
-
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import sse
 from taskplane.gateway.auth import Caller
@@ -17,7 +15,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.validation import check_cursor
-from taskplane.runtime import logs
+from taskplane.runtime import json_lines, logs
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.tracing import trace_id_of
 
@@ -63,14 +61,14 @@ async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGe
         if told and isinstance(error, NotFound):
             # The task was deleted with its log.
             return
-        yield sse.event(orjson.dumps(error_api(error, logs.request_id.get())), name="error")
+        yield sse.event(json_lines.encode(error_api(error, logs.request_id.get())), name="error")
 
 
 def _batch(seen: WatchedBatch) -> bytes:
     incarnation = seen.before.rpartition("-")[0]
     return b"".join(
         [
-            sse.event(orjson.dumps(event_json(event)), f"{incarnation}-{event.generation}")
+            sse.event(json_lines.encode(event_json(event)), f"{incarnation}-{event.generation}")
             for event in seen.response.events.events
         ]
     )
@@ -105,4 +103,4 @@ def _snapshot(seen: WatchedBatch) -> bytes:
         "kind": "snapshot" if seen.resync else "replaced",
         "event": V1_0.event(mark_resync(record.task, seen.resync)),
     }
-    return sse.event(orjson.dumps(found), snapshot.cursor)
+    return sse.event(json_lines.encode(found), snapshot.cursor)

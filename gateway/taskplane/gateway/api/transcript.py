@@ -1,6 +1,5 @@
 """The transcript of a session: its conversation as Markdown, to be read elsewhere."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from taskplane.gateway.api import paging
 from taskplane.gateway.api.shapes import kind_of
 from taskplane.gateway.conversation import open_conversation
 from taskplane.gateway.plane import Plane
-from taskplane.runtime import message_times
+from taskplane.runtime import json_lines, message_times
 from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
 
@@ -144,7 +143,7 @@ def _data(part: a2a.Part) -> str:
 
 def _fenced(value: Any) -> str:
     """Return JSON within more backticks than it has in a row."""
-    code = json.dumps(value, ensure_ascii=False, indent=2)
+    code = json_lines.encode_text(value, indent=2)
     fence = "`" * (1 + max([2, *map(len, re.findall("`+", code))]))
     return f"{fence}json\n{code}\n{fence}"
 

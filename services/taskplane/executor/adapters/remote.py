@@ -12,6 +12,7 @@ from a2a.types import a2a_pb2 as sdk
 from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import ParseError
 
+from taskplane.executor.adapters.event_lines import LineClient
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.adapters.remote_run import RemoteRun
 from taskplane.executor.adapters.remote_server import Server
@@ -85,7 +86,7 @@ class RemoteAgent:
             # A read may take as long as the agent thinks.
             timeout = httpx.Timeout(_CONNECT_SECONDS, read=None, pool=None)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-            self._http = httpx.AsyncClient(headers=self._headers, timeout=timeout, limits=limits)
+            self._http = LineClient(headers=self._headers, timeout=timeout, limits=limits)
             config = ClientConfig(httpx_client=self._http, supported_protocol_bindings=list(_BINDINGS))
             self._server = Server(
                 client=ClientFactory(config).create(self._remote),
