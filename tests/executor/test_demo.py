@@ -65,7 +65,7 @@ async def test_code_is_markdown_with_code_lists_and_a_table(plane: Plane) -> Non
     assert {"```python", "```json", "|---|---|---:|", "1. A list with numbers"} <= set(said.splitlines())
 
 
-@pytest.mark.parametrize("size", [0, 1, 300])
+@pytest.mark.parametrize("size", [0, 1, 300, 3_000])
 async def test_huge_says_exactly_as_much_as_asked_for(plane: Plane, size: int) -> None:
     task = await plane.run(f"huge {size}")
     assert len(text(task.status.message)) == size * 1024
@@ -207,14 +207,55 @@ async def test_flood_makes_every_message_an_event(plane: Plane) -> None:
     assert conversation == ["flood 300"] + [f"message {n} of 300" for n in range(1, 301)]
 
 
-async def test_block_blocks_and_completes(plane: Plane) -> None:
-    assert text((await plane.run("block 1")).status.message) == "Blocked for 1 s."
+async def test_block_blocks_and_completes_where_it_is_allowed(stores: Stores) -> None:
+    async with open_plane(stores, ("demo", Demo(allow_crash=True))) as plane:
+        assert text((await plane.run("block 1")).status.message) == "Blocked for 1 s."
 
 
-async def test_crash_is_refused_where_it_is_not_allowed(plane: Plane) -> None:
-    task = await plane.run("crash")
+@pytest.mark.parametrize("command", ["crash", "block 1"])
+async def test_what_harms_the_process_is_refused_where_it_is_not_allowed(plane: Plane, command: str) -> None:
+    """P9: a user must not be able to stop an executor."""
+    task = await plane.run(command)
     assert task.status.state == a2a.TASK_STATE_FAILED
     assert "allow_crash" in text(task.status.message)
+
+
+@pytest.mark.parametrize(
+    ("command", "refusal"),
+    [
+        ("huge 3001", "huge: N must be a whole number from 0 to 3,000, not 3001."),
+        ("huge -1", "huge: N must be a whole number from 0 to 3,000, not -1."),
+        ("huge much", "huge: N must be a whole number from 0 to 3,000, not much."),
+        (f"huge {'9' * 5000}", f"huge: N must be a whole number from 0 to 3,000, not {'9' * 20}…."),
+        ("count 10001", "count: N must be a whole number from 0 to 10,000, not 10001."),
+        ("count 1 10001", "count: MS must be a whole number from 0 to 10,000, not 10001."),
+        ("chunks 100001", "chunks: N must be a whole number from 0 to 100,000, not 100001."),
+        ("chunks 1 1048577", "chunks: SIZE must be a whole number from 0 to 1,048,576, not 1048577."),
+        (
+            "chunks 100000 1048576",
+            "chunks: N times SIZE must be at most 134,217,728 bytes, not 104,857,600,000; choose smaller ones.",
+        ),
+        ("slow 10001", "slow: N must be a whole number from 0 to 10,000, not 10001."),
+        ("rerun 10001", "rerun: N must be a whole number from 0 to 10,000, not 10001."),
+        ("rate 0", "rate: N must be a whole number from 1 to 5,000, not 0."),
+        ("rate 1 601", "rate: S must be a whole number from 0 to 600, not 601."),
+        ("rate 5000 600", "rate: N times S must be at most 100,000 chunks, not 3,000,000; choose smaller ones."),
+        ("tools 1001", "tools: N must be a whole number from 0 to 1,000, not 1001."),
+        ("progress 1001", "progress: N must be a whole number from 0 to 1,000, not 1001."),
+        ("flood 10001", "flood: N must be a whole number from 0 to 10,000, not 10001."),
+    ],
+)
+async def test_every_number_has_a_range_which_its_refusal_names(plane: Plane, command: str, refusal: str) -> None:
+    """P9: so that no command stops an executor, by its memory for instance."""
+    task = await plane.run(command)
+    assert task.status.state == a2a.TASK_STATE_REJECTED
+    assert text(task.status.message) == refusal
+
+
+async def test_the_seconds_of_block_have_a_range(stores: Stores) -> None:
+    async with open_plane(stores, ("demo", Demo(allow_crash=True))) as plane:
+        task = await plane.run("block 601")
+        assert text(task.status.message) == "block: N must be a whole number from 0 to 600, not 601."
 
 
 async def test_the_card_names_what_can_be_tried(stores: Stores) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -20,6 +23,7 @@ from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Say, T
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.threads import THREAD
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.guard import EXIT_STUCK
 
 IN_THREAD = Policy(isolation="thread")
 
@@ -204,6 +208,40 @@ async def test_an_agent_that_blocks_the_event_loop_is_named_with_its_stack(store
         logger.removeHandler(handler)
     assert told[0].startswith("the agent slow has blocked the event loop for ")
     assert Path(__file__).name in told[0] and "noticed.wait(30)" in told[0] and "@thread" in told[0]
+
+
+BLOCKED = """
+import asyncio, time
+from taskplane.executor.runs.blocking import noticing_blocks
+async def main():
+    with noticing_blocks(0, 0.5):
+        print("here", flush=True)
+        {body}
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_is_blocked_beyond_its_limit_ends() -> None:
+    """P9, C14: so that a supervisor starts another one; its output says where it was."""
+    program = [sys.executable, "-c", BLOCKED.format(body="time.sleep(60)")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == EXIT_STUCK
+    assert "BLOCKED_LIMIT" in done.stderr and 'File "<string>"' in done.stderr
+
+
+def test_a_process_that_was_stopped_was_not_blocked() -> None:
+    """C8: its event loop goes on with it."""
+    body = "await asyncio.get_running_loop().run_in_executor(None, input); await asyncio.sleep(1)"
+    program = [sys.executable, "-c", BLOCKED.format(body=body)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        # The limit goes by while nothing of the process moves.
+        time.sleep(1.5)
+        process.send_signal(signal.SIGCONT)
+        process.communicate("\n", timeout=30)
+        assert process.returncode == 0
 
 
 async def test_the_operator_may_have_an_agent_in_a_thread() -> None:

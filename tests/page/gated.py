@@ -44,7 +44,7 @@ class Gated(Demo):
             return until(Gate(Path(rest)))
         if command == "after":
             file, name, arguments = rest.split(" ", 2)
-            return after(Gate(Path(file)), COMMANDS[name](arguments))
+            return after(Gate(Path(file)), COMMANDS[name].run(name, arguments))
         return super().run(turn)
 
 

@@ -16,7 +16,7 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ROOMS = ["tasks", "sessions", "executor", "gateway"]
-VALUES = {"POSTGRES_PASSWORD": "p", "INTERNAL_SECRET": "s", "PUBLIC_URL": "", "API_KEYS": ""}
+VALUES = {"POSTGRES_PASSWORD": "p", "INTERNAL_SECRET": "s", "PUBLIC_URL": "", "API_KEYS": "", "AGENTS": "a:A"}
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -106,6 +106,14 @@ def test_only_the_gateway_is_reachable_from_outside_and_only_with_a_key() -> Non
     keys = environment("gateway")["TASKPLANE_GATEWAY_API_KEYS"]
     assert keys == f"/run/secrets/{SERVICES['gateway']['secrets'][0]}"
     assert "api_keys" in COMPOSE["secrets"]
+
+
+def test_the_demo_agent_is_not_served_and_no_agent_is_the_default() -> None:
+    """P9: what anybody may have it do is too much for a deployment."""
+    given = SERVICES["executor"]["environment"]["TASKPLANE_EXECUTOR_AGENTS"]
+    assert given.startswith("${AGENTS:?")
+    example = (ROOT / "deploy" / "example.env").read_text()
+    assert "demo" not in example.partition("\nAGENTS=")[2].partition("\n")[0]
 
 
 def test_both_stores_are_on_postgresql() -> None:

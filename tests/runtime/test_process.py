@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -19,6 +19,13 @@ sys.exit(run(main, drain={drain}))
 CLEAN = "await stop.wait(); print('drained', flush=True)"
 STUCK = "await stop.wait(); print('draining', flush=True); await asyncio.Event().wait()"
 BLOCKED = "await stop.wait(); print('draining', flush=True); import time; time.sleep(60)"
+# Ways to block the event loop: where the interpreter looks for signals, in foreign code, and where no thread goes on.
+BLOCKS = {
+    "sleep": "import time; time.sleep(60)",
+    "loop": "exec('while True: pass')",
+    "foreign": "import hashlib; hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)",
+    "expression": "import re; re.match('(a|a)+$', 'a' * 60 + 'b')",
+}
 SWALLOWED = """
     async def stubborn():
         while True:
@@ -83,6 +90,51 @@ def test_a_drain_that_hangs_ends_with_3_at_its_deadline() -> None:
             # It may not have come to say so, if the machine stood still until the deadline.
             assert code == 3 and out in ("draining", "")
             assert "drain deadline" in err
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_process_whose_event_loop_is_blocked_ends_after_sigterm(block: str) -> None:
+    """C14: nothing in the event loop is needed for it."""
+    with started(f"print('blocked', flush=True); {BLOCKS[block]}", drain=0.3) as process:
+        line(process)
+        assert line(process) == "blocked"
+        process.send_signal(signal.SIGTERM)
+        code, _, err = ended(process)
+        assert code == 3
+        assert "drain deadline" in err and 'File "<string>"' in err
+
+
+def test_a_second_sigint_ends_a_process_that_is_blocked() -> None:
+    with started(f"print('blocked', flush=True); {BLOCKS['foreign']}") as process:
+        line(process)
+        line(process)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            # Two that come at once may be one.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+        assert ended(process)[0] == 128 + signal.SIGINT
+
+
+def test_signals_for_which_others_have_handlers_reach_the_event_loop() -> None:
+    """C14: the thread takes the place of the loop, and passes on whatever is not its own."""
+    body = """
+    import signal
+    came = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, came.set)
+    print("waits", flush=True)
+    await came.wait()
+    print("came", flush=True)
+    await stop.wait()
+    """
+    with started(body) as process:
+        line(process)
+        line(process)
+        process.send_signal(signal.SIGUSR1)
+        assert line(process) == "came"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 0
 
 
 def test_a_task_that_swallows_its_cancellation_does_not_keep_the_process() -> None:

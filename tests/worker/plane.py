@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -79,10 +79,14 @@ async def working(
     ready: str = "worker ready",
     secret: str = SECRET,
     drain_timeout: float = 15.0,
+    **settings: str,
 ) -> AsyncGenerator[Working]:
-    """A worker that has said it is `ready`, `python` with the demo agent or `node`; killed when this is left."""
+    """A worker that has said it is `ready`, `python` with the demo agent or `node`; killed when this is left.
+
+    `settings` are further variables.
+    """
     start_one = _start_in_node if kind == "node" else _start_in_python
-    worker = Working(await start_one(plane, log, secret, str(drain_timeout)), log)
+    worker = Working(await start_one(plane, log, secret, str(drain_timeout), settings), log)
     try:
         await worker.said(ready)
         yield worker
@@ -90,7 +94,9 @@ async def working(
         await worker.end(signal.SIGKILL)
 
 
-async def _start_in_node(plane: Plane, log: Path, secret: str, drain_timeout: str) -> Process:
+async def _start_in_node(
+    plane: Plane, log: Path, secret: str, drain_timeout: str, settings: Mapping[str, str]
+) -> Process:
     environment = os.environ | {
         "NAME": AGENT,
         "TASKS": plane.tasks_target,
@@ -98,6 +104,7 @@ async def _start_in_node(plane: Plane, log: Path, secret: str, drain_timeout: st
         "INTERNAL_SECRET": secret,
         "RENEW_EVERY": RENEW_EVERY,
         "DRAIN_TIMEOUT": drain_timeout,
+        **settings,
     }
     with log.open("ab") as output:
         return await asyncio.create_subprocess_exec(
@@ -110,12 +117,15 @@ async def _start_in_node(plane: Plane, log: Path, secret: str, drain_timeout: st
         )
 
 
-async def _start_in_python(plane: Plane, log: Path, secret: str, drain_timeout: str) -> Process:
+async def _start_in_python(
+    plane: Plane, log: Path, secret: str, drain_timeout: str, settings: Mapping[str, str]
+) -> Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")} | {
         "TASKPLANE_WORKER_INTERNAL_SECRET": secret,
         "TASKPLANE_WORKER_RENEW_EVERY": RENEW_EVERY,
         "TASKPLANE_WORKER_DRAIN_TIMEOUT": drain_timeout,
         "TASKPLANE_WORKER_OPS_LISTEN": "",
+        **settings,
     }
     stores = ("--tasks", plane.tasks_target, "--sessions", plane.sessions_target)
     return await start(["worker", "--agent", f"{AGENT}=demo", *stores], environment, log)

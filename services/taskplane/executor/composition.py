@@ -227,7 +227,7 @@ async def open_runs(
         if settings.capacity:
             processes.prepare(agents.by_name.values())
         try:
-            with noticing_blocks(settings.blocked_after):
+            with noticing_blocks(settings.blocked_after, settings.blocked_limit):
                 yield room
         except Exception as error:  # noqa: BLE001 - raised again below
             # From in here it would come out in a group.

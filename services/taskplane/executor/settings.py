@@ -47,6 +47,9 @@ class ExecutorSettings:
     history_cache_bytes: int = 64 * 1024 * 1024
     # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
     blocked_after: float = 1.0
+    # Seconds after which a process whose event loop is blocked ends with code 3, so that its supervisor starts another
+    # one: its other runs are lost like those of any process that dies. 0: never, as a debugger needs.
+    blocked_limit: float = 0.0
     # Number of processes of an agent with the isolation "process" that are kept without a run for the next one, by each
     # executor; the first one is started in advance where the operator chose the isolation. 0: each run has a new
     # process.
@@ -67,7 +70,7 @@ class ExecutorSettings:
     session_ttl: float = 0.0
     # Seconds between two searches for sessions older than session_ttl. Must be more than 0; unused if session_ttl is 0.
     expire_every: float = 600.0
-    # Whether the demo agent may end this process, for tests.
+    # Whether the demo agent may end and block this process, for tests.
     allow_crash: bool = False
     # Whether a yield after a final change makes the process fail at its end, instead of being logged only. For tests of
     # agents.
@@ -97,6 +100,7 @@ class ExecutorSettings:
             "history_cache_bytes",
             "run_limit",
             "blocked_after",
+            "blocked_limit",
             "idle_processes",
             "drain_timeout",
             "session_ttl",

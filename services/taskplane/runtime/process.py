@@ -10,10 +10,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
 
+from taskplane.runtime.guard import Guard
 from taskplane.runtime.loops import complete
 
-EXIT_STUCK: Final = 3
-"""Exit code of a process that did not end within its drain deadline."""
 DRAIN: Final = 30.0
 LEAVING: Final = 1.0
 
@@ -24,38 +23,33 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
     """Run `main(stop)` to its end and return 0; its exceptions go through.
 
     SIGTERM and SIGINT set `stop`; `main` then has `drain` seconds, after which the process ends with code 3 whatever it
-    is doing. A second SIGINT ends it at once. The deadline also holds for what is left when `main` ended by itself.
-    Nothing else ends it: where a callback exits or stops the event loop, this is logged, and the loop goes on.
+    is doing, also if its event loop was blocked all the time. A second SIGINT ends it at once. The deadline also holds
+    for what is left when `main` ended by itself. Nothing else ends it: where a callback exits or stops the event loop,
+    this is logged, and the loop goes on.
     """
-    watchdog = _Watchdog(drain)
 
     async def guarded() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def asked(number: signal.Signals) -> None:
-            if stop.is_set():
-                if number is signal.SIGINT:
-                    os._exit(128 + number)
-                return
+        def drained(number: signal.Signals) -> None:
             _log.info("%s: draining for up to %g s", number.name, drain)
-            watchdog.start()
             stop.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, asked, number)
+        guard.begin(lambda number: loop.call_soon_threadsafe(drained, number))
         try:
             await main(stop)
         finally:
-            watchdog.start()
+            guard.hurry()
 
     settle()
+    guard = Guard(drain)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             loop = runner.get_loop()
             complete(loop, loop.create_task(guarded()))
     finally:
-        watchdog.cancel()
+        guard.end()
     return 0
 
 
@@ -81,29 +75,6 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-
-
-class _Watchdog:
-    """A thread, so that a blocked event loop cannot hold it up."""
-
-    def __init__(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._expire)
-        self._timer.daemon = True
-        self._started = False
-
-    def start(self) -> None:
-        if not self._started:
-            self._started = True
-            self._timer.start()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    @staticmethod
-    def _expire() -> None:
-        sys.stderr.write("did not end within the drain deadline; giving up\n")
-        sys.stderr.flush()
-        os._exit(EXIT_STUCK)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -7,10 +7,10 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
 from taskplane.executor.agent import (
     AgentError,
     ArtifactChunk,
@@ -28,6 +28,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
+from taskplane.executor.agents.demo_card import demo_card
+from taskplane.executor.agents.demo_numbers import Number, OutOfRange, Product, read_numbers
 from taskplane.executor.agents.demo_texts import MARKDOWN, RIGHT_TO_LEFT
 from taskplane.runtime.message_metadata import INVOCATION
 
@@ -41,17 +43,33 @@ HUGE_PIECE: Final = 4096
 CREDENTIAL: Final = "credential"
 PASSWORD: Final = "open sesame"
 
-Command = Callable[[str], AsyncIterator[Change]]
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: it takes the numbers that follow it, or the words if it has no numbers."""
+
+    changes: Callable[..., AsyncIterator[Change]]
+    numbers: tuple[Number, ...] = ()
+    product: Product | None = None
+
+    def run(self, name: str, rest: str) -> AsyncIterator[Change]:
+        """Return the changes of the command; a rejection if its numbers are out of their range."""
+        if not self.numbers:
+            return self.changes(rest)
+        try:
+            return self.changes(*read_numbers(name, rest, self.numbers, self.product))
+        except OutOfRange as error:
+            return reject(str(error))
 
 
 class Demo:
-    """The demo agent. With `allow_crash` the command `crash` really ends the process."""
+    """The demo agent. With `allow_crash` the commands `crash` and `block` really end and block the process."""
 
     routes_at_sight = True
 
     def __init__(self, *, allow_crash: bool = False) -> None:
-        self.card = _card()
-        self._commands: dict[str, Command] = {**COMMANDS, "crash": crash if allow_crash else no_crash}
+        self.card = demo_card()
+        self._commands = {**COMMANDS, **(HARMFUL if allow_crash else dict.fromkeys(HARMFUL, Command(not_allowed)))}
 
     async def route(self, turn: Turn) -> str | None:
         """Return the direct answer to `message TEXT`."""
@@ -69,7 +87,7 @@ class Demo:
             return signed_in(turn.metadata[CREDENTIAL]) if CREDENTIAL in turn.metadata else quoted(turn.text)
         name, rest = _split(turn.text)
         if name in self._commands:
-            return self._commands[name](rest)
+            return self._commands[name].run(name, rest)
         return echo(turn.text)
 
 
@@ -88,9 +106,8 @@ async def quoted(text: str) -> AsyncIterator[Change]:
     yield Complete(f'You said: "{text}"')
 
 
-async def count(rest: str) -> AsyncIterator[Change]:
+async def count(last: int, pause: int) -> AsyncIterator[Change]:
     """Count to N in words of their own, one every 0.25 s or every MS milliseconds (`count N MS`)."""
-    last, pause = _numbers(rest, 10, round(SLOW_STEP * 1000))
     words = [f"{number} " for number in range(1, last)] + [str(last)]
     for word in words:
         await asyncio.sleep(pause / 1000)
@@ -106,17 +123,13 @@ async def code(rest: str) -> AsyncIterator[Change]:
     yield Complete(MARKDOWN)
 
 
-async def huge(rest: str) -> AsyncIterator[Change]:
+async def huge(size: int) -> AsyncIterator[Change]:
     """Say N KiB of text in paragraphs of numbered lines (`huge N`)."""
-    (size,) = _numbers(rest, 100)
-    lines = (f"Line {number} of a text of {size} KiB." + "\n" * (2 - (number % 8 > 0)) for number in itertools.count(1))
-    text = ""
-    while len(text) < size * 1024:
-        text += next(lines)
-    text = text[: size * 1024]
-    for start in range(0, len(text), HUGE_PIECE):
-        yield Text(text[start : start + HUGE_PIECE])
-    yield Complete(text)
+    pieces: list[str] = []
+    for piece in _pieces(size):
+        pieces.append(piece)
+        yield Text(piece)
+    yield Complete("".join(pieces))
 
 
 async def rtl(rest: str) -> AsyncIterator[Change]:
@@ -135,9 +148,8 @@ async def versions(rest: str) -> AsyncIterator[Change]:
     yield Complete("There are two versions.")
 
 
-async def tools(rest: str) -> AsyncIterator[Change]:
+async def tools(times: int) -> AsyncIterator[Change]:
     """Call a tool N times, and then say how often (`tools N`)."""
-    (times,) = _numbers(rest, 3)
     for number in range(1, times + 1):
         yield ToolCall(f"call-{number}", "lookup", {"question": f"number {number}"})
         await asyncio.sleep(RATE_STEP)
@@ -145,18 +157,16 @@ async def tools(rest: str) -> AsyncIterator[Change]:
     yield Complete(f"The tool was called {times} times.")
 
 
-async def progress(rest: str) -> AsyncIterator[Change]:
+async def progress(steps: int) -> AsyncIterator[Change]:
     """Tell N lines of progress, one every 0.25 s (`progress N`)."""
-    (steps,) = _numbers(rest, 8)
     for number in range(1, steps + 1):
         yield Working(f"Step {number} of {steps}")
         await asyncio.sleep(SLOW_STEP)
     yield Complete(f"All {steps} steps are done.")
 
 
-async def rate(rest: str) -> AsyncIterator[Change]:
+async def rate(each_second: int, seconds: int) -> AsyncIterator[Change]:
     """Stream one artifact of N chunks a second for S seconds (`rate N S`)."""
-    each_second, seconds = _numbers(rest, 100, 5)
     total = each_second * seconds
     begun, index = time.monotonic(), 0
     while index < total:
@@ -176,17 +186,15 @@ async def signed_in(credential: object) -> AsyncIterator[Change]:
         yield AskAuth(f"That credential was not accepted. It is `{PASSWORD}`.")
 
 
-async def chunks(rest: str) -> AsyncIterator[Change]:
+async def chunks(count: int, size: int) -> AsyncIterator[Change]:
     """Stream one artifact of N chunks of SIZE bytes, as fast as they are taken (`chunks N SIZE`)."""
-    count, size = _numbers(rest, 1, 64)
     for index in range(count):
         yield _chunk(index, count, size)
     yield Complete()
 
 
-async def slow(rest: str) -> AsyncIterator[Change]:
+async def slow(count: int) -> AsyncIterator[Change]:
     """Stream one artifact of N chunks, one every 0.25 s (`slow N`)."""
-    (count,) = _numbers(rest, 1)
     for index in range(count):
         await asyncio.sleep(SLOW_STEP)
         yield _chunk(index, count, SLOW_SIZE)
@@ -233,17 +241,15 @@ async def reject(rest: str) -> AsyncIterator[Change]:
     yield Reject(rest or "The demo agent was told to reject this.")
 
 
-async def flood(rest: str) -> AsyncIterator[Change]:
+async def flood(count: int) -> AsyncIterator[Change]:
     """Say N messages (`flood N`)."""
-    (count,) = _numbers(rest, 10)
     for index in range(count):
         yield Say(f"message {index + 1} of {count}")
     yield Complete()
 
 
-async def block(rest: str) -> AsyncIterator[Change]:
+async def block(seconds: int) -> AsyncIterator[Change]:
     """Block the process for N seconds (`block N`)."""
-    (seconds,) = _numbers(rest, 1)
     yield Working("Blocking")
     time.sleep(seconds)  # noqa: ASYNC251 - this is what it is for
     yield Complete(f"Blocked for {seconds} s.")
@@ -256,33 +262,60 @@ async def crash(rest: str) -> AsyncIterator[Change]:
     os._exit(CRASH_CODE)
 
 
-async def no_crash(rest: str) -> AsyncIterator[Change]:
-    """Fail, since crashing is not allowed."""
-    yield Fail("Crashing is not allowed here; the setting allow_crash turns it on.")
+async def not_allowed(rest: str) -> AsyncIterator[Change]:
+    """Fail, since commands that harm the process are not allowed."""
+    yield Fail("This command ends or blocks the whole process, which is not allowed here; the setting allow_crash is.")
 
 
+_SLOW: Final = Command(slow, (Number("N", 1, 10_000),))
 COMMANDS: Final[dict[str, Command]] = {
-    "echo": echo,
-    "count": count,
-    "code": code,
-    "huge": huge,
-    "rtl": rtl,
-    "chunks": chunks,
-    "slow": slow,
-    "rate": rate,
-    "artifact": artifact,
-    "versions": versions,
-    "tool": tool,
-    "tools": tools,
-    "progress": progress,
-    "ask": ask,
-    "auth": auth,
-    "fail": fail,
-    "reject": reject,
-    "flood": flood,
-    "rerun": slow,
-    "block": block,
+    "echo": Command(echo),
+    "count": Command(count, (Number("N", 10, 10_000), Number("MS", round(SLOW_STEP * 1000), 10_000))),
+    "code": Command(code),
+    # A text has at most 3 MiB.
+    "huge": Command(huge, (Number("N", 100, 3_000),)),
+    "rtl": Command(rtl),
+    "chunks": Command(
+        chunks, (Number("N", 1, 100_000), Number("SIZE", 64, 1024 * 1024)), Product(128 * 1024 * 1024, "bytes")
+    ),
+    "slow": _SLOW,
+    "rate": Command(rate, (Number("N", 100, 5_000, 1), Number("S", 5, 600)), Product(100_000, "chunks")),
+    "artifact": Command(artifact),
+    "versions": Command(versions),
+    "tool": Command(tool),
+    "tools": Command(tools, (Number("N", 3, 1_000),)),
+    "progress": Command(progress, (Number("N", 8, 1_000),)),
+    "ask": Command(ask),
+    "auth": Command(auth),
+    "fail": Command(fail),
+    "reject": Command(reject),
+    "flood": Command(flood, (Number("N", 10, 10_000),)),
+    "rerun": _SLOW,
 }
+HARMFUL: Final[dict[str, Command]] = {
+    "crash": Command(crash),
+    "block": Command(block, (Number("N", 1, 600),)),
+}
+"""The commands that need `allow_crash`."""
+
+
+def _pieces(size: int) -> Iterator[str]:
+    """Yield so many KiB of text in pieces of some 4 KiB."""
+    left = size * 1024
+    gathered: list[str] = []
+    length = 0
+    for number in itertools.count(1):
+        if not left:
+            return
+        line = f"Line {number} of a text of {size} KiB." + "\n" * (2 - (number % 8 > 0))
+        line = line[:left]
+        left -= len(line)
+        gathered.append(line)
+        length += len(line)
+        if length >= HUGE_PIECE or not left:
+            yield "".join(gathered)
+            gathered.clear()
+            length = 0
 
 
 def _chunk(index: int, count: int, size: int) -> ArtifactChunk:
@@ -295,51 +328,3 @@ def _chunk(index: int, count: int, size: int) -> ArtifactChunk:
 def _split(text: str) -> tuple[str, str]:
     name, _, rest = text.strip().partition(" ")
     return name.lower(), rest
-
-
-def _numbers(rest: str, *defaults: int) -> tuple[int, ...]:
-    """Return whole numbers, or the defaults of those that are missing. ValueError: they are none, or negative."""
-    given = rest.split()
-    numbers = [int(word) for word in given[: len(defaults)]] + list(defaults[len(given) :])
-    if any(number < 0 for number in numbers):
-        raise ValueError("numbers must not be negative")
-    return tuple(numbers)
-
-
-def _card() -> AgentCard:
-    examples = {
-        "echo": ("Echo", "Says what you say, word by word.", "echo hello world"),
-        "count": (
-            "Count",
-            "Counts to N while you watch: reload the page, stop it, or send something else.",
-            "count 30",
-        ),
-        "code": ("Code", "Answers in Markdown: code in several languages, lists, a table.", "code"),
-        "stream": ("Stream", "Streams an artifact in N chunks, fast or one every quarter second.", "slow 20"),
-        "artifact": ("Artifacts", "Makes a text, a data and a file artifact.", "artifact"),
-        "versions": ("Versions", "Makes an artifact piece by piece, and then a second version of it.", "versions"),
-        "tool": ("Tools", "Calls a tool between two texts.", "tool"),
-        "tools": ("Many tools", "Calls a tool N times.", "tools 5"),
-        "progress": (
-            "Progress",
-            "Tells what it is doing, in N lines that are no part of the conversation.",
-            "progress 8",
-        ),
-        "ask": ("Questions", "Asks you something, or for authentication, and goes on with your answer.", "ask"),
-        "message": ("Direct answer", "Answers without a task.", "message hello"),
-        "huge": ("Long text", "Says N KiB of text.", "huge 100"),
-        "rtl": ("Right to left", "Says something in Hebrew and Arabic.", "rtl"),
-        "trouble": ("Trouble", "Fails, rejects, floods, blocks.", "fail"),
-    }
-    return AgentCard(
-        name="demo",
-        description="A scripted agent that shows everything a task can do. It needs no key and always does the same.",
-        version="1.0.0",
-        capabilities=AgentCapabilities(streaming=True),
-        default_input_modes=["text/plain"],
-        default_output_modes=["text/plain", "application/json", "text/csv"],
-        skills=[
-            AgentSkill(id=skill, name=name, description=description, tags=["demo"], examples=[example])
-            for skill, (name, description, example) in examples.items()
-        ],
-    )

@@ -15,6 +15,7 @@ from taskplane.executor.runs.agent_turn import AgentTurn
 from taskplane.executor.runs.router_call import RouterCall
 from taskplane.executor.runs.run import Run
 from taskplane.executor.runs.status_texts import StatusTexts
+from taskplane.runtime.guard import give_up
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,16 @@ _FRAMES: Final = 6
 
 
 @contextmanager
-def noticing_blocks(after: float) -> Generator[None]:
-    """Log an error whenever the running event loop has been blocked for `after` seconds, once each time; 0: never."""
-    if not after:
+def noticing_blocks(after: float, limit: float = 0.0) -> Generator[None]:
+    """Log an error whenever the running event loop has been blocked for `after` seconds, once each time; 0: never.
+
+    End the process with code 3 when the loop has been blocked for `limit` seconds; 0: never. Both are seconds in which
+    the process itself went on: one that was stopped, and its loop with it, was not blocked.
+    """
+    if not after and not limit:
         yield
         return
-    watch = _Watch(asyncio.get_running_loop(), after)
+    watch = _Watch(asyncio.get_running_loop(), after, limit)
     watch.begin()
     try:
         yield
@@ -39,9 +44,11 @@ def noticing_blocks(after: float) -> Generator[None]:
 
 
 class _Watch:
-    def __init__(self, loop: asyncio.AbstractEventLoop, after: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, after: float, limit: float) -> None:
         self._loop = loop
         self._after = after
+        self._limit = limit
+        self._every = min(each for each in (after, limit) if each) / _BEATS
         self._watched = threading.get_ident()
         self._beaten = time.monotonic()
         self._told = False
@@ -65,14 +72,19 @@ class _Watch:
             log.info("the event loop goes on")
             self._told = False
         self._beaten = now
-        self._timer = self._loop.call_later(self._after / _BEATS, self._beat)
+        self._timer = self._loop.call_later(self._every, self._beat)
 
     def _look(self) -> None:
-        while not self._ended.wait(self._after / _BEATS):
-            blocked = time.monotonic() - self._beaten
-            if blocked > self._after and not self._told:
+        beaten, looks = self._beaten, 0
+        while not self._ended.wait(self._every):
+            looks = looks + 1 if self._beaten == beaten else 0
+            beaten = self._beaten
+            blocked = time.monotonic() - beaten
+            if self._after and blocked > self._after and not self._told:
                 self._told = True
                 self._tell(blocked)
+            if self._limit and blocked > self._limit and looks * self._every > self._limit:
+                give_up(f"the event loop has been blocked for {blocked:.1f} s, which is more than BLOCKED_LIMIT allows")
 
     def _tell(self, blocked: float) -> None:
         frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
