@@ -5,8 +5,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.gateway.plane import Behind, Plane, open_behind, open_front, request, said
+from tests.gateway.plane import Behind, Plane, fresh, open_behind, open_front, request, said
 
+from taskplane.cli.client.http import Http
 from taskplane.gateway.auth import Authenticator
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.errors import Invalid
@@ -125,6 +126,47 @@ async def test_on_loopback_without_authentication_the_client_names_the_user(tmp_
         assert await owners(plane, {"X-User-Id": "bob"}) == set()
         bad = await plane.http.get("/api/sessions", headers={"X-User-Id": "a" * 256})
         assert (bad.status_code, bad.json()["code"]) == (400, "BAD_USER_ID")
+
+
+USER = "J\u00fcrgen \u674e"
+
+
+@pytest.mark.parametrize(
+    ("header", "user"),
+    [
+        (USER.encode(), USER),
+        ("J\u00fcrgen".encode("latin-1"), "J\u00fcrgen"),
+        ("J\u00c3\u00bcrgen".encode("latin-1"), "J\u00fcrgen"),
+        ("\U0001f642".encode(), "\U0001f642"),
+    ],
+)
+async def test_a_user_name_is_utf_8_where_its_bytes_are(tmp_path: Path, header: bytes, user: str) -> None:
+    """S2: from a proxy, in answers and in the list of operators; other bytes are read as Latin-1."""
+    async with (
+        open_behind(tmp_path) as behind,
+        open_front(behind, proxy_secret="\u00fcber uns", proxy_operators=(user,)) as plane,
+    ):
+        headers = {b"X-Taskplane-Proxy-Secret": "\u00fcber uns".encode(), b"X-User-Id": header}
+        told = (await plane.http.get("/api/ui-config", headers=headers)).json()["data"]["caller"]
+        assert (told["user"], told["mayOperate"]) == (user, True)
+        made = await plane.http.post("/api/sessions", json={"agent_ref": "demo"}, headers=headers)
+        assert made.json()["data"]["user_id"] == user
+
+
+async def test_other_headers_with_names_are_utf_8_as_well(tmp_path: Path) -> None:
+    """S2, S5: the agent that calls, and the user as our own client writes its name."""
+    async with open_behind(tmp_path) as behind, open_front(behind) as plane:
+        async with Http(plane.gateway.url, user=USER) as http:
+            made = await http.data("POST", "/api/sessions", body={"id": "s", "agent_ref": USER})
+            assert made["user_id"] == USER
+        named = {b"X-User-Id": USER.encode(), b"X-Agent-Name": USER.encode()}
+        event = {"id": fresh(), "data": "{}"}
+        stored = await plane.http.post("/api/sessions/s/events", json=event, headers=named)
+        assert stored.status_code == 201, stored.text
+        document = {"id": fresh(), "contextId": "s", "kind": "task", "status": {"state": "working"}}
+        assert (await plane.http.post("/api/tasks", json=document, headers=named)).status_code == 201
+        infos = (await plane.http.get("/api/sessions/s/task-infos", headers=named)).json()["data"]
+        assert [info["agent"] for info in infos] == [USER]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,14 @@ class Content:
         await send({"type": "http.response.body", "body": self.body})
 
 
+def _as_text(sent: bytes) -> str:
+    """Return a header as text: UTF-8 where its bytes are, else Latin-1 (RFC 9110 section 5.5)."""
+    try:
+        return sent.decode()
+    except UnicodeDecodeError:
+        return sent.decode("latin-1")
+
+
 def json_reply(status: int, value: Any, headers: Headers | None = None) -> Content:
     """Return a response with a JSON body."""
     return Content(status, json_lines.encode(value), JSON, headers)
@@ -108,7 +116,7 @@ class Request:
     def header(self, name: bytes) -> str:
         """Return the last value of a header, by its lower-case name; empty if there is none."""
         value = self._headers.get(name)
-        return "" if value is None else value.decode("latin-1").strip()
+        return "" if value is None else _as_text(value).strip()
 
     def count(self, name: bytes) -> int:
         """Return the number of headers with this name."""
@@ -118,7 +126,7 @@ class Request:
         """Return the elements of all headers with these names, with comma-separated lists split."""
         if self._headers.keys().isdisjoint(names):
             return []
-        joined = ",".join(value.decode("latin-1") for name, value in self.scope["headers"] if name in names)
+        joined = ",".join(_as_text(value) for name, value in self.scope["headers"] if name in names)
         return [element for part in joined.split(",") if (element := part.strip())]
 
     @property

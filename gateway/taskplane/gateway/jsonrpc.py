@@ -174,4 +174,4 @@ def _check_extensions(asked: Collection[str], agent: Agent | None, dialect: Dial
         )
     used = ", ".join(uri for uri in asked if uri in agent.extensions or uri == growing_text.EXTENSION)
     name = b"a2a-extensions" if dialect is V1_0 else b"x-a2a-extensions"
-    return [(name, used.encode("latin-1"))] if used else []
+    return [(name, used.encode())] if used else []

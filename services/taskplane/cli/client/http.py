@@ -47,7 +47,7 @@ class Http:
         if user:
             headers["X-User-Id"] = user
         self._client = httpx.AsyncClient(
-            headers=headers,
+            headers=httpx.Headers(headers, encoding="utf-8"),
             timeout=httpx.Timeout(CALL_TIMEOUT, connect=_CONNECT),
             trust_env=not is_loopback(host),
             # Loading certificates takes longer than most calls, and plain HTTP does not need them.
