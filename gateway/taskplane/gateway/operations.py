@@ -221,7 +221,6 @@ async def touch_session(plane: Plane, context_id: str) -> None:
     try:
         await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=context_id))
     except NotFound:
-        # Tasks may be stored for a session that does not exist.
         return
     except PlaneError as error:
         _log.warning("session %s is not listed by its last change: %s", context_id, error)

@@ -7,10 +7,10 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.executor.agent import text_of
 from taskplane.executor.session_log import SessionLog
+from taskplane.runtime import titles
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.retry import retry_briefly
 
-TITLE: Final = 60
 OPENING: Final = 2
 """Entries with which a turn begins that becomes a task."""
 
@@ -46,8 +46,4 @@ async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bo
 
 def title_of(message: a2a.Message) -> str:
     """Return the title of the session that a message begins: its first words, at most 60 characters."""
-    text = " ".join(text_of(message)[: 20 * TITLE].split())
-    if len(text) <= TITLE:
-        return text
-    words = text[: TITLE + 1].rsplit(" ", 1)[0] if " " in text[: TITLE + 1] else text[:TITLE]
-    return words[:TITLE]
+    return titles.title_of(text_of(message))

@@ -204,7 +204,17 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         validation.put(request)
         scope = _scope()
         operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
-        done = _expect(commands.Done, await self._log.submit(operation))
+        answer = await self._log.submit(operation)
+        if request.validate_only:
+            checked = _expect(commands.Checked, answer)
+            response = pb.PutTaskResponse(
+                created=checked.created,
+                invocation_ids=checked.turns,
+                message_invocation_ids=checked.message_turns,
+            )
+            self._wire.fill(response.record, checked.row, checked.document)
+            return response
+        done = _expect(commands.Done, answer)
         response = pb.PutTaskResponse(created=done.created, invocation_ids=done.turns)
         await self._fill_current(response.record, scope, done.row)
         return response

@@ -307,7 +307,13 @@ def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_i
         task.CopyFrom(request.task)
         task.id = task_id
     return commands.Put(
-        scope=scope, uid=uid, salt=salt, task=task, agent=request.agent, expected_generation=request.expected_generation
+        scope=scope,
+        uid=uid,
+        salt=salt,
+        task=task,
+        agent=request.agent,
+        expected_generation=request.expected_generation,
+        validate_only=request.validate_only,
     )
 
 

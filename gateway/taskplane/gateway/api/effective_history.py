@@ -1,17 +1,16 @@
 """The effective history of a session: reads, and replacement by a runtime that keeps its own."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import conversation, etags
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply, read_json
 from taskplane.gateway.api.shapes import event_json
+from taskplane.gateway.applying import apply_session
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.conversation import Unit
 from taskplane.gateway.http import Reply, Request
@@ -22,11 +21,9 @@ from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_readable, check_size
 from taskplane.runtime import message_times
-from taskplane.runtime.errors import Invalid, PlaneError
+from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
-
-_log = logging.getLogger(__name__)
 
 _PAGE: Final = 100
 _SHOWN: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED, sb.ENTRY_KIND_EVENT)
@@ -80,18 +77,6 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
 def _state(read: sb.GetStateResponse) -> Reply:
     data = {"version": read.session.version, "state": to_dict(read.state)}
     return data_reply(data, "Successfully retrieved session state")
-
-
-async def apply_session(plane: Plane, context_id: str) -> None:
-    """Bring the tasks of a session in line with an entry that was stored.
-
-    A failure is logged only: the next turn in the session or a sweep does the same work, and the entry is stored
-    already.
-    """
-    try:
-        await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
-    except PlaneError as error:
-        _log.warning("the tasks of session %s are not in line with it yet: %s", context_id, error)
 
 
 async def _name_turns(plane: Plane, context_id: str, pushed: sb.Messages) -> None:

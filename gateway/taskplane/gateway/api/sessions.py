@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.gateway.api.effective_history import apply_session
 from taskplane.gateway.api.envelope import data_reply, read_object
 from taskplane.gateway.api.shapes import agent_id, event_json, session_json
+from taskplane.gateway.applying import apply_session
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.etags import from_number, if_changed, parse_if_match
 from taskplane.gateway.http import Reply, Request

@@ -112,7 +112,10 @@ class Cancel:
 
 @dataclass(slots=True, kw_only=True)
 class Put:
-    """Store a whole document task. `uid` and `salt` are used if it is new. Answer: `Done` with `created`."""
+    """Store a whole document task. `uid` and `salt` are used if it is new. Answer: `Done` with `created`.
+
+    `validate_only`: write nothing. Answer: `Checked`.
+    """
 
     scope: Scope
     uid: str
@@ -120,6 +123,7 @@ class Put:
     task: a2a.Task
     agent: str = ""
     expected_generation: int = 0
+    validate_only: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -250,6 +254,17 @@ class Done:
 
 
 @dataclass(slots=True)
+class Checked:
+    """Answer to a Put that writes nothing: the row and the document as they would be, and the turn of each message."""
+
+    row: Row
+    document: a2a.Task
+    created: bool
+    turns: Sequence[str]
+    message_turns: Sequence[str]
+
+
+@dataclass(slots=True)
 class Marked:
     """Answer to MarkSuperseded: the tasks that were hidden or shown again, as they are now."""
 
@@ -265,7 +280,7 @@ class Trimmed:
     more: bool = False
 
 
-Answer = Created | Appended | Added | Done | Marked | Trimmed | None
+Answer = Created | Appended | Added | Done | Checked | Marked | Trimmed | None
 
 
 @dataclass(slots=True)

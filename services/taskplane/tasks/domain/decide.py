@@ -14,7 +14,7 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
-from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_in, unpack_turns
+from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_in, turns_of, unpack_turns
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, time_out
@@ -239,6 +239,8 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     draft.new["snapshot_generation"] = draft.generation
     draft.new["snapshot_bytes"] = len(content)
     new = draft.finished()
+    if op.validate_only:
+        return commands.Checked(new, task, at == 0, turns, turns_of(task))
     return Write(new, draft.events, commands.Done(new, at == 0, turns), draft.new, document=content)
 
 

@@ -44,7 +44,7 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
 
     `had`: the turn of the document if it names none.
     """
-    turns = [turn for turn in dict.fromkeys(_turns_of(document)) if turn]
+    turns = [turn for turn in dict.fromkeys(turns_of(document)) if turn]
     named = turn_of(document) or had
     return turns or ([] if named is None else [named])
 
@@ -66,7 +66,7 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
     given = {one.message_id: one for one in messages}
     reduced: set[str] = set()
     for document, had in documents:
-        for at, (said, turn) in enumerate(zip(_messages(document), _turns_of(document), strict=True)):
+        for at, (said, turn) in enumerate(zip(_messages(document), turns_of(document), strict=True)):
             if at == len(document.history) and any(message_flags(said)):
                 continue
             turn = turn or had or ""
@@ -95,7 +95,7 @@ def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
 
     Its state is not changed.
     """
-    turns = _turns_of(document)
+    turns = turns_of(document)
     shown = a2a.Task()
     shown.CopyFrom(document)
     del shown.history[:]
@@ -107,7 +107,7 @@ def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
     return shown
 
 
-def _turns_of(document: a2a.Task) -> Sequence[str]:
+def turns_of(document: a2a.Task) -> Sequence[str]:
     """Return the turn of each message, that of the status last; "" for all where the document names none.
 
     A message that names no turn is of the one before it. What the user says begins a turn: if it names none, it is of

@@ -1277,9 +1277,12 @@ class PutTaskRequest(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     expected_generation: _builtins.int
     """0: any."""
     agent: _builtins.str
+    validate_only: _builtins.bool
+    """Nothing is written: the answer, or the refusal, is what the call would have given without this."""
     @_builtins.property
     def task(self) -> _a2a_pb2.Task:
         """`context_id` is required; the store makes an `id` if it is empty. Partial messages in `history` are left out."""
@@ -1290,10 +1293,11 @@ class PutTaskRequest(_message.Message):
         task: _a2a_pb2.Task | None = ...,
         expected_generation: _builtins.int = ...,
         agent: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "task", b"task", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1306,14 +1310,19 @@ class PutTaskResponse(_message.Message):
     RECORD_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    MESSAGE_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
     @_builtins.property
     def record(self) -> Global___TaskRecord:
-        """With the stored document, without what was said in turns that a rewind cut."""
+        """With the stored document, without what was said in turns that a rewind cut; with `validate_only` the whole one."""
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The turns that the document names, in the order of their messages."""
+
+    @_builtins.property
+    def message_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With `validate_only`: the turn of each message, that of the status last; empty where the document names none."""
 
     def __init__(
         self,
@@ -1321,10 +1330,11 @@ class PutTaskResponse(_message.Message):
         record: Global___TaskRecord | None = ...,
         created: _builtins.bool = ...,
         invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        message_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "invocation_ids", b"invocation_ids", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "invocation_ids", b"invocation_ids", "message_invocation_ids", b"message_invocation_ids", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

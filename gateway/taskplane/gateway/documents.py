@@ -1,0 +1,130 @@
+"""Documents of external runtimes: each is stored in the task store, and its session knows of it.
+
+The two stores share no transaction. The session is there before its first document, so that no document is stored which
+nobody finds; whatever is missing after a crash is done by the repeat of the call. No executor is needed for that.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway.applying import apply_session
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.validation import check_size
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.failpoints import afp
+from taskplane.runtime.titles import title_of
+from taskplane.runtime.validation import is_id
+
+# Turns of a document of which its session is told at once: the newest ones.
+_MOST_TURNS: Final = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: int) -> pb.PutTaskResponse:
+    """Store a document and return what is stored. A session that does not exist is created for `agent`.
+
+    Raise Refused `MANAGED` if an executor runs the task; AlreadyExists if the id belongs to another owner; Conflict
+    `GENERATION_MISMATCH`, if `expected_generation` is not 0; Invalid. Nothing is changed then.
+    """
+    asked = pb.PutTaskRequest(task=task, expected_generation=expected_generation, agent=agent)
+    check_size(asked)
+    begin = sb.NewSession(agent=agent, title=_title(task))
+    if await _session(plane, task.context_id) is None:
+        # A document that is refused begins no session.
+        await _put(plane, _checking(asked))
+        await _begin(plane, task.context_id, begin)
+        await afp("document.after_session")
+    stored = await _put(plane, asked)
+    await afp("document.after_put")
+    record = stored.record
+    begun = await _tell(plane, record, stored.invocation_ids, begin)
+    if begun or stored.created:
+        await _keep_in_line(plane, record.context_id)
+    return stored
+
+
+async def _put(plane: Plane, asked: pb.PutTaskRequest) -> pb.PutTaskResponse:
+    try:
+        return await plane.tasks.PutTask(asked)
+    except Refused as error:
+        if error.reason != "MANAGED":
+            raise
+        raise Refused(
+            f"task {asked.task.id} is run by this server, which alone writes it",
+            reason="MANAGED",
+            suggestion="send it a message instead, or store your own task under another id",
+        ) from error
+
+
+def _checking(asked: pb.PutTaskRequest) -> pb.PutTaskRequest:
+    """Return the request as one that writes nothing."""
+    checking = pb.PutTaskRequest(validate_only=True)
+    checking.MergeFrom(asked)
+    return checking
+
+
+async def _session(plane: Plane, context_id: str) -> sb.Session | None:
+    try:
+        return (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
+    except NotFound:
+        return None
+
+
+async def _begin(plane: Plane, context_id: str, begin: sb.NewSession) -> None:
+    """Create a session; one that was created meanwhile stays as it is."""
+    await plane.sessions.AppendEntries(sb.AppendEntriesRequest(context_id=context_id, create=begin))
+
+
+def _title(task: a2a.Task) -> str:
+    """Return the title of a session that a document begins: the first words of its user, or else its first words."""
+    said = [*task.history, task.status.message]
+    texts = [
+        "\n".join([part.text for part in message.parts if part.HasField("text")])
+        for message in sorted(said, key=lambda message: message.role != a2a.ROLE_USER)
+    ]
+    return next(filter(None, map(title_of, texts)), "")
+
+
+async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin: sb.NewSession) -> bool:
+    """Have the session know the turns of a document, so that rewinds and pushed histories cut them, and be listed by
+    this change; return whether some turns are new.
+
+    A session that was deleted meanwhile is created again. Another failure is logged only: the document is stored, and
+    what is missing is done when it is stored again.
+    """
+    context_id = record.context_id
+    entries = [
+        sb.Entry(id=_begun_id(record.uid, turn), kind=sb.ENTRY_KIND_OUTCOME, invocation_id=turn, task_id=record.id)
+        for turn in turns
+        if is_id(turn)
+    ]
+    try:
+        if entries:
+            asked = sb.AppendEntriesRequest(context_id=context_id, entries=entries[-_MOST_TURNS:], create=begin)
+            if (await plane.sessions.AppendEntries(asked)).appended:
+                return True
+        try:
+            await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=context_id))
+        except NotFound:
+            await _begin(plane, context_id, begin)
+    except PlaneError as error:
+        _log.warning("session %s does not know all of task %s: %s", context_id, record.id, error)
+    return False
+
+
+def _begun_id(uid: str, turn: str) -> str:
+    """Return the id of the entry that has the session know a turn of a document."""
+    return hashlib.sha256(f"{uid}\0{turn}".encode()).hexdigest()[:32]
+
+
+async def _keep_in_line(plane: Plane, context_id: str) -> None:
+    """Apply the session's rewinds to a document that was stored after them."""
+    session = await _session(plane, context_id)
+    if session is not None and session.steered_seq:
+        await apply_session(plane, context_id)
