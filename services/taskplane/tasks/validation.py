@@ -332,7 +332,7 @@ def list_tenant_tasks(request: pb.ListTenantTasksRequest) -> None:
     problems = _Problems()
     for field in ("agent", "owner", "executor"):
         problems.name(field, getattr(request, field), required=False)
-    if not {int(state) for state in request.states} <= STATES:
+    if not {int(state) for state in request.states} <= {0, *STATES}:
         problems.add("states", "has an unknown one")
     problems.done()
     _check_page_size(request.page_size, MAX_TENANT_TASKS, "tasks")

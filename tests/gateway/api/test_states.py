@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # By the state of A2A 0.3, every word that means it.
 SPELLINGS = {
-    "submitted": ["pending", "submitted", "unknown", "unspecified"],
+    "submitted": ["pending", "submitted"],
     "working": ["working", "running"],
     "input-required": ["input-required", "input_required"],
     "auth-required": ["auth-required", "auth_required"],
@@ -86,3 +86,38 @@ async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, sta
 async def test_a_state_that_nobody_knows_is_pending(unknown: str | int) -> None:
     """M2."""
     assert info_state(unknown) == ("pending", False)
+
+
+@pytest.mark.parametrize("word", ["unknown", "UNKNOWN", "unspecified", "TASK_STATE_UNSPECIFIED"])
+async def test_an_unknown_state_of_a_document_stays_unknown(plane: Plane, word: str) -> None:
+    """T3, M2, M3: it reads back as it was in both versions, on streams and out of a file; it has not ended, and is
+    pending in lists of turns."""
+    context = fresh()
+    task = {"id": fresh(), "contextId": context, "status": {"state": word}}
+    stored = (await plane.http.post("/api/tasks", json=task)).json()["data"]
+    assert stored["status"]["state"] == "unknown"
+    assert (await plane.http.get(f"/api/tasks/{task['id']}")).json()["data"] == stored
+    assert (await plane.http.get(f"/api/sessions/{context}/tasks")).json()["data"] == [stored]
+    assert (await plane.result("tasks/get", {"id": task["id"]}))["status"]["state"] == "unknown"
+    assert (await plane.result("GetTask", {"id": task["id"]}))["status"]["state"] == "TASK_STATE_UNSPECIFIED"
+    (listed,) = (await plane.result("ListTasks", {"contextId": context}))["tasks"]
+    assert listed["status"]["state"] == "TASK_STATE_UNSPECIFIED"
+    infos = f"/api/sessions/{context}/task-infos"
+    for path in (f"{infos}?latest=incomplete", f"{infos}?latest=any"):
+        info = (await plane.http.get(path)).json()["data"]
+        assert (info["taskId"], info["state"], info["changes"][-1]["state"]) == (task["id"], "pending", "pending")
+    assert (await plane.http.get(f"/api/sessions/{context}/stats")).json()["data"]["byState"] == {"pending": 1}
+    found = (await plane.http.get("/api/ops/tasks?state=pending&owner=local&limit=1000")).json()["data"]
+    assert task["id"] in [one["taskId"] for one in found]
+    async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
+        assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_UNSPECIFIED"
+        await plane.http.post("/api/tasks", json={**task, "status": {"state": "completed"}})
+        assert (await anext(events)).result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    await plane.http.post("/api/tasks", json=task)
+    body = (await plane.http.get(f"/api/sessions/{context}/export")).content
+    headers = {"content-type": "application/x-ndjson"}
+    new = fresh()
+    reply = await plane.http.post(f"/api/sessions/import?id={new}", content=body, headers=headers)
+    assert reply.status_code == 201, reply.text
+    (imported,) = (await plane.http.get(f"/api/sessions/{new}/tasks")).json()["data"]
+    assert imported["status"]["state"] == "unknown"

@@ -13,7 +13,8 @@ from taskplane.runtime.errors import Invalid
 @pytest.mark.parametrize(
     ("names", "state"),
     [
-        (["pending", "submitted", "SUBMITTED", "TASK_STATE_SUBMITTED", "unknown"], a2a.TASK_STATE_SUBMITTED),
+        (["pending", "submitted", "SUBMITTED", "TASK_STATE_SUBMITTED"], a2a.TASK_STATE_SUBMITTED),
+        (["unknown", "Unspecified", "TASK_STATE_UNSPECIFIED"], a2a.TASK_STATE_UNSPECIFIED),
         (["working", "running", "Running"], a2a.TASK_STATE_WORKING),
         (["input-required", "input_required", "TASK_STATE_INPUT_REQUIRED"], a2a.TASK_STATE_INPUT_REQUIRED),
         (["auth-required"], a2a.TASK_STATE_AUTH_REQUIRED),

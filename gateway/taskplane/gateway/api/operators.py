@@ -27,7 +27,7 @@ _MILLISECONDS: Final = 3
 _FAILED: Final = (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED)
 # The states that `state` selects by each of its values.
 _STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
-    "pending": (a2a.TASK_STATE_SUBMITTED,),
+    "pending": (a2a.TASK_STATE_SUBMITTED, a2a.TASK_STATE_UNSPECIFIED),
     "working": (a2a.TASK_STATE_WORKING,),
     "paused": (a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED),
     "completed": (a2a.TASK_STATE_COMPLETED,),

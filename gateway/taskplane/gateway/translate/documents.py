@@ -13,8 +13,8 @@ from taskplane.runtime.message_metadata import PARTIAL_KEYS
 
 # The spellings of states that runtimes write, in lower case with hyphens.
 _STATES: Final[dict[str, int]] = {
-    "unknown": a2a.TASK_STATE_SUBMITTED,
-    "unspecified": a2a.TASK_STATE_SUBMITTED,
+    "unknown": a2a.TASK_STATE_UNSPECIFIED,
+    "unspecified": a2a.TASK_STATE_UNSPECIFIED,
     "pending": a2a.TASK_STATE_SUBMITTED,
     "submitted": a2a.TASK_STATE_SUBMITTED,
     "running": a2a.TASK_STATE_WORKING,
@@ -29,6 +29,8 @@ _STATES: Final[dict[str, int]] = {
     "input-required": a2a.TASK_STATE_INPUT_REQUIRED,
     "auth-required": a2a.TASK_STATE_AUTH_REQUIRED,
 }
+# The kinds of parts, in 0.3 and before.
+_KINDS: Final = frozenset({"text", "file", "data"})
 
 
 def state_of(name: str) -> int | None:
@@ -119,7 +121,23 @@ def _read_artifact(source: Fields, into: a2a.Artifact) -> None:
 
 def _read_parts(source: Fields, parts: Parts) -> None:
     for part in source.inners("parts"):
-        if "kind" in part.source:
-            read_0_3(part, parts)
-        else:
+        kinded = _with_kind(part)
+        if kinded is None:
             read_1_0(part, parts)
+        else:
+            read_0_3(kinded, parts)
+        if media_type := part.text("mimeType"):
+            parts[-1].media_type = parts[-1].media_type or media_type
+
+
+def _with_kind(part: Fields) -> Fields | None:
+    """Return a part with its `kind`; None if it has none. Older clients write `type` for it, and the members of a file
+    beside it."""
+    given = dict(part.source)
+    if "kind" not in given:
+        if given.get("type") not in _KINDS:
+            return None
+        given["kind"] = given["type"]
+    if given["kind"] == "file" and "file" not in given:
+        given["file"] = {name: given[name] for name in ("bytes", "uri", "name", "mimeType") if name in given}
+    return Fields(given, part.at, part.bad)

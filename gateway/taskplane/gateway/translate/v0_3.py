@@ -62,9 +62,6 @@ class _Dialect(Dialect):
     def artifact(self, found: a2a.Artifact) -> Encoded:
         return {"artifactId": "", "parts": [], **super().artifact(found)}
 
-    def status(self, found: a2a.TaskStatus) -> Encoded:
-        return {"state": _UNKNOWN, **super().status(found)}
-
     def task(self, found: a2a.Task, history_length: int | None = None, cursor: str = "") -> Encoded:
         empty = {"kind": "task", "id": "", "contextId": "", "status": {"state": _UNKNOWN}}
         return {**empty, **super().task(found, history_length, cursor)}

@@ -55,7 +55,7 @@ class Dialect:
         return ROLES.get(role, role)
 
     def state(self, state: int) -> str | int:
-        """Write a state that is set."""
+        """Write a state."""
         return STATES.get(state, state)
 
     def message(self, found: a2a.Message) -> Encoded:
@@ -98,9 +98,7 @@ class Dialect:
 
     def status(self, found: a2a.TaskStatus) -> Encoded:
         """Write a TaskStatus."""
-        out: Encoded = {}
-        if state := found.state:
-            out["state"] = self.state(state)
+        out: Encoded = {"state": self.state(found.state)}
         if found.HasField("message"):
             out["message"] = self.message(found.message)
         if found.HasField("timestamp"):
