@@ -84,11 +84,10 @@ async def _begin(plane: Plane, context_id: str, begin: sb.NewSession) -> None:
 def _title(task: a2a.Task) -> str:
     """Return the title of a session that a document begins: the first words of its user, or else its first words."""
     said = [*task.history, task.status.message]
-    texts = [
-        "\n".join([part.text for part in message.parts if part.HasField("text")])
-        for message in sorted(said, key=lambda message: message.role != a2a.ROLE_USER)
-    ]
-    return next(filter(None, map(title_of, texts)), "")
+    for message in sorted(said, key=lambda message: message.role != a2a.ROLE_USER):
+        if title := title_of("\n".join([part.text for part in message.parts if part.HasField("text")])):
+            return title
+    return ""
 
 
 async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin: sb.NewSession) -> bool:

@@ -48,7 +48,8 @@ async def post(plane: Plane, task: Json, status: int = 201, **headers: str) -> J
 async def listed(plane: Plane, context: str, **headers: str) -> list[str]:
     reply = await plane.http.get(f"/api/sessions/{context}/tasks", headers=headers)
     assert reply.status_code == 200, reply.text
-    return [task["id"] for task in reply.json().get("data") or []]
+    tasks: list[Json] = reply.json().get("data") or []
+    return [task["id"] for task in tasks]
 
 
 async def session(plane: Plane, context: str) -> Json:
