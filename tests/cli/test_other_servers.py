@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from tests.cli.command import taskplane
+from tests.cli.command import Dev, taskplane
 
 PAGE = "<!doctype html><title>Sign in</title>"
 FILE = '{"type":"header"}\n'
@@ -122,3 +122,11 @@ def test_it_is_not_worth_a_retry_and_json_for_programs() -> None:
         done = taskplane("task", "list", "-o", "json", "--url", url)
     error = json.loads(done.stderr)["error"]
     assert (error["code"], error["retryable"]) == ("NOT_TASKPLANE", False)
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_a_grpc_port_is_named_at_once(arguments: list[str], plane: Dev) -> None:
+    """Without the minute of retries that a broken connection gets."""
+    done = taskplane(*arguments, "--url", f"http://{plane.grpc}", stdin=FILE)
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert done.stderr.splitlines()[-1] == "  GRPC_PORT"

@@ -14,11 +14,11 @@ from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, ses
 from taskplane.cli.slash import Command, parse_line
 
 
-def talked(url: str, *lines: str, session: str = "") -> "subprocess.CompletedProcess[str]":
-    """A chat whose input is a pipe."""
+def talked(url: str, *lines: str, session: str = "", code: int = 0) -> "subprocess.CompletedProcess[str]":
+    """A chat whose input is a pipe; its exit code is that of the first line that failed."""
     options = ["--session", session] if session else []
     done = taskplane("chat", "--url", url, *options, stdin="".join(f"{line}\n" for line in lines))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done
 
 
@@ -81,7 +81,7 @@ def test_r6_after_a_rewind_with_a_text_the_answer_goes_to_the_new_task(url: str)
 
 def test_r8_undo_shows_again_what_the_rewind_cut(url: str) -> None:
     session = session_of(url, "one", "two")
-    done = talked(url, "/rewind 2", "/undo", "/undo", session=session)
+    done = talked(url, "/rewind 2", "/undo", "/undo", session=session, code=1)
     assert done.stdout == "one\ntwo\ntwo\n"
     assert done.stderr.count("you> two") == 2
     assert "NOTHING_TO_UNDO" in done.stderr
@@ -105,7 +105,7 @@ def test_for_programs_stdout_has_events_only_and_stderr_the_errors_as_json(url: 
 def test_r9_a_rewind_that_cannot_be_done_changes_nothing_and_says_why(url: str) -> None:
     """R11: nothing is offered before the first message."""
     session = session_of(url, "one", "two")
-    done = talked(url, "/rewind 7", "/rewind 1", "/rewind two", "three", session=session)
+    done = talked(url, "/rewind 7", "/rewind 1", "/rewind two", "three", session=session, code=5)
     for reason in ("INVOCATION_NOT_FOUND", "FIRST_MESSAGE", "WRONG_ARGUMENT"):
         assert f"  {reason}\n" in done.stderr
     assert tasks_of(url, session) == ["one", "two", "three"]
@@ -113,13 +113,13 @@ def test_r9_a_rewind_that_cannot_be_done_changes_nothing_and_says_why(url: str) 
 
 def test_a_text_that_was_not_sent_is_given_back(url: str) -> None:
     session = session_of(url, "one")
-    done = talked(url, "/rewind 9 and then this", session=session)
+    done = talked(url, "/rewind 9 and then this", session=session, code=5)
     assert "INVOCATION_NOT_FOUND" in done.stderr
     assert tasks_of(url, session) == ["one"]
 
 
 def test_an_unknown_command_sends_nothing_and_two_slashes_send_one(url: str) -> None:
-    done = talked(url, "/rewnd 2", "/x", "//rewind is a word", "/help", "/tasks now")
+    done = talked(url, "/rewnd 2", "/x", "//rewind is a word", "/help", "/tasks now", code=1)
     assert done.stdout == "/rewind is a word\n"
     assert "Did you mean /rewind?" in done.stderr
     assert "There is no command /x; nothing was sent." in done.stderr
@@ -131,8 +131,14 @@ def test_one_message_of_a_script_is_sent_as_it_is(url: str) -> None:
     assert taskplane("chat", "--url", url, "-m", "/help").stdout == "/help\n"
 
 
+def test_quit_leaves_and_nothing_after_it_is_sent(url: str) -> None:
+    done = talked(url, "one", "/quit", "two")
+    assert done.stdout == "one\n"
+    assert tasks_of(url, done.stderr.split()[-1]) == ["one"]
+
+
 def test_m1_the_tasks_of_the_session_are_listed_with_state_and_time(url: str) -> None:
-    done = talked(url, "/tasks", "hello", "fail at once", "/tasks")
+    done = talked(url, "/tasks", "hello", "fail at once", "/tasks", code=1)
     lines = done.stderr.splitlines()
     assert "  no tasks yet" in lines
     place = next(
@@ -142,7 +148,7 @@ def test_m1_the_tasks_of_the_session_are_listed_with_state_and_time(url: str) ->
 
 
 def test_without_a_session_the_commands_say_so(url: str) -> None:
-    done = talked(url, "/undo", "/rewind", "/rewind 2")
+    done = talked(url, "/undo", "/rewind", "/rewind 2", code=1)
     assert "NO_SESSION" in done.stderr
     assert "there is nothing to rewind yet" in done.stderr
     assert done.stdout == ""
@@ -150,7 +156,7 @@ def test_without_a_session_the_commands_say_so(url: str) -> None:
 
 def test_sessions_are_listed_and_switched(url: str) -> None:
     other, session = session_of(url, "the other one", "ask Well?"), session_of(url, "this one")
-    done = talked(url, "/sessions", "/sessions 2", "that", "/sessions 0", session=session)
+    done = talked(url, "/sessions", "/sessions 2", "that", "/sessions 0", session=session, code=1)
     rows = [line.split() for line in done.stderr.splitlines()]
     assert any(row[0] == "1*" and row[-2:] == ["this", "one"] for row in rows if row)
     assert any(row[0] == "2" and row[-3:] == ["the", "other", "one"] for row in rows if row)

@@ -47,8 +47,8 @@ Every process reads its settings from environment variables; `taskplane dev` rea
 option of the command line takes precedence over its variable. A variable that begins with `TASKPLANE_` and belongs to
 no process is an error, which suggests the closest name. Lists are separated by commas.
 
-Two variables belong to the command itself: `TASKPLANE_URL` is the server of every command with `--url`, and
-`TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
+Three variables belong to the command itself: `TASKPLANE_URL` is the server of every command with `--url`,
+`TASKPLANE_TOKEN` is the API key for it, and `TASKPLANE_FAILPOINTS` is for tests that stop a process at a given point.
 
 A [worker](workers.md) reads the settings of the executor under its own prefix, `TASKPLANE_WORKER_`. Its table has those
 that have another default there.

@@ -17,7 +17,10 @@ def filled(context: typer.Context, param: typer.CallbackParam, value: str) -> st
 
 
 Url = Annotated[str, typer.Option("--url", envvar="TASKPLANE_URL", metavar="URL", help="The server.")]
-TokenEnv = Annotated[str, typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key.")]
+TokenEnv = Annotated[
+    str,
+    typer.Option("--token-env", metavar="NAME", help="Variable that holds the API key; TASKPLANE_TOKEN if not given."),
+]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How results are written.")]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

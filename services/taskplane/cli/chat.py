@@ -47,6 +47,8 @@ class Chat:
         self.conversation = Conversation("", self._a2a.endpoint)
         self.left = False
         """Whether a second Ctrl-C ended the last turn."""
+        self.over = False
+        """Whether the user asked to leave."""
         self.draft = ""
         """A text of the user that was cut by a rewind or not sent, offered to be edited."""
 

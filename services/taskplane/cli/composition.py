@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.composition import ExecutorRoom, agents_of, open_executor
 from taskplane.executor.loading import Agents
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
@@ -68,6 +68,8 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
     services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=nobody)
     process_id = RESIDENT + secrets.token_hex(8)
+    # Before the databases, so that an agent that cannot be loaded leaves no file behind.
+    agents = agents_of(settings.executor)
     await migrate.upgrade(settings.tasks.database_url, "taskplane.tasks")
     async with (
         open_database(settings.tasks) as engine,
@@ -76,7 +78,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
         InProcessChannel(services) as channel,
     ):
         tasks.register(services)
-        async with open_executor(settings.executor, services, channel, channel, process_id) as executor:
+        async with open_executor(settings.executor, services, channel, channel, process_id, agents=agents) as executor:
 
             async def ready() -> bool:
                 return await tasks.ready() and await sessions.ready() and await executor.ready()

@@ -19,6 +19,8 @@ from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
 from taskplane.runtime.settings import environment
 
+TOKEN: Final = "TASKPLANE_TOKEN"
+"""The variable with the API key of every command that talks to a server."""
 # An id of this length is whole; clients may make shorter ones.
 _WHOLE: Final = 32
 # The number of ids among which the beginning of one is looked for.
@@ -80,8 +82,8 @@ def _completed(given: str, known: Sequence[str]) -> str:
 @asynccontextmanager
 async def connected(options: Options) -> AsyncGenerator[Connection]:
     """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
-    set."""
-    token = environment().get(options.token_env, "") if options.token_env else ""
+    set. Without one, `TASKPLANE_TOKEN` holds the API key, if it is set."""
+    token = environment().get(options.token_env or TOKEN, "")
     if options.token_env and not token:
         raise BadUsage(
             f"The variable {options.token_env} is not set.",

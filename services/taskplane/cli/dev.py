@@ -198,7 +198,7 @@ def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
     demo = " (scripted, needs no API key)" if agent == DEMO else ""
     to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
     missing = f"  (not built: {plane.gateway.why_no_page})" if plane.gateway.why_no_page else ""
-    tip = "  or, in the page: slow 30, then reload it" if agent == DEMO else ""
+    tip = "  or, in the page: count 30, then reload it" if agent == DEMO else ""
     start = (
         f"taskplane {version('taskplane')} (Python {python})  agent: {agent}{demo}\n\n"
         f"Web page    {page_address(url)}{missing}\n"

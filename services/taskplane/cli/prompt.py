@@ -7,7 +7,7 @@ from importlib import import_module
 
 from taskplane.cli import exits
 from taskplane.cli.chat import Chat
-from taskplane.cli.client.failures import Failure
+from taskplane.cli.client.failures import Failure, NotConnected
 from taskplane.cli.connection import Connection, connected, run
 from taskplane.cli.options import Options, Output
 from taskplane.cli.render import printable
@@ -56,22 +56,33 @@ def _converse(options: Options, session: str) -> int:
 
 
 def _ask_and_answer(runner: asyncio.Runner, talk: Chat, output: Output) -> int:
-    while True:
+    """Prompt until the input ends. Return 0 on a terminal; on a pipe, the exit code of the first line that failed.
+
+    On a pipe nothing is read any more once the server cannot be reached.
+    """
+    piped = not sys.stdin.isatty()
+    code = exits.OK
+    while not talk.over:
         try:
             line = parse_line(_ask(talk))
         except (EOFError, KeyboardInterrupt):
             print(file=sys.stderr)
-            talk.print_session()
-            return exits.OK
+            break
         draft = talk.draft
         try:
-            if line and runner.run(_do(talk, line)) == exits.INTERRUPTED and talk.left:
+            done = runner.run(_do(talk, line)) if line else exits.OK
+            if done == exits.INTERRUPTED and talk.left:
                 talk.print_session()
                 return exits.INTERRUPTED
         except Failure as failure:
-            report_error(failure, output)
+            done = report_error(failure, output)
             if talk.draft and (isinstance(line, str) or talk.draft != draft):
                 note("  Your message was not sent.")
+            if piped and isinstance(failure, NotConnected):
+                return code or done
+        code = code or done
+    talk.print_session()
+    return code if piped else exits.OK
 
 
 async def _do(talk: Chat, line: Command | str) -> int:

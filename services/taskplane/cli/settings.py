@@ -23,5 +23,5 @@ KNOWN: Final[tuple[tuple[type[Any], str], ...]] = (
     (WorkerSettings, WORKER),
     (LlmSettings, LLM),
 )
-# Read by the command itself: the server of `chat`, `tail`, `task` and `session`.
-ALSO: Final = ("TASKPLANE_URL",)
+# Read by the command itself: the server of `chat`, `tail`, `task` and `session`, and the API key for it.
+ALSO: Final = ("TASKPLANE_URL", "TASKPLANE_TOKEN")

@@ -24,6 +24,7 @@ HELP: Final = """\
 /new             begin a new session
 /sessions        your sessions, with numbers
 /sessions N      go on with session N
+/quit            leave, as Ctrl-D does
 /help            this
 A message that begins with a slash: write two. Ctrl-C cancels the task, Ctrl-D leaves."""
 
@@ -117,6 +118,12 @@ async def _new(talk: Chat, argument: str) -> int:
     return exits.OK
 
 
+async def _quit(talk: Chat, argument: str) -> int:
+    _nothing("quit", argument)
+    talk.over = True
+    return exits.OK
+
+
 async def _help(talk: Chat, argument: str) -> int:
     for line in HELP.splitlines():
         note(f"  {line}")
@@ -130,6 +137,7 @@ _COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[int]]]] = {
     "open": _open,
     "new": _new,
     "sessions": _sessions,
+    "quit": _quit,
     "help": _help,
 }
 

@@ -110,6 +110,11 @@ class ExecutorRoom:
         await self.runs.drain(self._drain_timeout)
 
 
+def agents_of(settings: ExecutorSettings) -> Agents:
+    """Load the agents that the settings name. Invalid: one cannot be loaded."""
+    return load_agents(settings.agents, allow_crash=settings.allow_crash, worker_on_orphan=settings.worker_on_orphan)
+
+
 @asynccontextmanager
 async def open_executor(
     settings: ExecutorSettings,
@@ -128,9 +133,7 @@ async def open_executor(
     both are one process. `agents`: instead of loading `settings.agents`. Invalid: an agent cannot be loaded.
     """
     if agents is None:
-        agents = load_agents(
-            settings.agents, allow_crash=settings.allow_crash, worker_on_orphan=settings.worker_on_orphan
-        )
+        agents = agents_of(settings)
     async with open_runs(
         settings, tasks_channel, sessions_channel, process_id, agents, renewals=renewals, appends=appends
     ) as room:

@@ -36,9 +36,11 @@ async def upgrade(url: str, package: str, revision: str = "head") -> None:
     find it done. Errors as in `open_engine`, and Refused where a newer release migrated it; what a version raises
     undoes all of them.
     """
-    moved = await run_alone(url, _move, package, revision, True)
-    if moved:
-        _log.info("%s: schema of %s is now at %s", shown(url), package, moved)
+    before, after = await run_alone(url, _move, package, revision, True)
+    if before != after:
+        # A new database is no news; an older one that was changed is.
+        level = logging.INFO if before else logging.DEBUG
+        _log.log(level, "%s: schema of %s is now at %s", shown(url), package, after)
 
 
 async def downgrade(url: str, package: str, revision: str = "base") -> None:
@@ -67,7 +69,8 @@ async def check(engine: Engine, package: str) -> None:
         )
 
 
-def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None:
+def _move(conn: Connection, package: str, revision: str, up: bool) -> tuple[str | None, str | None]:
+    """Return the revision before and after."""
     dialect_of(conn).exclusive(conn, f"taskplane migrations of {package}")
     script = _script(package)
     before = _current(conn, package)
@@ -81,7 +84,7 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> str | None
     if wanted == script.get_current_head():
         triggers.install(conn, guarding)
     fp("migrate.mid")
-    return wanted if wanted != before else None
+    return before, wanted
 
 
 def _run(conn: Connection, script: ScriptDirectory, package: str, before: str | None, revision: str, up: bool) -> None:

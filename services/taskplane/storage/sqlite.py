@@ -9,7 +9,6 @@ import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -72,7 +71,6 @@ class SqliteEngine(Engine):
 @asynccontextmanager
 async def open_sqlite(file: Path, *, readers: int, durability: Durability) -> AsyncGenerator[SqliteEngine, None]:
     """Open the database in `file`, made with its folder if there is none; see `open_engine`."""
-    warn_of_version()
     if durability == "relaxed":
         _log.warning("durability is relaxed: if this machine crashes, the last commits to %s may be lost", file)
     async with AsyncExitStack() as stack:
@@ -135,12 +133,11 @@ def _ping(conn: Connection) -> None:
     conn.execute(text("SELECT 1"))
 
 
-@cache
-def warn_of_version() -> None:
-    """Log a warning, once per process, if SQLite has the WAL-reset bug."""
-    if sqlite3.sqlite_version_info < _SAFE_VERSION:
-        _log.warning(
-            "SQLite %s is older than 3.51.3, which fixes a rare corruption of WAL files by two programs that write:"
-            " let no other program write to the files of this one",
-            sqlite3.sqlite_version,
-        )
+def version_warning(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
+    """Return the warning about a version of SQLite that has the WAL-reset bug; empty for any other version."""
+    if version >= _SAFE_VERSION:
+        return ""
+    return (
+        f"SQLite {'.'.join(map(str, version))} is older than {'.'.join(map(str, _SAFE_VERSION))}, which fixes a rare"
+        " corruption of WAL files by two programs that write"
+    )

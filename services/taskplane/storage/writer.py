@@ -161,4 +161,4 @@ def _set_up(conn: sqlite3.Connection, file: Path, durability: Durability, foreig
                 reason="WEAK_DATABASE",
                 suggestion="keep the file on a local disk, or use PostgreSQL",
             )
-    _log.info("%s answers %s", file, ", ".join(f"{pragma} = {value}" for pragma, value in wanted.items()))
+    _log.debug("%s answers %s", file, ", ".join(f"{pragma} = {value}" for pragma, value in wanted.items()))

@@ -15,5 +15,5 @@ class WorkerSettings(ExecutorSettings):
     # The agents to run, each `[name=]module:attribute`, under the names by which executors serve their cards.
     agents: tuple[str, ...] = ()
     # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
-    # Empty: none.
+    # Empty: none. If the default port is taken, as by another worker, it takes any free one.
     ops_listen: str = "127.0.0.1:9054"

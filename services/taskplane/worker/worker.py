@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import secrets
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -12,7 +14,7 @@ from taskplane.executor.composition import ExecutorRoom, open_runs
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
-from taskplane.runtime.errors import Unauthenticated
+from taskplane.runtime.errors import Unauthenticated, Unavailable
 from taskplane.runtime.health import Health
 from taskplane.runtime.ops import serving_ops
 from taskplane.runtime.settings import load
@@ -106,6 +108,22 @@ async def _admitted(room: ExecutorRoom, stop: asyncio.Event, store: str) -> bool
         stopping.cancel()
 
 
+@asynccontextmanager
+async def _serving_operators(settings: WorkerSettings, health: Health) -> AsyncGenerator[str]:
+    """Serve the HTTP port for operators and yield its URL. If the default port is taken, use any free one."""
+    async with AsyncExitStack() as stack:
+        try:
+            serving = serving_ops(settings.ops_listen, health, setting=PREFIX + "OPS_LISTEN")
+            url = await stack.enter_async_context(serving)
+        except Unavailable:
+            if settings.ops_listen != WorkerSettings().ops_listen:
+                raise
+            host = settings.ops_listen.rpartition(":")[0]
+            serving = serving_ops(f"{host}:0", health, setting=PREFIX + "OPS_LISTEN")
+            url = await stack.enter_async_context(serving)
+        yield url
+
+
 async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) -> None:
     async with (
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
@@ -124,7 +142,7 @@ async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) 
         ) as room,
     ):
         health = Health((), room.ready)
-        async with serving_ops(settings.ops_listen, health, setting=PREFIX + "OPS_LISTEN") as ops:
+        async with _serving_operators(settings, health) as ops:
             if await _admitted(room, stop, settings.tasks):
                 room.start(health.run(), name="health")
                 log.info(

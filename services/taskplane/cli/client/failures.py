@@ -59,6 +59,7 @@ class Declined(Failure):
     """A request that the server, or the model of the conversation, refuses."""
 
 
+_NO_KEY: Final = "Set your API key:  export TASKPLANE_TOKEN=<id>.<secret>"
 _ENDED: Final = frozenset({-32002, -32004})
 
 
@@ -86,19 +87,21 @@ def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
 def failure_of_http(status: int, body: object, retry_after: float | None) -> Failure:
     """Return the failure for an HTTP status and its body.
 
-    Bodies may be `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193, or `{"message": text}`.
+    Bodies may be `{"error": text, "code": reason}`, `{"error": {...}}` of AIP-193 or of JSON-RPC, or
+    `{"message": text}`.
     """
     fields = _mapping(body)
     error = fields.get("error")
     inner = _mapping(error)
-    info = _detail(inner.get("details"), "ErrorInfo")
+    info = _detail(inner.get("details") or inner.get("data"), "ErrorInfo")
     message = error if isinstance(error, str) else inner.get("message") or fields.get("message")
     code = fields.get("code") if isinstance(error, str) else info.get("reason") or inner.get("status")
     kind: type[Failure] = Declined
     suggestion = str(_mapping(info.get("metadata")).get("suggestion") or fields.get("suggestion") or "")
     if status in (401, 403):
         kind = Unauthorized
-        suggestion = suggestion or "Name the variable that holds your API key with --token-env."
+        # The server names the header, which the command writes by itself.
+        suggestion = _NO_KEY if status == 401 else suggestion
     elif status == 404:
         kind = Missing
     elif status in (429, 502, 503, 504):

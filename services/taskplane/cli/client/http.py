@@ -12,6 +12,7 @@ import orjson
 
 from taskplane.cli.client.answers import listed, members, not_understood, parsed
 from taskplane.cli.client.failures import BadUsage, Failure, NotConnected, Unreachable, failure_of_http
+from taskplane.cli.client.grpc_port import grpc_port, is_grpc_port
 from taskplane.cli.client.sse import SseDecoder, SseEvent
 from taskplane.runtime.validation import is_loopback
 
@@ -150,7 +151,12 @@ class Http:
     async def _answered(self, request: httpx.Request) -> AsyncGenerator[httpx.Response]:
         """Yield the response after its headers, and close it in the end. Raise `Failure` if the server refuses."""
         with _as_failure(self.url):
-            response = await self._client.send(request, stream=True)
+            try:
+                response = await self._client.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+                if await is_grpc_port(self.url):
+                    raise grpc_port(self.url) from error
+                raise
         try:
             if response.status_code >= 400:
                 with _as_failure(self.url):
