@@ -25,3 +25,11 @@ def test_warnings_about_a_card_are_listed_and_are_the_exit_code(tmp_path: Path) 
         assert done.returncode == 1
         found = json.loads(taskplane(*arguments, "--output", "json").stdout)
         assert [one["code"] for one in found] == ["OTHER_HOST", "PLAIN_HTTP"]
+
+
+def test_agents_are_listed_with_the_default_one_marked(url: str) -> None:
+    done = taskplane("agent", "list", "--url", url)
+    assert done.stdout.split()[:2] == ["demo", "default"]
+    assert [one["name"] for one in json.loads(taskplane("agent", "list", "--url", url, "-o", "json").stdout)] == [
+        "demo"
+    ]

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
 _FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
-_SCOPES: Final = frozenset({"read", "write", "operate"})
+SCOPES: Final = frozenset({"read", "write", "operate"})
 _DEFAULT_SCOPES: Final = frozenset({"read", "write"})
 # Seconds between two checks of the file.
 _RELOAD_INTERVAL: Final = 5.0
@@ -53,6 +53,11 @@ class Keys:
         self._checked_at = 0.0
         self._keys: Mapping[str, Key] = {}
         self._load()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Return the ids of the keys."""
+        return frozenset(self._keys)
 
     def find(self, token: str) -> Key:
         """Return the key of `token`, in constant time. Raise Unauthenticated `BAD_CREDENTIALS` if it is unknown, wrong
@@ -112,7 +117,7 @@ class Keys:
         if "." in name or len(digest) != 64:
             raise Invalid(f"{where}: an id has no dot, and sha256 has 64 digits", reason="BAD_KEY_FILE")
         scopes = set(fields.get("scopes", _DEFAULT_SCOPES))
-        if not scopes or not scopes <= _SCOPES:
+        if not scopes or not scopes <= SCOPES:
             raise Invalid(f'{where}: scopes are "read", "write" and "operate"', reason="BAD_KEY_FILE")
         expires = fields.get("expires")
         if expires is not None and not isinstance(expires, datetime):

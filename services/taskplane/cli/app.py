@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from taskplane.cli.agent_app import agent as agent_group
 from taskplane.cli.arguments import AGENT, GRPC, URL, Format, Grpc, Limit, TaskId, TokenEnv, Url, Yes, filled
 from taskplane.cli.artifact_app import artifact as artifact_group
 from taskplane.cli.card_app import card as card_group
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 task = typer.Typer(help="List, get and cancel tasks.", no_args_is_help=True, rich_markup_mode=None)
 user = typer.Typer(help="Users of the plane, for its operator.", no_args_is_help=True, rich_markup_mode=None)
+key = typer.Typer(help="Manage API keys.", no_args_is_help=True, rich_markup_mode=None)
 serve = typer.Typer(help="Run one process of the plane.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -90,6 +92,26 @@ def init(
     from taskplane.cli.init import init as command
 
     raise typer.Exit(command(folder))
+
+
+@app.command()
+def doctor(
+    agent: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", callback=filled, help="The agent for one real message; demo if it is served, else none."
+        ),
+    ] = "",
+    grpc: Grpc = GRPC,
+    url: Url = URL,
+    token_env: TokenEnv = "",
+    output: Format = "text",
+) -> None:
+    """Check this installation and a plane: versions, page, ports, health, clock, card, and one message whose stream is
+    broken on purpose and resumed. The exit code is 1 if a check failed."""
+    from taskplane.cli.doctor import doctor as command
+
+    raise typer.Exit(command(Options(url, token_env, output, agent), grpc))
 
 
 @app.command()
@@ -242,12 +264,39 @@ def user_erase(
     raise typer.Exit(erase(grpc, tenant, name, yes, output))
 
 
+@key.callback()
+def _keys() -> None:
+    """Manage API keys."""
+
+
+@key.command("create")
+def key_create(
+    owner: Annotated[str, typer.Argument(metavar="USER", callback=filled, help="The user who calls with it.")],
+    file: Annotated[
+        Path, typer.Option("--file", metavar="FILE", help="The file of TASKPLANE_GATEWAY_API_KEYS.")
+    ] = Path("keys.toml"),
+    key_id: Annotated[str, typer.Option("--id", metavar="ID", callback=filled, help="Its id; made if not given.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="The tenant of the user.")] = "default",
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="SCOPE", help="read, write or operate; read and write if not given.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=0, max=36500, help="Days until it expires; 0: never.")] = 0,
+    output: Format = "text",
+) -> None:
+    """Add an API key to the file of a gateway, and print it once."""
+    from taskplane.cli.key import create_key
+
+    raise typer.Exit(create_key(file, owner, key_id, tenant, scope or ["read", "write"], days, output))
+
+
 @user.callback()
 def _users() -> None:
     """Manage users of the plane, as its operator."""
 
 
 app.add_typer(user, name="user")
+app.add_typer(key, name="key")
+app.add_typer(agent_group, name="agent")
 app.add_typer(serve, name="serve")
 app.add_typer(task, name="task")
 app.add_typer(session_group, name="session")

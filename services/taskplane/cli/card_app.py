@@ -18,7 +18,12 @@ def group() -> None:
 @card.command("check")
 def check(
     agent: Annotated[
-        str, typer.Argument(metavar="[AGENT]", callback=filled, help="Its name; the default agent if not given.")
+        str,
+        typer.Argument(
+            metavar="[AGENT|URL]",
+            callback=filled,
+            help="The name of an agent, or the URL of any A2A server; the default agent if not given.",
+        ),
     ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",

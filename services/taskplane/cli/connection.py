@@ -33,7 +33,7 @@ class Connection:
     def __init__(self, http: Http, agent: str) -> None:
         """Create the clients, inside `async with` of `http`. `agent` receives the messages; empty: the default
         agent."""
-        self._http = http
+        self.http = http
         self.a2a = self.agent(agent)
         self.log = TaskLog(http)
         self.sessions = SessionsClient(http)
@@ -42,7 +42,7 @@ class Connection:
 
     def agent(self, name: str) -> A2AClient:
         """Return a client of another agent of this server; empty: the default agent."""
-        return A2AClient(self._http, agent=name)
+        return A2AClient(self.http, agent=name)
 
     async def task_id(self, given: str) -> str:
         """Return the id of one of the newest tasks that begins with `given`; `given` itself if none does. Raise
@@ -83,6 +83,13 @@ def _completed(given: str, known: Sequence[str]) -> str:
 async def connected(options: Options) -> AsyncGenerator[Connection]:
     """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
     set. Without one, `TASKPLANE_TOKEN` holds the API key, if it is set."""
+    async with Http(options.url, token=token_of(options)) as http:
+        yield Connection(http, options.agent)
+
+
+def token_of(options: Options) -> str:
+    """Return the API key for a server; empty if there is none. Raise BadUsage if the variable `token_env` is not
+    set."""
     token = environment().get(options.token_env or TOKEN, "")
     if options.token_env and not token:
         raise BadUsage(
@@ -90,8 +97,7 @@ async def connected(options: Options) -> AsyncGenerator[Connection]:
             code="NO_TOKEN",
             suggestion=f"export {options.token_env}=<your API key>",
         )
-    async with Http(options.url, token=token) as http:
-        yield Connection(http, options.agent)
+    return token
 
 
 def run(options: Options, command: Callable[[Connection], Awaitable[int]]) -> int:

@@ -100,10 +100,7 @@ class A2AClient:
     async def described(self) -> dict[str, Any]:
         """Return the agent's public card and what is worth a warning in it: `{name, isDefault, card, security,
         warnings}`. Raise `Missing`."""
-        name = self._agent
-        if not name:
-            config = await self._http.data("GET", "/api/ui-config", "agents")
-            name = next((str(one["name"]) for one in config["agents"] if one["isDefault"]), "")
+        name = self._agent or next((str(one["name"]) for one in await self.agents() if one["isDefault"]), "")
         if not name:
             raise Missing(
                 "The server names no default agent.",
@@ -111,6 +108,11 @@ class A2AClient:
                 suggestion="Name the agent. A server that takes keys names its agents to those who have one.",
             )
         return await self._http.data("GET", f"/api/agents/{quote(name, safe='')}", "warnings")
+
+    async def agents(self) -> list[dict[str, Any]]:
+        """Return the agents of the server: `{name, title, description, isDefault}`."""
+        config = await self._http.data("GET", "/api/ui-config", "agents")
+        return [members(self._http.url, one, "name", "isDefault") for one in config["agents"]]
 
     async def send(self, message: Mapping[str, Any], *, key: str = "") -> Event:
         """Send a message, wait until its task is terminal or paused, and return a `FullTask` or a direct `Message`.

@@ -81,6 +81,13 @@ class Http:
             self._request(method, path, _encoded(body), headers, httpx.Timeout(timeout, connect=_CONNECT))
         )
 
+    async def headers(self, path: str) -> Mapping[str, str]:
+        """Make a GET call and return the headers of its response, whose names ignore case. Raise `Failure` only."""
+        with _as_failure(self.url):
+            request = self._client.build_request("GET", self.url + path)
+        async with self._answered(request) as response:
+            return response.headers
+
     async def answer(
         self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""A check by one real message, whose stream is broken on purpose and resumed."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import Final
+
+from taskplane.cli.checks.finding import Finding
+from taskplane.cli.client.a2a import Received, user_message
+from taskplane.cli.client.events import ArtifactUpdate, FullTask, Message, StatusUpdate
+from taskplane.cli.client.failures import Failure
+from taskplane.cli.client.task_log import Logged
+from taskplane.cli.connection import Connection
+from taskplane.cli.render import time_of
+
+_DEMO: Final = "demo"
+# Eight pieces of an artifact, one every quarter of a second.
+_TEXT: Final = "slow 8"
+# Events after which the stream is broken.
+_BREAK_AFTER: Final = 5
+# Seconds between events, as written, from which on their arrival tells whether a proxy holds them back.
+_TELLING: Final = 0.5
+
+
+async def one_message(connection: Connection, agent: str, agents: Sequence[str]) -> AsyncGenerator[Finding]:
+    """Send a message to an agent, break its stream, resume it, and compare what came with the log of the task.
+
+    Without an agent the demo agent is used, if it is served. The session of the message is deleted afterwards.
+    """
+    agent = agent or (_DEMO if _DEMO in agents else "")
+    if not agent:
+        yield Finding("ok", "message", "not tried; --agent NAME sends one message to that agent")
+        return
+    sent = _Sent()
+    try:
+        await sent.run(connection, agent)
+        async for finding in sent.findings(connection):
+            yield finding
+    except Failure as failure:
+        yield Finding("failed", "message", f"{agent}: {failure.message}", failure.suggestion)
+    finally:
+        if sent.context_id:
+            with suppress(Failure):
+                await connection.sessions.delete(sent.context_id)
+
+
+class _Sent:
+    """A message and the events of its task, with the times when they arrived."""
+
+    def __init__(self) -> None:
+        self.task_id = self.context_id = ""
+        self._arrived: dict[str, float] = {}
+        self._begins = ""
+        self._broken = self._direct = False
+
+    async def run(self, connection: Connection, agent: str) -> None:
+        """Send the message, leave its stream after some events, and follow the rest after the last cursor."""
+        a2a = connection.agent(agent)
+        cursor = ""
+        async with aclosing(a2a.stream(user_message(_TEXT))) as stream:
+            async for item in stream:
+                if isinstance(item, Received):
+                    self._note(item)
+                    cursor = item.cursor or cursor
+                if self.task_id and len(self._arrived) == _BREAK_AFTER:
+                    self._broken = True
+                    break
+        self._direct = not self.task_id
+        if not self._broken:
+            return
+        async with aclosing(a2a.subscribe(self.task_id, after=cursor)) as rest:
+            async for item in rest:
+                if isinstance(item, Received):
+                    self._note(item)
+
+    async def findings(self, connection: Connection) -> AsyncGenerator[Finding]:
+        """Compare what arrived with the log."""
+        if self._direct:
+            yield Finding("ok", "message", "the agent answered directly; there was no stream to break")
+            return
+        logged = [one async for one in connection.log.events(self.task_id) if isinstance(one, Logged)]
+        # The task at the beginning of a stream has the events until then.
+        until = next((one.generation for one in logged if one.cursor == self._begins), 0)
+        shown = [one for one in logged if one.event is not None and one.generation >= until]
+        missing = [one.generation for one in shown if one.cursor not in self._arrived]
+        yield Finding("ok", "message", f"a message was answered by a task with {len(logged)} events")
+        if missing:
+            numbers = ", ".join(map(str, missing))
+            yield Finding("failed", "resume", f"events {numbers} of task {self.task_id} did not arrive")
+        elif self._broken:
+            yield Finding("ok", "resume", f"the stream was broken after {_BREAK_AFTER} events and resumed, 0 lost")
+        else:
+            yield Finding("ok", "resume", "the task was too short for its stream to be broken")
+        yield self._buffering(shown[:_BREAK_AFTER])
+
+    def _buffering(self, shown: Sequence[Logged]) -> Finding:
+        """Compare the times between events with those between their arrivals."""
+        times = [(time_of(one).timestamp(), self._arrived[one.cursor]) for one in shown if one.cursor in self._arrived]
+        written = times[-1][0] - times[0][0] if times else 0.0
+        if written >= _TELLING and times[-1][1] - times[0][1] < written / 2:
+            return Finding(
+                "failed",
+                "buffering",
+                "events arrive together, long after they were written",
+                "A proxy in between buffers answers: turn that off for this server, as with proxy_buffering off.",
+            )
+        return Finding("ok", "buffering", "events arrive as they are written")
+
+    def _note(self, received: Received) -> None:
+        match received.event:
+            case FullTask() as task:
+                self.task_id, self.context_id = task.id, task.context_id
+                self._begins = self._begins or received.cursor
+            case Message():
+                self.context_id = str(received.data["message"].get("contextId") or "")
+            case StatusUpdate() | ArtifactUpdate() as update:
+                self.task_id = update.task_id
+            case _:
+                pass
+        if received.cursor:
+            self._arrived.setdefault(received.cursor, time.time())

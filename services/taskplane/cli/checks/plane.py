@@ -1,0 +1,104 @@
+"""Checks of a plane by its HTTP gateway."""
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+from taskplane.cli.checks.finding import Finding
+from taskplane.cli.client.answers import members
+from taskplane.cli.client.failures import Failure
+from taskplane.cli.connection import Connection
+
+# Seconds; the header Date has whole seconds.
+_SKEW: Final = 3.0
+
+
+@dataclass(slots=True)
+class Found:
+    """Results that later checks need."""
+
+    reached: bool = False
+    agents: list[str] = field(default_factory=list[str])
+
+
+async def plane(connection: Connection, found: Found) -> AsyncGenerator[Finding]:
+    """Check that the gateway answers and is ready, its version, its clock, the caller, and the card of its agent."""
+    http = connection.http
+    began = time.perf_counter()
+    try:
+        headers = await http.headers("/healthz")
+    except Failure as failure:
+        yield _failed("gateway", failure)
+        return
+    seconds = time.perf_counter() - began
+    found.reached = True
+    yield Finding("ok", "gateway", f"{http.url} answers ({seconds * 1000:.1f} ms)")
+    yield _clock(headers.get("date", ""))
+    try:
+        yield await _readiness(connection)
+        described = await http.data("GET", "/api/ui-config", "version", "caller", "agents")
+        yield _version(str(described["version"]))
+        found.agents = [str(one["name"]) for one in described["agents"]]
+        yield _caller(described["caller"])
+        if described["caller"]:
+            async for finding in _card(connection):
+                yield finding
+    except Failure as failure:
+        yield _failed("gateway", failure)
+
+
+async def _readiness(connection: Connection) -> Finding:
+    try:
+        await connection.http.json("GET", "/readyz")
+    except Failure as failure:
+        return Finding(
+            "failed",
+            "readiness",
+            f"the plane is not ready: {failure.message}",
+            f"{connection.http.url}/readyz names the service that is not.",
+        )
+    return Finding("ok", "readiness", "every service behind the gateway is ready")
+
+
+def _version(theirs: str) -> Finding:
+    ours = version("taskplane")
+    if theirs == ours:
+        return Finding("ok", "version", f"the server has {theirs}, as this command does")
+    return Finding(
+        "warning", "version", f"the server has {theirs}, this command {ours}", "Use the command of the same version."
+    )
+
+
+def _clock(date: str) -> Finding:
+    try:
+        skew = abs(time.time() - parsedate_to_datetime(date).timestamp())
+    except ValueError:
+        return Finding("warning", "clock", "the server does not tell its time")
+    if skew < _SKEW:
+        return Finding("ok", "clock", "the clocks of the server and of this machine agree")
+    return Finding(
+        "warning", "clock", f"the clocks of the server and of this machine differ by {skew:.0f} s", "Check NTP on both."
+    )
+
+
+def _caller(caller: Any) -> Finding:
+    if not caller:
+        return Finding("failed", "caller", "the server asks for an API key", "export TASKPLANE_TOKEN=<id>.<secret>")
+    return Finding("ok", "caller", f"you are {caller.get('user')} of tenant {caller.get('tenant')}")
+
+
+async def _card(connection: Connection) -> AsyncGenerator[Finding]:
+    described = await connection.a2a.described()
+    name = str(described.get("name") or "the agent")
+    for one in described["warnings"]:
+        warning = members(connection.http.url, one, "message")
+        yield Finding("warning", "card", f"{name}: {warning['message']}")
+    if not described["warnings"]:
+        yield Finding("ok", "card", f"the card of {name} has no warnings")
+
+
+def _failed(check: str, failure: Failure) -> Finding:
+    return Finding("failed", check, failure.message, failure.suggestion)

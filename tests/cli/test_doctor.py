@@ -1,0 +1,101 @@
+"""`taskplane doctor` against real planes, healthy ones and others."""
+
+import json
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx
+from tests.cli.command import PATIENCE, Dev, dev, json_of, taskplane
+
+
+def findings(*arguments: str, code: int = 0) -> dict[str, list[str]]:
+    """The status of each finding, by check."""
+    done = taskplane("doctor", *arguments, "-o", "json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: dict[str, list[str]] = {}
+    for one in json.loads(done.stdout):
+        found.setdefault(one["check"], []).append(one["status"])
+        assert one["message"]
+        assert one["suggestion"] or one["status"] == "ok" or one["check"] in ("card", "resume"), one
+    return found
+
+
+def test_a_healthy_plane_passes_every_check_and_keeps_nothing(plane: Dev) -> None:
+    """P12: a real stream is broken and resumed."""
+    before = json_of(plane.url, "session", "list")
+    found = findings("--url", plane.url, "--grpc", plane.grpc)
+    for check in ("python", "gateway", "clock", "readiness", "version", "caller", "card", "message", "buffering"):
+        assert found[check] == ["ok"], check
+    assert found["grpc"] == ["ok"] * 3
+    assert found["resume"] == ["ok"]
+    assert json_of(plane.url, "session", "list") == before
+
+
+def test_a_plane_that_is_not_there_has_its_ports_examined() -> None:
+    with socket.socket() as taken, socket.socket() as free:
+        for one in (taken, free):
+            one.bind(("127.0.0.1", 0))
+        taken.listen()
+        grpc, http = (f"127.0.0.1:{one.getsockname()[1]}" for one in (taken, free))
+        found = findings("--url", f"http://{http}", "--grpc", grpc, code=1)
+    assert found["gateway"] == ["failed"]
+    assert found["port"] == ["ok", "warning"]
+
+
+def test_a_missing_key_is_a_failed_check(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    assert taskplane("key", "create", "ann", "--file", str(file)).returncode == 0
+    with dev(cwd=tmp_path, env={"TASKPLANE_GATEWAY_API_KEYS": str(file)}) as plane:
+        found = findings("--url", plane.url, "--grpc", plane.grpc, code=1)
+    assert found["caller"] == ["failed"]
+
+
+@contextmanager
+def buffering(url: str) -> Generator[str]:
+    """A proxy that holds each answer back until it is complete."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {
+                name: value
+                for name, value in self.headers.items()
+                if name.lower() not in ("host", "content-length", "connection", "accept-encoding")
+            }
+            answer = httpx.request(self.command, url + self.path, content=body, headers=headers, timeout=PATIENCE)
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers.get("content-type", "text/plain"))
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_POST = do_DELETE = do_GET
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_proxy_that_buffers_is_found(plane: Dev) -> None:
+    with buffering(plane.url) as url:
+        found = findings("--url", url, "--grpc", plane.grpc, code=1)
+    assert (found["buffering"], found["resume"]) == (["failed"], ["ok"])
+
+
+def test_findings_are_lines_with_a_mark(plane: Dev) -> None:
+    done = taskplane("doctor", "--url", plane.url, "--grpc", "127.0.0.1:1", "--agent", "demo")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert "! grpc           nobody answers at 127.0.0.1:1" in lines
+    assert "✓ buffering      events arrive as they are written" in lines
