@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
-from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply, retry_after
+from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply, remedies
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
@@ -152,7 +152,7 @@ def _failure(error: PlaneError) -> Content:
     headers: Headers = []
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
-    headers += retry_after(error) or ([(b"retry-after", b"1")] if status == 503 else [])
+    headers += remedies(error) or ([(b"retry-after", b"1")] if status == 503 else [])
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
     return json_reply(status, error_api(error, logs.request_id.get()), headers)

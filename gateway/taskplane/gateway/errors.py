@@ -39,6 +39,7 @@ _BY_REASON: Final[dict[str, A2AError]] = {
         "PushNotificationNotSupportedError", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"
     ),
     "CONTENT_TYPE_NOT_SUPPORTED": A2AError("ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED"),
+    "CONTENT_ENCODING_NOT_SUPPORTED": A2AError("ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED"),
     "INVALID_AGENT_RESPONSE": A2AError("InvalidAgentResponseError", -32006, "INVALID_AGENT_RESPONSE"),
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": A2AError(
         "ExtendedAgentCardNotConfiguredError", -32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
@@ -71,6 +72,7 @@ _STATUS_BY_REASON: Final[dict[str, int]] = {
     "REQUEST_TOO_LARGE": 413,
     "MESSAGE_TOO_LARGE": 413,
     "CONTENT_TYPE_NOT_SUPPORTED": 415,
+    "CONTENT_ENCODING_NOT_SUPPORTED": 415,
 }
 _STATUS_BY_CODE: Final[dict[str, int]] = {
     "INVALID_ARGUMENT": 400,

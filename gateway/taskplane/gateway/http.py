@@ -20,6 +20,8 @@ _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 # In ASCII: `int` reads digits of other scripts, spaces and underscores as well.
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MAX_NAME: Final = 100
+# Codings that leave a body as it is.
+_NO_CODINGS: Final = frozenset({"identity", "chunked"})
 
 
 class Reply(Protocol):
@@ -68,9 +70,12 @@ def empty_reply(status: int) -> Content:
     return reply
 
 
-def retry_after(error: PlaneError) -> Headers:
-    """Return the header `Retry-After` of an error that says when to try again, in whole seconds; none for others."""
-    return [] if error.retry_after is None else [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
+def remedies(error: PlaneError) -> Headers:
+    """Return the headers that say how to send a request which failed: `Retry-After` in whole seconds, if it is to be
+    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16)."""
+    if error.retry_after is not None:
+        return [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
+    return [(b"accept-encoding", b"identity")] if isinstance(error, BodyEncoded) else []
 
 
 def attachment(name: str) -> tuple[bytes, bytes]:
@@ -151,11 +156,19 @@ class Request:
             raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"})
         return int(text)
 
+    def check_coding(self) -> None:
+        """Raise BodyEncoded if the body is declared as compressed, or as coded in another way."""
+        for name in (b"content-encoding", b"transfer-encoding"):
+            if name in self._headers and (codings := {each.lower() for each in self.headers(name)} - _NO_CODINGS):
+                raise BodyEncoded(min(codings))
+
     def check_json(self) -> None:
-        """Raise Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none.
+        """Raise Invalid `CONTENT_TYPE_NOT_SUPPORTED` unless the body is declared as JSON or there is none, BodyEncoded
+        if it is compressed.
 
         A body without a content type is refused as well: browsers send one across origins without a preflight request.
         """
+        self.check_coding()
         if self._headers.get(b"content-type") == JSON:
             return
         declared = self.header(b"content-type").partition(";")[0].strip().lower()
@@ -205,6 +218,19 @@ class BodyTooLarge(PlaneError):
     def __init__(self, limit: int, suggestion: str = "") -> None:
         super().__init__(
             f"the request body is larger than {limit} bytes", suggestion=suggestion, metadata={"limit": str(limit)}
+        )
+
+
+class BodyEncoded(PlaneError):
+    """A request body that is compressed."""
+
+    code = "INVALID_ARGUMENT"
+    default_reason = "CONTENT_ENCODING_NOT_SUPPORTED"
+
+    def __init__(self, coding: str) -> None:
+        super().__init__(
+            f"a body with the coding {coding[:_MAX_NAME]} is not read here",
+            suggestion="send it as it is, without Content-Encoding",
         )
 
 

@@ -14,7 +14,17 @@ import orjson
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.card import agent_name, find, version_of
-from taskplane.gateway.http import BodyTooLarge, ClientGone, Headers, Reply, Request, json_reply, retry_after
+from taskplane.gateway.http import (
+    BodyEncoded,
+    BodyTooLarge,
+    ClientGone,
+    Headers,
+    Reply,
+    Request,
+    empty_reply,
+    json_reply,
+    remedies,
+)
 from taskplane.gateway.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
@@ -37,7 +47,10 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Answer one JSON-RPC request to the agent in the path, in the A2A version that its method name belongs to."""
+    """Answer one JSON-RPC request to the agent in the path, in the A2A version that its method name belongs to.
+
+    One without an id is a notification (JSON-RPC 2.0 section 4.1): it is carried out, and its answer has no body.
+    """
     rpc_id, name = b"null", ""
     try:
         request.check_json()
@@ -45,6 +58,8 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         envelope = await plane.worker.run(request.size, _parse, body)
         rpc_id = _id_of(envelope)
         name = _method_of(envelope)
+        if "id" not in envelope:
+            rpc_id = b""
         method = METHODS.get(name)
         if method is None:
             raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
@@ -61,6 +76,8 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
         call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows)
         reply = await method.serve(call)
+        if not rpc_id:
+            reply = empty_reply(204)
         answered(name)
     except PlaneError as error:
         reply = _failed(name, rpc_id, error)
@@ -83,10 +100,14 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
         error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND", suggestion=error.suggestion), 404
     elif isinstance(error, PermissionDenied):
         status = 403
+    elif isinstance(error, BodyEncoded):
+        status = 415
     answered(name if name in METHODS else "unknown", error.reason)
     tracing.describe({"error.type": error.reason})
+    if not rpc_id:
+        return empty_reply(204 if status == 200 else status)
     body = error_body(_dialect_of(name), error)
-    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, retry_after(error))
+    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, remedies(error))
 
 
 def _dialect_of(name: str) -> Dialect | None:

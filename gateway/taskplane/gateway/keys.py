@@ -94,7 +94,7 @@ class Keys:
     def _load(self) -> None:
         try:
             self._stamp = self._path.stat().st_mtime_ns
-            found = tomllib.loads(self._path.read_text("utf-8"))
+            found = tomllib.loads(self._path.read_text("utf-8-sig"))
         except (OSError, ValueError) as error:
             raise Invalid(f"cannot read the API keys in {self._path}: {error}", reason="BAD_KEY_FILE") from error
         tables = cast("list[Any] | None", found.get("keys"))

@@ -13,7 +13,7 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.disconnect import cancel_on_disconnect
 from taskplane.gateway.errors import error_0_3, error_1_0
 from taskplane.gateway.follow import Item, PayloadStream, cursor_of, total_bytes
-from taskplane.gateway.http import Content, Headers, Reply, Request
+from taskplane.gateway.http import Content, Headers, Reply, Request, empty_reply
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plain_text import PlainText
 from taskplane.gateway.plane import Plane
@@ -33,8 +33,8 @@ P = ParamSpec("P")
 # Not frozen, which would cost time for each field of each request.
 @dataclass(slots=True)
 class Call:
-    """A JSON-RPC request with a valid envelope. `id` is its id as JSON, `agent` the agent it is for, if that is known,
-    and `path` the agent's name in the path, empty for the default agent."""
+    """A JSON-RPC request with a valid envelope. `id` is its id as JSON, empty for a notification; `agent` the agent
+    it is for, if that is known; `path` the agent's name in the path, empty for the default agent."""
 
     plane: Plane
     request: Request
@@ -96,6 +96,10 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], his
     except BaseException:
         slot.release()
         raise
+    if not call.id:
+        await flow.aclose()
+        slot.release()
+        return empty_reply(204)
     return sse.event_stream(plane, call.caller, _events(call, flow, history_length), slot=slot, headers=call.echo)
 
 
@@ -161,6 +165,8 @@ async def _send(call: Call) -> Reply:
     request = call.request
     if request.header(b"last-event-id"):
         raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
+    if not call.id:
+        send = send._replace(wait=Wait.EXISTS)
     if send.wait is Wait.AT_REST:
         async with cancel_on_disconnect(request, call.plane.streams):
             answer = await operations.send(call.plane, _addressed(call, send), request.size, request.accepted)

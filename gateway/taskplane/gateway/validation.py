@@ -10,6 +10,8 @@ from taskplane.runtime.errors import Invalid
 from taskplane.runtime.services import MAX_REQUEST
 from taskplane.runtime.validation import MAX_ID
 
+# Written by some editors and clients before a text in UTF-8.
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # Bytes of a request to a service. Leaves room for the fields that the services add to a message.
 MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
 # The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
@@ -66,8 +68,11 @@ class Violations:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested too deeply."""
-    value = orjson.loads(body)
+    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested too deeply.
+
+    A byte order mark before it is skipped (RFC 8259 section 8.1).
+    """
+    value = orjson.loads(body.removeprefix(BYTE_ORDER_MARK))
     # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise Invalid(f"the request is nested deeper than {MAX_DEPTH} levels", reason="TOO_DEEP")

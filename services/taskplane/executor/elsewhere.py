@@ -24,7 +24,7 @@ class Elsewhere:
     def read(cls, path: str, on_orphan: OnOrphan = "fail") -> "Elsewhere":
         """Read the card from a file of A2A 1.0 JSON. ValueError: says what is wrong with it."""
         try:
-            return cls(Parse(Path(path).read_bytes(), AgentCard()), on_orphan)
+            return cls(Parse(Path(path).read_text("utf-8-sig"), AgentCard()), on_orphan)
         except OSError as error:
             raise ValueError(f"its card {path} could not be read: {error.strerror}") from error
         except (ParseError, UnicodeDecodeError) as error:

@@ -24,6 +24,7 @@ from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
 from taskplane.gateway.http import BodyTooLarge, ClientGone, Reply, Request
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.validation import BYTE_ORDER_MARK
 from taskplane.runtime.errors import AlreadyExists, Exhausted, Invalid, NotFound
 
 _log = logging.getLogger(__name__)
@@ -168,11 +169,12 @@ class _Body:
 
 async def _first(lines: AsyncGenerator[tuple[int, bytes], None]) -> tuple[int, bytes]:
     async for number, text in lines:
-        return number, text
+        return number, text.removeprefix(BYTE_ORDER_MARK)
     raise line_error(1, "is missing: the file is empty", "IMPORT_CUT")
 
 
 def _check_type(request: Request) -> None:
+    request.check_coding()
     declared = request.header(b"content-type").partition(";")[0].strip().lower()
     if declared != MEDIA_TYPE:
         raise Invalid(

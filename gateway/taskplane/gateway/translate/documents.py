@@ -7,6 +7,7 @@ from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.timestamps import from_text
+from taskplane.gateway.translate.v1_0 import ROLES, STATES
 from taskplane.gateway.validation import Violations, check_readable
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_metadata import PARTIAL_KEYS
@@ -78,7 +79,7 @@ def read_messages(source: Fields, name: str) -> list[a2a.Message]:
 
 
 def _read_status(source: Fields, task: a2a.Task) -> None:
-    name = source.text("state", required=True)
+    name = source.choice("state", STATES, required=True)
     state = state_of(name) if name else None
     if state is not None:
         task.status.state = a2a.TaskState.ValueType(state)
@@ -99,7 +100,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
     into.message_id = source.text("messageId")
     into.context_id = source.text("contextId")
     into.task_id = source.text("taskId")
-    role = source.text("role", required=True).lower().removeprefix("role_")
+    role = source.choice("role", ROLES, required=True).lower().removeprefix("role_")
     if role in {"user", "agent"}:
         into.role = a2a.ROLE_USER if role == "user" else a2a.ROLE_AGENT
     elif role:

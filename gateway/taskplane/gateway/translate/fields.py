@@ -95,6 +95,16 @@ class Fields:
             return None
         return whole
 
+    def choice(self, name: str, names: Mapping[int, str], *, required: bool = False) -> str:
+        """Read the name of a value of an enumeration, which ProtoJSON also allows as its number; empty if it is absent.
+
+        Names are not compared with `names`; an unknown number is read as `?`, which is no name.
+        """
+        value = self.get(name)
+        if type(value) not in (int, float):
+            return self.text(name, required=required)
+        return names.get(value, "?")
+
     def count(self, name: str) -> int | None:
         """Read a number that is not negative."""
         value = self.number(name)

@@ -17,7 +17,8 @@ from taskplane.runtime.json_values import to_dict, to_json
 WRAPPED: Final = "data_part_compat"
 
 _CONTENTS: Final = ("text", "raw", "url", "data")
-_URLSAFE: Final = str.maketrans("-_", "+/")
+# From the URL-safe alphabet, without the line breaks of MIME (RFC 2045 section 6.8).
+_STANDARD: Final = str.maketrans("-_", "+/", "\r\n\t ")
 
 Parts = RepeatedCompositeFieldContainer[a2a.Part]
 
@@ -160,8 +161,9 @@ def _read_file(source: Fields, part: a2a.Part) -> None:
 
 
 def _bytes(source: Fields, name: str) -> bytes:
-    """Decode base64, standard or URL-safe, with or without padding, as ProtoJSON allows."""
-    text = source.text(name).translate(_URLSAFE).rstrip("=")
+    """Decode base64, standard or URL-safe, with or without padding, as ProtoJSON allows, and with or without line
+    breaks."""
+    text = source.text(name).translate(_STANDARD).rstrip("=")
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -1,13 +1,16 @@
 """google.protobuf.Timestamp <-> RFC 3339 text."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 _EPOCH = datetime(1970, 1, 1)
 _MAX_SECONDS = 253402300799
 _MIN_SECONDS = -62135596800
+_LEAP_SECOND: Final = re.compile(r"(?<=\d\d:\d\d:)60")
 
 
 @lru_cache(maxsize=4096)
@@ -32,9 +35,19 @@ def to_text(stamp: Timestamp) -> str:
 
 
 def from_text(text: str) -> Timestamp:
-    """Parse RFC 3339. A time without a zone, as some runtimes write it, is UTC. Raise ValueError for anything else."""
-    moment = datetime.fromisoformat(text)
+    """Parse RFC 3339. A time without a zone, as some runtimes write it, is UTC; second 60 is the first one of the next
+    minute. Raise ValueError for anything else, OverflowError beyond the year 9999."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = _unusual(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return Timestamp(seconds=passed.days * 86400 + passed.seconds, nanos=passed.microseconds * 1000)
+
+
+def _unusual(text: str) -> datetime:
+    """Parse a lower-case `z` and a leap second, which RFC 3339 allows and Python does not."""
+    text, leaps = _LEAP_SECOND.subn("59", text.upper(), count=1)
+    return datetime.fromisoformat(text) + timedelta(seconds=leaps)

@@ -17,7 +17,7 @@ STATES: Final[dict[int, str]] = {
         if value
     },
 }
-_ROLE_NUMBERS: Final[dict[Any, a2a.Role.ValueType]] = {
+_ROLE_NUMBERS: Final[dict[str, a2a.Role.ValueType]] = {
     "user": a2a.ROLE_USER,
     "agent": a2a.ROLE_AGENT,
     "ROLE_USER": a2a.ROLE_USER,

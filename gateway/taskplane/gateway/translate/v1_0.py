@@ -22,13 +22,10 @@ from taskplane.runtime.json_values import to_dict
 
 STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
 ROLES: Final[dict[int, str]] = {value: name for name, value in a2a.Role.items()}
-_STATE_NUMBERS: Final[dict[Any, int]] = {name: value for name, value in a2a.TaskState.items() if value}
+_STATE_NUMBERS: Final[dict[str, int]] = {name: value for name, value in a2a.TaskState.items() if value}
 # The members of a message that contains nothing but texts.
 _PLAIN: Final = frozenset({"messageId", "contextId", "taskId", "role", "parts"})
-_ROLE_NUMBERS: Final[dict[Any, a2a.Role.ValueType]] = {
-    **{name: value for name, value in a2a.Role.items() if value},
-    **{value: value for value in a2a.Role.values() if value},
-}
+_ROLE_NUMBERS: Final[dict[str, a2a.Role.ValueType]] = {name: value for name, value in a2a.Role.items() if value}
 
 
 class Dialect:
@@ -40,7 +37,7 @@ class Dialect:
     # Default `historyLength` of a stream's first task.
     stream_history: int | None = None
 
-    _roles: Mapping[Any, a2a.Role.ValueType] = _ROLE_NUMBERS
+    _roles: Mapping[str, a2a.Role.ValueType] = _ROLE_NUMBERS
     _role_rule = "must be ROLE_USER or ROLE_AGENT"
     _push_field = "taskPushNotificationConfig"
     # The point at which a send without a configuration is answered.
@@ -207,12 +204,11 @@ class Dialect:
         into.message_id = source.id("messageId", required=complete)
         into.context_id = source.id("contextId")
         into.task_id = source.id("taskId")
-        role = source.get("role")
-        number = self._roles.get(role) if type(role) in (str, int) else None
-        if number is None:
-            source.wrong("role", "is required" if role is None else self._role_rule)
-        else:
+        role = source.choice("role", ROLES, required=True)
+        if (number := self._roles.get(role)) is not None:
             into.role = number
+        elif role:
+            source.wrong("role", self._role_rule)
         for part in source.inners("parts", required=complete, most=MAX_PARTS):
             self._read_part(part, into.parts)
         fill_metadata(into.metadata, source)
@@ -266,11 +262,9 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
     request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
     if len(request.page_token) > MAX_TOKEN_LENGTH:
         source.wrong("pageToken", "is none of this server")
-    state = source.get("status")
-    if state is not None:
-        number = _STATE_NUMBERS.get(state) if isinstance(state, str) else None
-        if number is None:
-            source.wrong("status", "must be the name of a task state")
+    if state := source.choice("status", STATES):
+        if (number := _STATE_NUMBERS.get(state)) is None:
+            source.wrong("status", "must be a task state, by its name or its number")
         else:
             request.status = a2a.TaskState.ValueType(number)
     page_size = source.number("pageSize")
