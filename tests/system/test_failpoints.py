@@ -83,11 +83,13 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
         "copy.mid_run.after",
         "complete.after_message",
         "complete.after_copy",
+        "pause.after_message",
     ],
 )
 async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str, name: str) -> None:
     """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
-    message = text_message("flood 600" if place.startswith("copy.") else "echo gone")
+    texts = {"copy": "flood 600", "pause": "ask"}
+    message = text_message(texts.get(place.partition(".")[0], "echo gone"))
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
     before = len((await held(four)).tasks)
     await four.arm(name, place, 1)
@@ -104,7 +106,12 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
         assert judge(found, {}, ()).findings() == []
         assert len(found.tasks) == before + (place != "submit.after_outcome")
         answer = (await http.post("/", json=body, headers=key)).json()["result"]["task"]
+        said = (await http.get(f"/api/sessions/{answer['contextId']}/messages")).json()["data"]["messages"]
     assert len((await held(four)).tasks) == before + 1
-    # The agent is not one that may run again, so a task that had begun has failed.
-    ended = "TASK_STATE_FAILED" if place != "submit.after_outcome" else COMPLETED
+    # The agent is not one that may run again, so a task that had begun has failed, unless the answer was there.
+    ended = {"submit.after_outcome": COMPLETED, "pause.after_message": "TASK_STATE_INPUT_REQUIRED"}.get(
+        place, COMPLETED if place.startswith("complete.") else "TASK_STATE_FAILED"
+    )
     assert answer["status"]["state"] == ended
+    if ended != "TASK_STATE_FAILED":
+        assert [each["role"] for each in said] == ["user", "agent"]

@@ -12,7 +12,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
 from taskplane.executor.storable import storable, storable_json
-from taskplane.runtime import growing_text, message_times
+from taskplane.runtime import growing_text, last_words, message_times
 from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 
 # Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
@@ -95,6 +95,15 @@ class MessageFactory:
         marks[PARTIAL].bool_value = True
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end or pause of a run that follows its last words. `state` 0: it may still become another one. `consumed`:
+    the generation of the newest message of the user that the run has read."""
+
+    state: "a2a.TaskState.ValueType" = a2a.TASK_STATE_UNSPECIFIED
+    consumed: int = 0
+
+
 @dataclass(slots=True)
 class Status:
     """A change to `state`; `reason` becomes `metadata.reason` of the event. `ends`: the end or pause of the run follows
@@ -103,7 +112,7 @@ class Status:
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
-    ends: bool = False
+    ends: Ending | None = None
 
     def size(self) -> int:
         """Return the approximate bytes of the content."""
@@ -117,8 +126,12 @@ class Status:
             update.status.message.CopyFrom(self.message)
         if self.reason:
             update.metadata.fields["reason"].string_value = self.reason
-        if self.ends:
-            update.metadata.fields[growing_text.ENDS].bool_value = True
+        if self.ends is not None:
+            marks = update.metadata.fields
+            marks[growing_text.ENDS].bool_value = True
+            if self.ends.state:
+                marks[last_words.STATE].string_value = a2a.TaskState.Name(self.ends.state)
+                marks[last_words.READ].number_value = self.ends.consumed
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor import agent as port
+from taskplane.executor.changes import Ending
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.change_buffer import ChangeBuffer
@@ -92,18 +93,23 @@ class AgentTurn:
         try:
             match final:
                 case port.Complete(given):
-                    return a2a.TASK_STATE_COMPLETED, buffer.last_message(given)
+                    return a2a.TASK_STATE_COMPLETED, self._last_message(given, a2a.TASK_STATE_COMPLETED)
                 case port.Fail(reason):
                     # A text that is still open is whole: the agent chose to end here.
                     return a2a.TASK_STATE_FAILED, buffer.message(_or(reason, _NO_REASON))
                 case port.Reject(reason):
                     return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
                 case port.AskInput(given) | port.AskAuth(given):
-                    asked = buffer.last_message(given)
                     auth = isinstance(final, port.AskAuth)
-                    return a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED, asked
+                    state = a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED
+                    return state, self._last_message(given, state)
         except Exception as error:
             raise failed(error, self.task_id) from error
+
+    def _last_message(self, given: str | a2a.Message | None, state: "a2a.TaskState.ValueType") -> a2a.Message | None:
+        # An artifact that is made afterwards may fail.
+        certain = state != a2a.TASK_STATE_COMPLETED or self._hosted.artifact_maker is None
+        return self._buffer.last_message(given, Ending(state, self._inputs.consumed) if certain else Ending())
 
     async def _lacks_artifact(self) -> bool:
         """Return whether the agent is to make an artifact before the task completes."""

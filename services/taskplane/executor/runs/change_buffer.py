@@ -7,6 +7,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor import agent as port
 from taskplane.executor.changes import (
     MAX_MESSAGE_BYTES,
+    Ending,
     MessageFactory,
     Saved,
     Status,
@@ -115,7 +116,7 @@ class ChangeBuffer:
         self._close_text()
         return message
 
-    def last_message(self, given: str | a2a.Message | None) -> a2a.Message | None:
+    def last_message(self, given: str | a2a.Message | None, ends: Ending) -> a2a.Message | None:
         """Return the message with which a task completes or pauses, and say it unless it was said last.
 
         Without `given`, the open text or None.
@@ -127,10 +128,10 @@ class ChangeBuffer:
         else:
             return None
         if message.message_id != self._last_said:
-            self.say(message, ends=True)
+            self.say(message, ends=ends)
         return message
 
-    def say(self, message: a2a.Message, *, ends: bool = False) -> None:
+    def say(self, message: a2a.Message, *, ends: Ending | None = None) -> None:
         """Put a message. It ends the open text if it has its id. `ends`: the run ends with the same message."""
         if message.message_id == self._open_id:
             self._open_id = ""

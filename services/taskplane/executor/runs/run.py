@@ -409,6 +409,7 @@ class Run:
         await self._flush()
         if self._inputs.unread:
             return False
+        await afp("pause.after_message")
         await self._session.copy()
         await self._session.look()
         paused = Status(state, message)

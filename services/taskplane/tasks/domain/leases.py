@@ -5,17 +5,31 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime import last_words
 from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES, RESUMED_ATTEMPT
-from taskplane.tasks.domain.task import FAIL_ON_ORPHAN, FAILED, MANAGED, RESUME_ON_ORPHAN, SUBMITTED, Row, changed_by
+from taskplane.tasks.domain.task import (
+    COMPLETED,
+    FAIL_ON_ORPHAN,
+    FAILED,
+    MANAGED,
+    PAUSED,
+    RESUME_ON_ORPHAN,
+    SUBMITTED,
+    TERMINAL,
+    Row,
+    changed_by,
+)
 
 STORE_ACTOR: Final = "taskplane"
 
 _SECOND: Final = 1_000_000
+# The states that may follow the last words of a run, by their names.
+_ENDS: Final = {a2a.TaskState.Name(state): state for state in (COMPLETED, *PAUSED)}  # type: ignore[arg-type]
 
 
 def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
@@ -36,7 +50,10 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
 
 
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
-    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, go on, or fail."""
+    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, go on, or fail.
+
+    Whatever the policy is, a task whose run had said its last words ends or pauses with them.
+    """
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
         return None
@@ -46,6 +63,8 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now, trace=row.trace)
     draft.lose_lease()
+    if (ended := _with_last_words(draft, found.last_words)) is not None:
+        return ended
     if row.started and row.on_orphan == FAIL_ON_ORPHAN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
     if attempts >= row.max_attempts:
@@ -82,6 +101,26 @@ def time_out(found: Found, op: commands.TimeOut, now: int) -> Write | None:
         "PAUSE_TIMEOUT",
         f"This task was not answered within {_seconds(row.pause_limit)}, the longest that it may wait for its user.",
     )
+
+
+def _with_last_words(draft: Draft, said: a2a.TaskStatusUpdateEvent | None) -> Write | None:
+    """End or pause the task as its run was about to, unless the user has said something since that it did not read."""
+    row = draft.row
+    if said is None or row.partial_id is not None or last_words.STATE not in said.metadata.fields:
+        return None
+    name, consumed = said.metadata.fields[last_words.STATE].string_value, said.metadata.fields[last_words.READ]
+    state = _ENDS.get(name)
+    if state is None or consumed.number_value < row.input_generation:
+        return None
+    update = a2a.TaskStatusUpdateEvent()
+    update.status.state = state  # type: ignore[assignment]
+    update.status.message.CopyFrom(said.status.message)
+    draft.status(read_status(update))
+    draft.new["consumed_generation"] = row.input_generation
+    if state in PAUSED:
+        draft.new["attempt"] = 0
+    new = draft.finished()
+    return draft.write(new, commands.Done(row=new), refold=state in TERMINAL)
 
 
 def _seconds(limit: int | None) -> str:

@@ -52,6 +52,11 @@ def needs_lost_messages(row: Row, op: Operation) -> bool:
     return isinstance(op, commands.Orphan) and row.started and row.on_orphan == RERUN_ON_ORPHAN
 
 
+def needs_last_words(row: Row, op: Operation) -> bool:
+    """Return whether deciding `op` on `row` needs the newest message that was said (`Found.last_words`)."""
+    return isinstance(op, commands.Orphan) and row.started and row.message_generation > row.input_generation
+
+
 def needs_lease(row: Row, op: Operation) -> bool:
     """Return whether `op` may end the lease of `row`, so that it has to be locked (`Found.lease_until`)."""
     if row.lease_owner is None:

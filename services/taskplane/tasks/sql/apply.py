@@ -23,6 +23,7 @@ from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import (
     needs_artifacts,
     needs_document,
+    needs_last_words,
     needs_lost_messages,
     needs_open_text,
     needs_order,
@@ -34,7 +35,15 @@ from taskplane.tasks.domain.task import Event, Lease, Row, changed, content_size
 from taskplane.tasks.sql import counting
 from taskplane.tasks.sql import statements as sql
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.contents import artifacts_among, contents, newest_turns, open_texts, said_under_fence, tails
+from taskplane.tasks.sql.contents import (
+    artifacts_among,
+    contents,
+    last_words,
+    newest_turns,
+    open_texts,
+    said_under_fence,
+    tails,
+)
 from taskplane.tasks.sql.gather import Gathered, Target, gather
 from taskplane.tasks.sql.packing import pack
 from taskplane.tasks.sql.texts import nul_in_write
@@ -93,6 +102,7 @@ class _Decided:
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
+        self._last_words: Mapping[str, a2a.TaskStatusUpdateEvent] = {}
         self._turns: Mapping[str, str] = {}
         # Queued tasks whose turn has not come.
         self._waiting: Set[str] = frozenset()
@@ -180,13 +190,14 @@ class _Decided:
                 other.open_text = self._open_text(other.row)
                 other.document = self._stored.get(other.row.uid)
         uid = target.uid
-        read = self._stored, self._texts, self._lost, self._artifacts, self._turns, self._waiting
+        read = self._stored, self._texts, self._lost, self._last_words, self._artifacts, self._turns, self._waiting
         if uid is None or not any(uid in known for known in read):
             return found
         if target.row is not None:
             found.open_text = self._open_text(target.row)
             found.document = self._stored.get(uid)
         found.lost_messages = self._lost.get(uid, ())
+        found.last_words = self._last_words.get(uid)
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
         found.waits = uid in self._waiting
@@ -207,10 +218,11 @@ class _Decided:
         return text
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
-        """Read what operations need of the log: open texts, documents, lost messages, artifacts, turns, order."""
+        """Read what operations need of the log: texts, documents, messages, artifacts, turns, order."""
         texts: set[str] = set()
         large: dict[str, Row] = {}
         lost: set[str] = set()
+        spoken: set[str] = set()
         turns: set[str] = set()
         in_turn: set[str] = set()
         artifacts: set[tuple[str, str]] = set()
@@ -233,6 +245,8 @@ class _Decided:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
+            if needs_last_words(row, op):
+                spoken.add(row.uid)
             if needs_turn(row, op):
                 turns.add(row.uid)
             if needs_order(row, op):
@@ -244,6 +258,8 @@ class _Decided:
             self._texts = open_texts(conn, large)
         if lost:
             self._lost.update(said_under_fence(conn, lost))
+        if spoken:
+            self._last_words = last_words(conn, spoken)
         if turns:
             self._turns = newest_turns(conn, turns)
         if in_turn:

@@ -54,7 +54,11 @@ _SAID_UNDER_FENCE: Final = (
     .where(IN_UIDS, event.c.kind == STATUS, event.c.speaks)
     .order_by(event.c.task_uid, event.c.generation)
 )
-
+_LAST_WORDS: Final = (
+    select(task.c.uid, event.c.payload)
+    .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation == task.c.message_generation))
+    .where(IN_UIDS, event.c.kind == STATUS, event.c.fence == task.c.fence)
+)
 
 _OPEN_TEXTS: Final = (
     select(*EVENT_COLUMNS)
@@ -154,6 +158,12 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
         message = a2a.StreamResponse.FromString(payload).status_update.status.message
         said.setdefault(uid, []).append(message.message_id)
     return said
+
+
+def last_words(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.TaskStatusUpdateEvent]:
+    """Return the newest message of each task if its executor said it under the task's present fence."""
+    found = conn.execute(_LAST_WORDS, {"uids": uids})
+    return {uid: a2a.StreamResponse.FromString(payload).status_update for uid, payload in found}
 
 
 def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
