@@ -4,12 +4,15 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from tests.repo.tree import ROOT, files, name, tests
 from tests.repo.words import CHAPTERS, WORDS
+
+from taskplane.runtime.bounds import ranges_of
 
 PROMISES: Final = ROOT / "docs" / "promises.md"
 SETTINGS: Final = ROOT / "docs" / "settings.md"
@@ -113,10 +116,18 @@ def settings() -> str:
     lines = [_SETTINGS_HEAD]
     for room, path in ROOMS.items():
         module = path.partition("/")[2].removesuffix(".py").replace("/", ".")
-        prefix: str = import_module(module).PREFIX
-        lines += [f"## {room}\n", "| variable | default | meaning |", "|---|---|---|"]
+        found = import_module(module)
+        prefix: str = found.PREFIX
+        (cls,) = (
+            each
+            for each in vars(found).values()
+            if isinstance(each, type) and is_dataclass(each) and each.__module__ == module
+        )
+        ranges = ranges_of(cls)
+        lines += [f"## {room}\n", "| variable | default | range | meaning |", "|---|---|---|---|"]
         lines += [
-            f"| `{prefix}{field.upper()}` | {default} | {words} |" for field, default, words in fields_of(ROOT / path)
+            f"| `{prefix}{field.upper()}` | {default} | {ranges.get(field, '')} | {words} |"
+            for field, default, words in fields_of(ROOT / path)
         ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

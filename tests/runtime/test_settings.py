@@ -33,7 +33,7 @@ def test_defaults_are_the_dataclasses_and_variables_win_over_them() -> None:
         f"{PREFIX}STRICT": "Yes",
         f"{PREFIX}FOLDER": "/var/plane",
         f"{PREFIX}AGENTS": "one, two,",
-        f"{PREFIX}DURABILITY": "relaxed",
+        f"{PREFIX}DURABILITY": "Relaxed",
         f"{PREFIX}SECRET": "s",
     }
     assert load(Example, PREFIX, environ) == Example(

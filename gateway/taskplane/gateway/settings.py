@@ -1,32 +1,11 @@
 """Settings of the gateway process and their defaults. Times are in seconds unless the name says otherwise."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Pause, Port, Range, Size, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_GATEWAY_"
-
-_POSITIVE: Final = (
-    "max_body",
-    "body_timeout",
-    "max_import",
-    "max_import_line",
-    "max_imports",
-    "import_timeout",
-    "max_streams",
-    "max_streams_per_principal",
-    "keep_alive",
-    "write_timeout",
-)
-_NOT_NEGATIVE: Final = (
-    "port",
-    "card_age",
-    "v03_send_grace_ms",
-    "store_patience",
-    "drain_delay",
-    "shutdown_timeout",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +15,7 @@ class GatewaySettings:
     # The host name or address to listen on. An address beyond loopback requires api_keys or proxy_secret.
     host: str = "127.0.0.1"
     # Port to listen on; 0 takes any free port.
-    port: int = 8080
+    port: Port = 8080
     # The URL of this gateway for clients, which agent cards contain; empty: http://<host>:<port>.
     public_url: str = ""
     # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
@@ -54,7 +33,7 @@ class GatewaySettings:
     # both.
     card_style: Literal["1.0", "0.3", "hybrid"] = "hybrid"
     # Seconds for which a card is cached here and by clients; 0: the executor is called for each card.
-    card_age: float = 30.0
+    card_age: Duration = 30.0
     # The effect of a 0.3 message that names a task which does not exist. reject: an error. create: a new task with this
     # id.
     client_task_ids: Literal["reject", "create"] = "reject"
@@ -62,7 +41,7 @@ class GatewaySettings:
     idempotent_messages: bool = False
     # Milliseconds that a 0.3 send without `blocking` waits for its task to begin; 0: it is answered as soon as the task
     # exists.
-    v03_send_grace_ms: int = 250
+    v03_send_grace_ms: Annotated[int, Range(0, 600_000)] = 250
 
     # The path of a TOML file with the API keys; every call then needs a key. Empty: no keys.
     api_keys: str = ""
@@ -80,44 +59,35 @@ class GatewaySettings:
     cors_origins: tuple[str, ...] = ()
 
     # Bytes of a request body; a larger one is refused. Must be more than 0.
-    max_body: int = 8 * 1024 * 1024
+    max_body: Size = 8 * 1024 * 1024
     # Seconds in which a request body must arrive; of an import, seconds until its next part. Must be more than 0.
-    body_timeout: float = 30.0
+    body_timeout: Interval = 30.0
     # Bytes of a session that is imported; a larger one is refused. Must be more than 0.
-    max_import: int = 1024 * 1024 * 1024
+    max_import: Size = 1024 * 1024 * 1024
     # Bytes of one line of a session that is imported; a longer one is refused. Must be more than 0.
-    max_import_line: int = 128 * 1024 * 1024
+    max_import_line: Size = 128 * 1024 * 1024
     # Number of sessions that are imported at once; further imports are refused with TOO_MANY_IMPORTS. Each takes up to
     # several times the memory of its longest line. Must be more than 0.
-    max_imports: int = 2
+    max_imports: Limit = 2
     # Seconds that a store may take to make an import visible. Must be more than 0.
-    import_timeout: float = 300.0
+    import_timeout: Interval = 300.0
     # Number of open streams at once; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.
-    max_streams: int = 2_000
+    max_streams: Limit = 2_000
     # Number of open streams of one caller at once; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.
-    max_streams_per_principal: int = 50
+    max_streams_per_principal: Limit = 50
     # Seconds of silence on a stream after which a comment is sent. Must be more than 0; official clients give up after
     # 5 seconds of silence.
-    keep_alive: float = 3.0
+    keep_alive: Interval = 3.0
     # Seconds that one write to a client may block before its connection is cut. Must be more than 0.
-    write_timeout: float = 30.0
+    write_timeout: Interval = 30.0
     # Seconds that a stream stays open while a store cannot be reached; 0: it ends at once.
-    store_patience: float = 30.0
+    store_patience: Pause = 30.0
     # Seconds between reporting not ready and the end of the streams, in which balancers leave this process; 0: at once.
-    drain_delay: float = 1.0
+    drain_delay: Pause = 1.0
     # Seconds that requests may continue after the streams have ended; 0: they are cut at once.
-    shutdown_timeout: int = 5
+    shutdown_timeout: Annotated[int, Range(0, 86_400)] = 5
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
 
     def __post_init__(self) -> None:
-        wrong: dict[str, str] = {}
-        for name in _POSITIVE:
-            if not getattr(self, name) > 0:
-                wrong[name] = "must be more than 0"
-        for name in _NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                wrong[name] = "must not be negative"
-        if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+        refuse(out_of_range(self))

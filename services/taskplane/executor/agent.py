@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
 from taskplane.executor.storable import dumped
 from taskplane.executor.turn_session import TurnCalls, TurnSession
+from taskplane.runtime.bounds import MOST_SECONDS, Range
 from taskplane.runtime.principal import Principal
 
 __all__ = [
@@ -350,6 +351,7 @@ MAX_CHECKPOINT_BYTES = 64 * 1024
 _ON_ORPHAN = ("fail", "rerun", "resume")
 ISOLATIONS = ("none", "thread", "process")
 _MOST_ATTEMPTS = 1000
+_SECONDS = Range(0, MOST_SECONDS)
 _STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
@@ -398,8 +400,8 @@ class Policy:
             limit = getattr(self, name)
             if limit is not None:
                 _check_number(name, limit, (int, float))
-                if not 0 <= limit < math.inf:
-                    raise ValueError(f"{name} is a number of seconds from 0 on, not {limit}")
+                if limit not in _SECONDS:
+                    raise ValueError(f"{name} must be {_SECONDS} seconds, not {limit}")
 
 
 @runtime_checkable

@@ -1,9 +1,9 @@
 """Settings of the executor, from TASKPLANE_EXECUTOR_<FIELD>."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.bounds import Count, Duration, Interval, LogLevel, Pause, Range, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_EXECUTOR_"
 
@@ -29,47 +29,47 @@ class ExecutorSettings:
     worker_on_orphan: Literal["fail", "rerun", "resume"] = "fail"
     # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
     # creates tasks and runs none.
-    capacity: int = 100
+    capacity: Count = 100
     # Number of messages per second that one owner may send to this process, in the long run, and ten times as many at
     # once; further ones are refused with SEND_RATE. 0: no limit.
-    sends_per_second: float = 1_000.0
+    sends_per_second: Annotated[float, Range(0, 1e9)] = 1_000.0
     # Seconds in which a router may give a direct answer before the turn becomes a task. Must be more than 0; clients
     # give up after about 5 seconds of silence.
-    route_timeout: float = 3.0
+    route_timeout: Interval = 3.0
     # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
-    renew_every: float = 5.0
+    renew_every: Interval = 5.0
     # Seconds that a run may take if its agent's policy does not say; 0: no limit.
-    run_limit: float = 0.0
+    run_limit: Duration = 0.0
     # Seconds between two questions to an agent what it is doing, if it is a StatusWriter. Must be more than 0.
-    status_interval: float = 5.0
+    status_interval: Interval = 5.0
     # Bytes of the conversations that this process keeps in memory, so that a further turn of a session reads only what
     # is new in it. Whole conversations are kept, those that were used last; 0: none.
-    history_cache_bytes: int = 64 * 1024 * 1024
+    history_cache_bytes: Annotated[int, Range(0, 2**40)] = 64 * 1024 * 1024
     # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
-    blocked_after: float = 1.0
+    blocked_after: Pause = 1.0
     # Seconds after which a process whose event loop is blocked ends with code 3, so that its supervisor starts another
     # one: its other runs are lost like those of any process that dies. 0: never, as a debugger needs.
-    blocked_limit: float = 0.0
+    blocked_limit: Pause = 0.0
     # Number of processes of an agent with the isolation "process" that are kept without a run for the next one, by each
     # executor; the first one is started in advance where the operator chose the isolation. 0: each run has a new
     # process.
-    idle_processes: int = 1
+    idle_processes: Annotated[int, Range(0, 1_000)] = 1
     # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
     # that ends waits no longer; the agent's own process is killed if it has one. Must be more than 0.
-    cancel_grace: float = 10.0
+    cancel_grace: Interval = 10.0
     # Seconds that runs may continue after a SIGTERM before their tasks are given to other executors; 0: at once.
-    drain_timeout: float = 15.0
+    drain_timeout: Pause = 15.0
     # Seconds between two sweeps for messages that are missing in their session, for rewinds that were not applied to
     # their tasks, and for abandoned turns. Must be more than 0.
-    uncopied_every: float = 60.0
+    uncopied_every: Interval = 60.0
     # Seconds after its beginning at which a turn without a task or an answer is voided. Must be more than 0, the same
     # in all executors, and much longer than the beginning of a turn takes and the clocks of the processes differ.
-    abandoned_after: float = 60.0
+    abandoned_after: Interval = 60.0
     # Seconds after its last change at which a session is deleted with its tasks; 0: never. A session with a task that
     # has not ended is kept.
-    session_ttl: float = 0.0
+    session_ttl: Duration = 0.0
     # Seconds between two searches for sessions older than session_ttl. Must be more than 0; unused if session_ttl is 0.
-    expire_every: float = 600.0
+    expire_every: Interval = 600.0
     # Whether the demo agent may end and block this process, for tests.
     allow_crash: bool = False
     # Whether a yield after a final change makes the process fail at its end, instead of being logged only. For tests of
@@ -79,34 +79,7 @@ class ExecutorSettings:
     # to listen beyond loopback.
     internal_secret: str = ""
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
 
     def __post_init__(self) -> None:
-        wrong: dict[str, str] = {}
-        for name in (
-            "route_timeout",
-            "renew_every",
-            "status_interval",
-            "cancel_grace",
-            "uncopied_every",
-            "abandoned_after",
-            "expire_every",
-        ):
-            if not getattr(self, name) > 0:
-                wrong[name] = "must be more than 0"
-        for name in (
-            "capacity",
-            "sends_per_second",
-            "history_cache_bytes",
-            "run_limit",
-            "blocked_after",
-            "blocked_limit",
-            "idle_processes",
-            "drain_timeout",
-            "session_ttl",
-        ):
-            if getattr(self, name) < 0:
-                wrong[name] = "must not be negative"
-        if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+        refuse(out_of_range(self))

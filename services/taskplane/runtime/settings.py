@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
+from taskplane.runtime.bounds import refuse
 from taskplane.runtime.errors import Invalid
 
 T = TypeVar("T")
@@ -33,7 +34,8 @@ def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **
     """Return the settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, say).
 
     Fields may be str, int, float, bool, Path, tuple[str, ...] (separated by commas), Literal of strings, or any of
-    these or None (empty means None). Invalid: names every variable that is missing or cannot be read, at once.
+    these or None (empty means None). Invalid: names every variable that is missing or cannot be read, or
+    else every one that is out of its range, at once.
     """
     environ = environment() if environ is None else environ
     hints = typing.get_type_hints(cls)
@@ -52,13 +54,12 @@ def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **
             wrong[variable] = "is not set, and there is no default"
     if overrides:
         raise TypeError(f"{cls.__name__} has no field {', '.join(overrides)}")
-    if wrong:
-        raise Invalid(
-            "these settings cannot be used: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),
-            reason="BAD_SETTING",
-            fields=wrong,
-        )
-    return cls(**values)
+    refuse(wrong)
+    try:
+        return cls(**values)
+    except Invalid as error:
+        refuse({prefix + name.upper(): what for name, what in error.fields.items()})
+        raise
 
 
 def variables(cls: type[Any], prefix: str) -> list[str]:
@@ -98,9 +99,10 @@ def _parsed(hint: Any, text: str) -> Any:
         (hint,) = (each for each in get_args(hint) if each is not type(None))
         return _parsed(hint, text)
     if origin is Literal:
-        if text not in get_args(hint):
-            raise ValueError(f"must be one of {', '.join(map(str, get_args(hint)))}")
-        return text
+        for word in get_args(hint):
+            if text.lower() == str(word).lower():
+                return word
+        raise ValueError(f"must be one of {', '.join(map(str, get_args(hint)))}")
     if origin is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return _plain(hint, text)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.bounds import Connections, Interval, LogLevel, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_SESSIONS_"
 
@@ -18,10 +18,10 @@ class SessionsSettings:
     # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
     # Number of database connections that read, opened as they are needed. At least 1.
-    readers: int = 4
+    readers: Connections = 4
     # Number of connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
     # kept for imports and sweeps, and the others commit batches side by side.
-    writers: int = 4
+    writers: Connections = 4
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50052"
     # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
@@ -31,24 +31,15 @@ class SessionsSettings:
     # to listen beyond loopback.
     internal_secret: str = ""
     # Seconds after which an entry of another process is noticed even if its notification was lost. Must be more than 0.
-    poll_every: float = 10.0
+    poll_every: Interval = 10.0
     # Whether the processes of this store tell one another of their commits, by LISTEN and NOTIFY on a connection of its
     # own to PostgreSQL. Set it to false if a pooler shares connections between transactions; then other processes only
     # poll, so set poll_every to 1 or less.
     notifications: bool = True
     # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
-    drain_timeout: float = 5.0
+    drain_timeout: Interval = 5.0
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
 
     def __post_init__(self) -> None:
-        wrong: dict[str, str] = {}
-        for name in ("poll_every", "drain_timeout"):
-            if not getattr(self, name) > 0:
-                wrong[name] = "must be more than 0"
-        for name in ("readers", "writers"):
-            if getattr(self, name) < 1:
-                wrong[name] = "must be at least 1"
-        if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+        refuse(out_of_range(self))

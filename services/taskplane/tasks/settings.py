@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from taskplane.runtime.errors import Invalid
-from taskplane.tasks.domain.limits import MOST_WAITING
+from taskplane.runtime.bounds import Connections, Count, Duration, Interval, LogLevel, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_TASKS_"
 
@@ -19,10 +18,10 @@ class TasksSettings:
     # lose the last commits; a crash of the process does not.
     durability: Literal["full", "relaxed"] = "full"
     # Number of database connections that read, opened as they are needed. At least 1.
-    readers: int = 4
+    readers: Connections = 4
     # Number of connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
     # kept for imports and sweeps, and the others commit batches side by side.
-    writers: int = 4
+    writers: Connections = 4
     # The address to listen on, host:port or unix:/path; port 0 takes any free port.
     listen: str = "127.0.0.1:50051"
     # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
@@ -33,56 +32,40 @@ class TasksSettings:
     internal_secret: str = ""
     # Seconds that a lease lasts after each renewal: the time until a task of a lost executor fails or runs again. Must
     # be at least twice renew_every, so that one renewal may be lost.
-    lease_ttl: float = 15.0
+    lease_ttl: Interval = 15.0
     # Seconds between two renewals of a lease; the executors' own renew_every should be the same. Must be more than 0.
-    renew_every: float = 5.0
+    renew_every: Interval = 5.0
     # Seconds between two searches for expired leases. Must be more than 0; a long interval delays the recovery of tasks
     # of lost executors.
-    sweep_every: float = 2.0
+    sweep_every: Interval = 2.0
     # Seconds after which a change of another process is noticed even if its notification was lost. Must be more than 0.
-    poll_every: float = 10.0
+    poll_every: Interval = 10.0
     # Number of queued tasks of one owner; further ones are refused with QUEUE_LIMIT. 0: no limit.
-    queued_per_owner: int = 1_000
+    queued_per_owner: Count = 1_000
     # Number of queued tasks of all owners of one tenant; further ones are refused with QUEUE_LIMIT. 0: no limit.
-    queued_per_tenant: int = 10_000
+    queued_per_tenant: Count = 10_000
     # Seconds that a new task may wait in the queue, each time that it does, before it ends as failed (QUEUE_TIMEOUT),
     # unless its agent has a limit of its own. 0: no limit.
-    queue_limit: float = 0.0
+    queue_limit: Duration = 0.0
     # Seconds that a new task may wait for its user, each time that it does, before it ends as failed (PAUSE_TIMEOUT),
     # unless its agent has a limit of its own. 0: no limit.
-    pause_limit: float = 0.0
+    pause_limit: Duration = 0.0
     # Seconds after its end for which a task keeps all its events; 0: for ever. Later the task itself stays, and so do
     # the events with the user's messages and the changes of state.
-    events_ttl: float = 0.0
+    events_ttl: Duration = 0.0
     # Seconds between two searches for events older than events_ttl. Must be more than 0; unused if events_ttl is 0.
-    trim_every: float = 300.0
+    trim_every: Interval = 300.0
     # Whether the processes of this store tell one another of their commits, by LISTEN and NOTIFY on a connection of its
     # own to PostgreSQL. Set it to false if a pooler shares connections between transactions; then other processes only
     # poll, so set poll_every to 1 or less.
     notifications: bool = True
     # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
-    drain_timeout: float = 5.0
+    drain_timeout: Interval = 5.0
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
 
     def __post_init__(self) -> None:
-        wrong: dict[str, str] = {}
-        for name in ("lease_ttl", "renew_every", "sweep_every", "poll_every", "trim_every", "drain_timeout"):
-            if not getattr(self, name) > 0:
-                wrong[name] = "must be more than 0"
-        if self.events_ttl < 0:
-            wrong["events_ttl"] = "must not be negative"
-        for name in ("queue_limit", "pause_limit"):
-            if not 0 <= getattr(self, name) <= MOST_WAITING:
-                wrong[name] = f"must be from 0 to {MOST_WAITING:,.0f}"
+        wrong = out_of_range(self)
         if not wrong and self.lease_ttl < 2 * self.renew_every:
             wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
-        for name in ("queued_per_owner", "queued_per_tenant"):
-            if getattr(self, name) < 0:
-                wrong[name] = "must not be negative"
-        for name in ("readers", "writers"):
-            if getattr(self, name) < 1:
-                wrong[name] = "must be at least 1"
-        if wrong:
-            text = "; ".join(f"{name} {problem}" for name, problem in wrong.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=wrong)
+        refuse(wrong)

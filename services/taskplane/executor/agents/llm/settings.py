@@ -1,11 +1,10 @@
 """Settings of the `llm` agent, from TASKPLANE_LLM_<FIELD>."""
 
-import math
 import shlex
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.bounds import Duration, Interval, Range, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_LLM_"
 
@@ -26,29 +25,19 @@ class LlmSettings:
     # and closed with each run.
     mcp: tuple[str, ...] = ()
     # Seconds that an MCP server may take to start and to answer for the first time. Must be more than 0.
-    mcp_timeout: float = 60.0
+    mcp_timeout: Interval = 60.0
     # Seconds that a run may take; 0: the run_limit of the executor.
-    run_limit: float = 600.0
+    run_limit: Duration = 600.0
     # Seconds of silence after which a model call fails. Must be more than 0.
-    timeout: float = 120.0
+    timeout: Interval = 120.0
     # Number of times a model call is tried until its first token; nothing is repeated after that. At least 1.
-    attempts: int = 3
+    attempts: Annotated[int, Range(1, 100)] = 3
 
     def __post_init__(self) -> None:
-        wrong: dict[str, str] = {}
-        if not 0 <= self.run_limit < math.inf:
-            wrong["run_limit"] = "must be a number of seconds, or 0"
-        for name in ("mcp_timeout", "timeout"):
-            if not 0 < getattr(self, name) < math.inf:
-                wrong[name] = "must be a number of seconds, more than 0"
-        if self.attempts < 1:
-            wrong["attempts"] = "must be at least 1"
+        wrong = out_of_range(self)
         for server in self.mcp:
             try:
                 shlex.split(server)
             except ValueError as error:
                 wrong["mcp"] = f"has a command line that cannot be read: {error}"
-        if wrong:
-            named = {f"{PREFIX}{name.upper()}": problem for name, problem in wrong.items()}
-            text = "; ".join(f"{name} {problem}" for name, problem in named.items())
-            raise Invalid(f"these settings cannot be used: {text}", reason="BAD_SETTING", fields=named)
+        refuse(wrong)
