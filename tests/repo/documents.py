@@ -118,12 +118,8 @@ def settings() -> str:
         module = path.partition("/")[2].removesuffix(".py").replace("/", ".")
         found = import_module(module)
         prefix: str = found.PREFIX
-        (cls,) = (
-            each
-            for each in vars(found).values()
-            if isinstance(each, type) and is_dataclass(each) and each.__module__ == module
-        )
-        ranges = ranges_of(cls)
+        own = [each for each in vars(found).values() if isinstance(each, type) and each.__module__ == module]
+        (ranges,) = map(ranges_of, filter(is_dataclass, own))
         lines += [f"## {room}\n", "| variable | default | range | meaning |", "|---|---|---|---|"]
         lines += [
             f"| `{prefix}{field.upper()}` | {default} | {ranges.get(field, '')} | {words} |"

@@ -15,6 +15,8 @@ from taskplane.runtime.errors import Invalid, PlaneError
 Headers = list[tuple[bytes, bytes]]
 
 JSON: Final = b"application/json"
+# Browsers take the content for nothing else than its declared type (WHATWG Fetch, section 3.6).
+NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 # Media types of a JSON body (the second one: A2A 1.0 section 11.1).
 _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 # In ASCII: `int` reads digits of other scripts, spaces and underscores as well.
@@ -41,6 +43,7 @@ class Content:
         self.headers: Headers = [
             (b"content-type", media_type),
             (b"content-length", b"%d" % len(body)),
+            NOSNIFF,
             *(headers or ()),
         ]
 

@@ -92,7 +92,7 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], his
         slot.release()
         if call.dialect is V1_0:
             raise
-        return Content(200, _error_event(call, error), sse.CONTENT_TYPE, sse.HEADERS[1:])
+        return Content(200, _error_event(call, error), sse.CONTENT_TYPE, sse.UNCACHED)
     except BaseException:
         slot.release()
         raise

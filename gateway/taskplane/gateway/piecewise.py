@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from taskplane.gateway.http import Headers
+from taskplane.gateway.http import NOSNIFF, Headers
 from taskplane.gateway.sse import ABORT, NOTHING
 from taskplane.runtime.errors import PlaneError
 
@@ -32,7 +32,7 @@ class PieceStream:
         self._pieces: Final = pieces
         self._held = held
         self._write_timeout = write_timeout
-        self.headers = headers
+        self.headers = [*headers, NOSNIFF]
         self.status = status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,9 +6,8 @@ import struct
 from functools import partial
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from taskplane.gateway.sse import ABORT
+from taskplane.runtime.http_server import HttpProtocol
 
 MAX_HEADER_BYTES: Final = 16 * 1024
 HEADER_TIMEOUT: Final = 10.0
@@ -19,7 +18,7 @@ class HeadersTooLarge(ValueError):
     """Too many bytes of headers. The protocol answers with 400 and closes the connection."""
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(HttpProtocol):
     """An HTTP protocol that accepts at most 16 KiB of path and headers, complete within 10 s of their first byte; those
     of the first request within 10 s of the connection."""
 

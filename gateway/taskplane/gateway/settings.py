@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
-from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Pause, Port, Range, Size, out_of_range, refuse
+from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Port, Range, Size, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_GATEWAY_"
 
@@ -81,9 +81,9 @@ class GatewaySettings:
     # Seconds that one write to a client may block before its connection is cut. Must be more than 0.
     write_timeout: Interval = 30.0
     # Seconds that a stream stays open while a store cannot be reached; 0: it ends at once.
-    store_patience: Pause = 30.0
+    store_patience: Duration = 30.0
     # Seconds between reporting not ready and the end of the streams, in which balancers leave this process; 0: at once.
-    drain_delay: Pause = 1.0
+    drain_delay: Duration = 1.0
     # Seconds that requests may continue after the streams have ended; 0: they are cut at once.
     shutdown_timeout: Annotated[int, Range(0, 86_400)] = 5
     # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.

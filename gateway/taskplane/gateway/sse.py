@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.types import Message, Receive, Scope, Send
 
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.http import Headers
+from taskplane.gateway.http import NOSNIFF, Headers
 from taskplane.gateway.metrics import STREAMS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.streams import Slot, Streams
@@ -19,11 +19,8 @@ from taskplane.gateway.streams import Slot, Streams
 CONTENT_TYPE: Final = b"text/event-stream"
 ABORT: Final = "taskplane.abort"
 """Name of the ASGI extension that cuts a connection off without waiting for what was written to it."""
-HEADERS: Final[Headers] = [
-    (b"content-type", CONTENT_TYPE),
-    (b"cache-control", b"no-store, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
+UNCACHED: Final[Headers] = [(b"cache-control", b"no-store, no-transform"), (b"x-accel-buffering", b"no")]
+HEADERS: Final[Headers] = [(b"content-type", CONTENT_TYPE), *UNCACHED, NOSNIFF]
 NOTHING: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": True}
 """A write that waits until the one before has left: servers wait before they take a write, not after it, and the next
 event would be read, translated and kept meanwhile."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from taskplane.runtime.bounds import Count, Duration, Interval, LogLevel, Pause, Range, out_of_range, refuse
+from taskplane.runtime.bounds import Count, Duration, Interval, Lease, LogLevel, Range, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_EXECUTOR_"
 
@@ -37,7 +37,7 @@ class ExecutorSettings:
     # give up after about 5 seconds of silence.
     route_timeout: Interval = 3.0
     # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
-    renew_every: Interval = 5.0
+    renew_every: Lease = 5.0
     # Seconds that a run may take if its agent's policy does not say; 0: no limit.
     run_limit: Duration = 0.0
     # Seconds between two questions to an agent what it is doing, if it is a StatusWriter. Must be more than 0.
@@ -46,10 +46,10 @@ class ExecutorSettings:
     # is new in it. Whole conversations are kept, those that were used last; 0: none.
     history_cache_bytes: Annotated[int, Range(0, 2**40)] = 64 * 1024 * 1024
     # Seconds after which an agent that blocks the event loop is named in the log, with its stack; 0: never.
-    blocked_after: Pause = 1.0
+    blocked_after: Duration = 1.0
     # Seconds after which a process whose event loop is blocked ends with code 3, so that its supervisor starts another
     # one: its other runs are lost like those of any process that dies. 0: never, as a debugger needs.
-    blocked_limit: Pause = 0.0
+    blocked_limit: Duration = 0.0
     # Number of processes of an agent with the isolation "process" that are kept without a run for the next one, by each
     # executor; the first one is started in advance where the operator chose the isolation. 0: each run has a new
     # process.
@@ -58,7 +58,7 @@ class ExecutorSettings:
     # that ends waits no longer; the agent's own process is killed if it has one. Must be more than 0.
     cancel_grace: Interval = 10.0
     # Seconds that runs may continue after a SIGTERM before their tasks are given to other executors; 0: at once.
-    drain_timeout: Pause = 15.0
+    drain_timeout: Duration = 15.0
     # Seconds between two sweeps for messages that are missing in their session, for rewinds that were not applied to
     # their tasks, and for abandoned turns. Must be more than 0.
     uncopied_every: Interval = 60.0

@@ -11,7 +11,7 @@ from taskplane.runtime.errors import Invalid
 MOST_SECONDS: Final = 1e9
 """The longest time that a setting can name: 31 years."""
 _MOST: Final = 10**9
-_DAY: Final = 86_400.0
+_DAY: Final = 86_400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Range:
 
 Duration = Annotated[float, Range(0, MOST_SECONDS)]
 """Seconds, or 0."""
-Interval = Annotated[float, Range(0.001, _DAY)]
+Interval = Annotated[float, Range(0.001, MOST_SECONDS)]
 """Seconds between two events, or of a wait that must end."""
-Pause = Annotated[float, Range(0, _DAY)]
-"""Seconds of a wait that must end, or 0."""
+Lease = Annotated[float, Range(0.001, _DAY)]
+"""Seconds of a lease, or between its renewals: databases count its parts in milliseconds of 32 bits."""
 Count = Annotated[int, Range(0, _MOST)]
 Limit = Annotated[int, Range(1, _MOST)]
 Size = Annotated[int, Range(1, 2**40)]
@@ -53,7 +53,7 @@ def ranges_of(cls: type[Any]) -> Mapping[str, Range]:
     return found
 
 
-def out_of_range(settings: Any) -> dict[str, str]:
+def out_of_range(settings: object) -> dict[str, str]:
     """Return what is wrong with each number of `settings`, a dataclass, by the name of its field."""
     wrong: dict[str, str] = {}
     for name, allowed in ranges_of(type(settings)).items():

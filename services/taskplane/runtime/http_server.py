@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from taskplane.runtime.errors import Unavailable
 
@@ -33,6 +34,14 @@ def listening(host: str, port: int, *, setting: str, send_buffer: int = 0) -> Ge
             ) from error
         listener.setblocking(False)
         yield listener
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """The protocol of a server without WebSockets: a request that offers one is answered over HTTP, as RFC 9110 section
+    7.8 allows, and the log is not told how to install them."""
+
+    def _unsupported_upgrade_warning(self) -> None:
+        pass
 
 
 class _Server(uvicorn.Server):

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.health import Health
-from taskplane.runtime.http_server import listening, serving_http
+from taskplane.runtime.http_server import HttpProtocol, listening, serving_http
 from taskplane.runtime.metrics import exposition
 
 _GRACE: Final = 1
@@ -46,6 +46,7 @@ async def serving_ops(listen: str, health: Health, *, setting: str) -> AsyncGene
     with listening(host or "0.0.0.0", int(port), setting=setting) as listener:
         config = uvicorn.Config(
             Starlette(routes=routes),
+            http=HttpProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from taskplane.runtime.bounds import Connections, Count, Duration, Interval, LogLevel, out_of_range, refuse
+from taskplane.runtime.bounds import Connections, Count, Duration, Interval, Lease, LogLevel, out_of_range, refuse
 
 PREFIX: Final = "TASKPLANE_TASKS_"
 
@@ -32,9 +32,9 @@ class TasksSettings:
     internal_secret: str = ""
     # Seconds that a lease lasts after each renewal: the time until a task of a lost executor fails or runs again. Must
     # be at least twice renew_every, so that one renewal may be lost.
-    lease_ttl: Interval = 15.0
+    lease_ttl: Lease = 15.0
     # Seconds between two renewals of a lease; the executors' own renew_every should be the same. Must be more than 0.
-    renew_every: Interval = 5.0
+    renew_every: Lease = 5.0
     # Seconds between two searches for expired leases. Must be more than 0; a long interval delays the recovery of tasks
     # of lost executors.
     sweep_every: Interval = 2.0

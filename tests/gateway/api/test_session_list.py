@@ -45,7 +45,7 @@ async def test_one_request_shows_the_whole_list(plane: Plane) -> None:
 
 
 async def test_the_list_comes_in_pages_and_by_title(plane: Plane) -> None:
-    """T9: without a limit all, as ever; with one a page and the place of the next."""
+    """T9: a page and the place of the next; the filter is kept."""
     user = fresh()
     for number in range(5):
         body = {"agent_ref": "a", "name": f"Trip {number} to Oslo" if number % 2 else f"Notes {number}"}
@@ -71,6 +71,19 @@ async def test_the_list_comes_in_pages_and_by_title(plane: Plane) -> None:
     for query in ("limit=0", "limit=-1", "limit=1001", "limit=x", "limit=2&page_token=no", f"page_token={'x' * 5000}"):
         reply = await plane.http.get(f"/api/sessions?{query}", headers=named(user))
         assert reply.status_code == 400, query
+
+
+async def test_a_list_without_a_limit_is_a_page_too(plane: Plane) -> None:
+    """T9: nobody reads more than 1,000 sessions at once, whatever a client leaves out."""
+    user = fresh()
+    for _ in range(91):
+        made = [plane.http.post("/api/sessions", json={"agent_ref": "a"}, headers=named(user)) for _ in range(11)]
+        assert {reply.status_code for reply in await asyncio.gather(*made)} == {201}
+    first = await listed(plane, user)
+    assert len(first["data"]) == 1_000
+    second = await listed(plane, user, f"?page_token={first['next_page_token']}")
+    assert (len(second["data"]), "next_page_token" in second) == (1, False)
+    assert len({row["id"] for page in (first, second) for row in page["data"]}) == 1_001
 
 
 async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:

@@ -112,7 +112,6 @@ def _media_type(head: pb.ArtifactHead) -> bytes:
 def _headers(head: pb.ArtifactHead, tag: bytes) -> Headers:
     return [
         attachment(head.filename or head.artifact.name or "artifact"),
-        (b"x-content-type-options", b"nosniff"),
         (b"content-security-policy", b"sandbox; default-src 'none'"),
         (b"etag", tag),
         (b"taskplane-artifact-version", b"%d/%d" % (head.version, head.versions)),

@@ -148,5 +148,4 @@ def _headers(context_id: str, media_type: str, ending: str) -> Headers:
         (b"content-type", media_type.encode()),
         attachment(f"{context_id[:80]}.{ending}"),
         (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
     ]

@@ -19,24 +19,18 @@ from taskplane.gateway.translate.timestamps import to_text
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the caller's sessions, newest update first, with the states of their tasks.
 
-    `q` selects sessions by a part of their title. With `limit` one page is returned, with `next_page_token` unless it
-    is the last one, to be sent as `page_token`; otherwise all sessions. Raise Invalid.
+    `q` selects sessions by a part of their title. One page is returned, of `limit` sessions or else of 1,000, with
+    `next_page_token` unless it is the last one, to be sent as `page_token`. Raise Invalid.
     """
-    limit = paging.limit(request, 0)
     asked = sb.ListSessionsRequest(
-        page_size=limit or paging.MAX_LIMIT,
+        page_size=paging.limit(request, paging.MAX_LIMIT),
         page_token=paging.token(request, "page_token"),
         title=request.query.get("q", ""),
     )
-    shown: list[dict[str, Any]] = []
-    while True:
-        page = await plane.sessions.ListSessions(asked)
-        shown += await _rows(plane, page.sessions)
-        if limit or not page.next_page_token:
-            return if_changed(
-                request, list_reply(shown, "Successfully listed sessions", next_page_token=page.next_page_token)
-            )
-        asked.page_token = page.next_page_token
+    page = await plane.sessions.ListSessions(asked)
+    shown = await _rows(plane, page.sessions)
+    reply = list_reply(shown, "Successfully listed sessions", next_page_token=page.next_page_token)
+    return if_changed(request, reply)
 
 
 async def _rows(plane: Plane, sessions: Iterable[sb.Session]) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ _POLICY: Final = (
 )
 _SAFETY: Final[Headers] = [
     (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
 _REVALIDATED: Final = (b"cache-control", b"no-cache")
