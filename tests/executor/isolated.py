@@ -1,8 +1,12 @@
 """Agents that tests run in processes of their own, which import this module; tests and they meet in files."""
 
 import asyncio
+import gc
 import json
 import os
+import re
+import select
+import subprocess
 import sys
 import threading
 import time
@@ -20,6 +24,7 @@ from taskplane.executor.agent import (
     Complete,
     Policy,
     Say,
+    Text,
     Turn,
 )
 
@@ -208,3 +213,77 @@ class Maker:
     def make_artifact(self, turn: Turn) -> Iterator[Change]:
         said = [message.parts[0].text for message in turn.history]
         yield ArtifactChunk("made", text=f"after {said}", last=True)
+
+
+class Evil:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (self._folder,)
+
+
+def write_raw(content: bytes) -> None:
+    """Writes past the frames, on the socket on which this process talks to its executor."""
+    (writer,) = (each for each in gc.get_objects() if isinstance(each, asyncio.StreamWriter))
+    channel = writer.get_extra_info("socket").fileno()
+    while content:
+        select.select([], [channel], [])
+        content = content[os.write(channel, content) :]
+
+
+def start_children() -> list[int]:
+    """Processes of an agent: one in its group, one in a session of its own, and one whose parent is gone."""
+    sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
+    options = "start_new_session=True, stdout=subprocess.DEVNULL"
+    parent = f"import subprocess, sys; print(subprocess.Popen(sys.argv[1:], {options}).pid)"
+    orphan = subprocess.run([sys.executable, "-c", parent, *sleeping], stdout=subprocess.PIPE, check=True)
+    return [
+        subprocess.Popen(sleeping).pid,
+        subprocess.Popen(sleeping, start_new_session=True).pid,
+        int(orphan.stdout.split()[0]),
+    ]
+
+
+class Hostile:
+    """Does what the first word of a message says, to its executor."""
+
+    card = AgentCard(name="hostile", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        word, _, rest = turn.text.partition(" ")
+        match word:
+            case "raw":
+                write_raw(bytes.fromhex(rest))
+                await asyncio.Event().wait()
+            case "endless":
+                write_raw(b"\x10\0\0\0")
+                for _ in range(256):
+                    write_raw(bytes(1024 * 1024))
+                await asyncio.Event().wait()
+            case "large":
+                yield Text("x" * 256 * 1024 * 1024)
+            case "pickle":
+                yield ArtifactChunk("a", data=Evil(rest))
+            case "print":
+                print("a line", flush=True)
+                os.write(1, b"\x00\x00\x00\x02[]")
+                yield Complete(repr(sys.stdin.read()))
+            case "environment":
+                yield Complete(json.dumps(dict(os.environ)))
+            case "children":
+                yield Complete(json.dumps(start_children()))
+            case "wait":
+                yield Say(json.dumps([os.getpid(), *start_children()]))
+                await asyncio.Event().wait()
+            case "block":
+                yield Say(json.dumps([os.getpid(), *start_children()]))
+                # Nothing else of the process goes on: it does not even notice that its executor is gone.
+                re.match("(a|a)+$", "a" * 60 + "b")
+            case "exit":
+                yield Say(json.dumps([os.getpid(), *start_children()]))
+                os._exit(3)
+            case _:
+                yield Complete("well")

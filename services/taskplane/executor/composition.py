@@ -189,7 +189,10 @@ async def open_runs(
     sessions = SessionHistoryStub(to_sessions)
     history = SessionLog(sessions, settings.history_cache_bytes)
     processes = AgentProcesses(
-        idle=settings.idle_processes, grace=settings.cancel_grace, allow_crash=settings.allow_crash
+        idle=settings.idle_processes,
+        grace=settings.cancel_grace,
+        allow_crash=settings.allow_crash,
+        variables=settings.process_environment,
     )
     ports = Ports(
         store=store,

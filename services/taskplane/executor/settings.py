@@ -54,6 +54,9 @@ class ExecutorSettings:
     # executor; the first one is started in advance where the operator chose the isolation. 0: each run has a new
     # process.
     idle_processes: Annotated[int, Range(0, 1_000)] = 1
+    # Names of variables that agents in processes of their own are given besides those of the system, such as
+    # OPENAI_API_KEY; one that ends with * names all that begin so. Those of the plane itself are never given.
+    process_environment: tuple[str, ...] = ()
     # Seconds that an agent may take to clean up when its run is stopped; after them an error is logged, and a process
     # that ends waits no longer; the agent's own process is killed if it has one. Must be more than 0.
     cancel_grace: Interval = 10.0

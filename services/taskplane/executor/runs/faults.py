@@ -28,6 +28,17 @@ class AgentFailed(Exception):
 class AgentProcessDied(Exception):
     """The process of an agent ended while a run was at work in it; the text says how."""
 
+    reason = "AGENT_PROCESS_DIED"
+
+
+class AgentProcessGarbled(AgentProcessDied):
+    """The process of an agent sent its executor what cannot be read, and was killed; the text says what it was."""
+
+    reason = "AGENT_PROCESS_GARBLED"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"it sent {what}, and was killed")
+
 
 async def shut(changes: AsyncIterator[port.Change]) -> None:
     """Close what an agent yields from; what it raises then is logged."""
@@ -66,7 +77,7 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
     """
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)
-        return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", "AGENT_PROCESS_DIED")
+        return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", error.reason)
     at = at or place_of(error)
     place = f" at {at}" if at else ""
     log.error(

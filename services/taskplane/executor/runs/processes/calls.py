@@ -5,7 +5,8 @@ from typing import Any
 
 from taskplane.executor import agent as port
 from taskplane.executor.runs.asked_calls import AskedCalls
-from taskplane.executor.runs.processes.frames import Answer, Call, send
+from taskplane.executor.runs.processes.frames import Answer
+from taskplane.executor.runs.processes.reports import Call, framed
 
 
 class CallsByFrames(AskedCalls):
@@ -53,6 +54,7 @@ class CallsByFrames(AskedCalls):
         if self._over:
             raise RuntimeError(f"{method} was called when the turn was over")
         self._number += 1
+        frame = framed(Call(self._number, method, arguments))
         waiting = self._waiting[self._number] = asyncio.get_running_loop().create_future()
-        send(self._writer, Call(self._number, method, arguments))
+        self._writer.write(frame)
         return await waiting

@@ -1,4 +1,4 @@
-"""The program of the process of an agent, which `process` starts.
+"""The program of the process of an agent, which `supervisor` starts.
 
 The agent has the main thread, and an event loop there that is kept from run to run; it may block it. A second thread
 talks to the executor, and ends the process when the executor is gone.
@@ -7,7 +7,6 @@ talks to the executor, and ends the process when the executor is gone.
 import asyncio
 import logging
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -22,7 +21,7 @@ from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.loading import load_agents
 from taskplane.executor.runs.faults import is_ours
-from taskplane.executor.runs.processes import frames
+from taskplane.executor.runs.processes import frames, reports
 from taskplane.executor.runs.processes.calls import CallsByFrames
 from taskplane.executor.runs.threads import RunElsewhere, end, wind_down
 from taskplane.executor.sources import place_of, said, standing_at, trimmed
@@ -114,16 +113,17 @@ class _Talk:
         try:
             if self._run is None:
                 self._run = await self._begin()
-            answer: object = frames.Yielded(_pickled(await anext(self._run)))
+            answer = reports.framed(reports.Yielded(await anext(self._run)))
         except StopAsyncIteration:
-            answer = frames.Ended()
+            answer = reports.framed(reports.Ended())
         except BaseException as error:
             if is_ours(error):
                 raise
             public = said(error) if isinstance(error, port.AgentError) else ""
-            at = place_of(error) or (standing_at(self._run) if isinstance(error, TypeError) else "")
-            answer = frames.Raised(_trace(error), public, at)
-        frames.send(self._writer, answer)
+            # The place of a yield whose change cannot be sent.
+            at = place_of(error) or (standing_at(self._run) if isinstance(error, (TypeError, ValueError)) else "")
+            answer = reports.framed(reports.Raised(_trace(error), public, at))
+        self._writer.write(answer)
 
     async def _begin(self) -> RunElsewhere:
         # A run that is closed meanwhile ends no import.
@@ -153,7 +153,7 @@ class _Talk:
             os._exit(1)
         self._calls.close()
         self._begun = self._run = self._stepping = None
-        frames.send(self._writer, frames.Closed(trace))
+        self._writer.write(reports.framed(reports.Closed(trace)))
 
 
 def main() -> int:
@@ -193,12 +193,6 @@ def _take_channel() -> socket.socket:
     os.dup2(nothing, 0)
     os.close(nothing)
     return channel
-
-
-def _pickled(change: object) -> bytes:
-    if not isinstance(change, port.Change):
-        raise TypeError(f"run yields changes, not {type(change).__name__}")
-    return pickle.dumps(change, pickle.HIGHEST_PROTOCOL)
 
 
 def _trace(error: BaseException) -> str:

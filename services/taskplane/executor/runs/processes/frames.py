@@ -1,8 +1,9 @@
-"""The frames between an executor and the process of an agent: pickled, each after its length, over a socket of theirs.
+"""The frames of an executor to the process of an agent: pickled, each after its length, over a socket of theirs.
 
 The executor says Load once, then for each run Begin, a Next for each change, at last Close. The process answers a Next
 with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time, whose agent may make
-any number of Calls, each answered by an Answer.
+any number of Calls, each answered by an Answer. The frames of the process are those of `reports`, since an executor
+reads no pickle that an agent could have made.
 """
 
 import asyncio
@@ -58,50 +59,12 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """The agent calls the plane: the method of TurnCalls of this name. `number` counts those of a run."""
-
-    number: int
-    method: str
-    arguments: Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to the Call of this number: what it returned, or the exception that it raised."""
 
     number: int
     value: Any = None
     fault: BaseException | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Yielded:
-    """A change, pickled by itself: what an agent made may not be readable."""
-
-    change: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The agent returned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The agent raised. `trace` is for its author, as is `at`, its file and line; `public`, the text of an AgentError,
-    for clients."""
-
-    trace: str
-    public: str
-    at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The run is closed, and the process free for the next one. `trace`: of what the agent raised meanwhile."""
-
-    trace: str = ""
 
 
 def framed(frame: object) -> bytes:
@@ -111,12 +74,12 @@ def framed(frame: object) -> bytes:
 
 
 def send(writer: asyncio.StreamWriter, frame: object) -> None:
-    """Send a frame, without waiting."""
+    """Send a frame to the process, without waiting."""
     writer.write(framed(frame))
 
 
 async def receive(reader: asyncio.StreamReader) -> object | None:
-    """Return the next frame; None if the other side has closed the socket."""
+    """Return the next frame of the executor; None if it has closed the socket."""
     try:
         length = int.from_bytes(await reader.readexactly(_LENGTH))
         data = await reader.readexactly(length)

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.faults import AgentProcessDied
+from taskplane.executor.runs.processes.environment import environment_of
 from taskplane.executor.runs.processes.process import AgentProcess
 from taskplane.executor.sources import RaisedElsewhere
 
@@ -20,9 +21,11 @@ log = logging.getLogger(__name__)
 class AgentProcesses:
     """The processes of one executor. A run has a process to itself, so that its end takes no other run along."""
 
-    def __init__(self, *, idle: int, grace: float, allow_crash: bool) -> None:
+    def __init__(self, *, idle: int, grace: float, allow_crash: bool, variables: Collection[str] = ()) -> None:
         """`idle`: number of processes of an agent that are kept without a run. `grace`: seconds that an agent has to
-        wind down; then its process is killed."""
+        wind down; then its process is killed. `variables`: as `environment_of` takes them."""
+        self._variables = variables
+        self._told: set[str] = set()
         self._keep = idle
         self._grace = grace
         self._allow_crash = allow_crash
@@ -61,7 +64,16 @@ class AgentProcesses:
             process = idle.pop()
             if process.alive:
                 return process
-        process = await AgentProcess.start(hosted, allow_crash=self._allow_crash)
+        given, withheld = environment_of(hosted.source, self._variables)
+        if withheld and hosted.name not in self._told:
+            self._told.add(hosted.name)
+            log.info(
+                "the process of agent %s is not given these variables: %s; those that it needs are to be named in the"
+                " setting process_environment",
+                hosted.name,
+                ", ".join(withheld),
+            )
+        process = await AgentProcess.start(hosted, given, allow_crash=self._allow_crash)
         self._all.add(process)
         metrics.PROCESSES.labels(hosted.name).inc()
         process.watching.add_done_callback(lambda _: self._gone(hosted, process))

@@ -3,19 +3,20 @@
 import asyncio
 import contextvars
 import logging
+import os
 import pickle
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from typing import Final
 
 from taskplane.executor import agent as port
 from taskplane.executor.hosted import Hosted
-from taskplane.executor.runs.faults import AgentProcessDied
-from taskplane.executor.runs.processes import frames
+from taskplane.executor.runs.faults import AgentProcessDied, AgentProcessGarbled
+from taskplane.executor.runs.processes import frames, reports
 from taskplane.executor.runs.processes.child import ALIVE_EVERY, EXIT_FENCED, LEAVING
 from taskplane.executor.sources import RaisedElsewhere
 from taskplane.runtime import logs, tracing
@@ -24,10 +25,14 @@ log = logging.getLogger(__name__)
 
 # -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
 _OPTIONS: Final = ("-u", "-P")
-_PROGRAM: Final = ("-m", "taskplane.executor.runs.processes.child")
+_PROGRAM: Final = ("-m", "taskplane.executor.runs.processes.supervisor")
 _STDERR: Final = 2
 # Seconds that the last frames of a process that has ended may take to arrive.
 _SHORTLY: Final = 2.0
+# Seconds in which a supervisor kills the processes of an agent; then it is killed itself.
+_STUBBORN: Final = 5.0
+# Calls of an agent that are made at a time; the next one is read after one of them.
+_CALLS: Final = 64
 _NOT_DATA: Final = frozenset({"cancelled", "calls"})
 
 
@@ -39,8 +44,11 @@ class AgentProcess:
         process: asyncio.subprocess.Process,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        life: int,
     ) -> None:
+        """`life`: the end of a pipe that is open as long as the process may live."""
         self._process = process
+        self._life = life
         self._reader = reader
         self._writer = writer
         self._turn: port.Turn | None = None
@@ -51,36 +59,54 @@ class AgentProcess:
         self._beside: list[asyncio.Task[None]] = []
         # Calls of the agent that are being made.
         self._calls: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(_CALLS)
+        # Questions that the process has not answered.
+        self._asked = 0
+        self._fault: AgentProcessGarbled | None = None
         self.watching = asyncio.create_task(self._watch(), name=f"process {process.pid} of an agent")
 
     @classmethod
-    async def start(cls, hosted: Hosted, *, allow_crash: bool) -> "AgentProcess":
-        """Start a process, which then loads the agent. OSError: it cannot be started."""
+    async def start(cls, hosted: Hosted, environment: Mapping[str, str], *, allow_crash: bool) -> "AgentProcess":
+        """Start a process with these variables, which then loads the agent. OSError: it cannot be started."""
         ours, theirs = socket.socketpair()
-        process: asyncio.subprocess.Process | None = None
+        watched, life = os.pipe()
+        options = (*_OPTIONS, "-B") if sys.dont_write_bytecode else _OPTIONS
         try:
-            with theirs:
-                options = (*_OPTIONS, "-B") if sys.dont_write_bytecode else _OPTIONS
+            try:
                 process = await asyncio.create_subprocess_exec(
-                    sys.executable, *options, *_PROGRAM, hosted.name, stdin=theirs.fileno(), stdout=_STDERR
+                    sys.executable,
+                    *(*options, *_PROGRAM, str(watched), hosted.name),
+                    stdin=theirs.fileno(),
+                    stdout=_STDERR,
+                    env=environment,
+                    pass_fds=(watched,),
+                    start_new_session=True,
                 )
+            finally:
+                os.close(watched)
+                theirs.close()
+        except BaseException:
+            ours.close()
+            os.close(life)
+            raise
+        try:
             reader, writer = await asyncio.open_unix_connection(sock=ours)
         except BaseException:
             ours.close()
-            if process is not None:
-                process.kill()
-                await process.wait()
+            os.close(life)
+            await process.wait()
             raise
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         frames.send(
             writer, frames.Load(source=hosted.source, allow_crash=allow_crash, path=tuple(sys.path), log_level=level)
         )
-        return cls(process, reader, writer)
+        return cls(process, reader, writer, life)
 
     @property
     def alive(self) -> bool:
         """Return whether the process can be given a run."""
-        return not (self.watching.done() or self._reader.at_eof() or self._process.returncode is not None)
+        ended = self.watching.done() or self._reader.at_eof() or self._process.returncode is not None
+        return not (ended or self._life < 0)
 
     def begin(self, turn: port.Turn, until: Callable[[], float], method: str) -> None:
         """Begin a run of a method of the agent. `until` tells the monotonic time up to which its lease is certain."""
@@ -101,24 +127,19 @@ class AgentProcess:
         ]
 
     async def next(self) -> port.Change:
-        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied;
-        TypeError: it cannot be read."""
+        """Return the next change of the run. StopAsyncIteration, AgentError, RaisedElsewhere, AgentProcessDied."""
         answer = await self._ask(frames.Next())
         match answer:
-            case frames.Yielded():
-                try:
-                    change: port.Change = pickle.loads(answer.change)
-                except Exception as error:
-                    raise TypeError("a change cannot be read that the agent made in its process") from error
+            case reports.Yielded(change):
                 return change
-            case frames.Ended():
+            case reports.Ended():
                 raise StopAsyncIteration
-            case frames.Raised(trace, public, at) if public:
+            case reports.Raised(trace, public, at) if public:
                 raise port.AgentError(public) from RaisedElsewhere(trace, at)
-            case frames.Raised(trace, _, at):
+            case reports.Raised(trace, _, at):
                 raise RaisedElsewhere(trace, at)
             case _:
-                raise TypeError(f"the process of an agent says no {answer!r}")
+                raise self._garbled("an answer to another question")
 
     async def close(self) -> str:
         """Close the run; the process is free for the next one then. Waits while the agent blocks.
@@ -130,7 +151,7 @@ class AgentProcess:
         if turn is not None and turn.cancelled.is_set():
             frames.send(self._writer, frames.Cancelled())
         answer = await self._ask(frames.Close())
-        while not isinstance(answer, frames.Closed):
+        while not isinstance(answer, reports.Closed):
             # It is the answer to a Next.
             answer = await self._answered()
         return answer.trace
@@ -140,13 +161,28 @@ class AgentProcess:
         self._writer.close()
 
     def kill(self) -> None:
-        """End the process at once."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        """End the process at once, and all that it has started."""
+        if self._life < 0:
+            return
+        os.close(self._life)
+        self._life = -1
+        asyncio.get_running_loop().call_later(_STUBBORN, self._kill_supervisor)
+
+    def _kill_supervisor(self) -> None:
+        if self._process.returncode is None:
+            log.error("the supervisor of process %d did not end it, and is killed", self._process.pid)
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    def _garbled(self, what: str) -> AgentProcessGarbled:
+        self._fault = self._fault or AgentProcessGarbled(what)
+        self.kill()
+        return self._fault
 
     async def _ask(self, frame: object) -> object:
         if self.watching.done():
             raise self._died()
+        self._asked += 1
         frames.send(self._writer, frame)
         return await self._answered()
 
@@ -164,10 +200,10 @@ class AgentProcess:
             await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
                 await asyncio.wait((reading,), timeout=_SHORTLY)
-            else:
+            elif self._fault is None:
                 await asyncio.wait((ending,), timeout=LEAVING)
-                self.kill()
-                await ending
+            self.kill()
+            await ending
         finally:
             reading.cancel()
             self._writer.close()
@@ -175,22 +211,38 @@ class AgentProcess:
         self._answers.put_nowait(self._died())
 
     async def _read(self) -> None:
-        while (frame := await frames.receive(self._reader)) is not None:
-            if isinstance(frame, frames.Call):
-                call = asyncio.create_task(self._call(frame), name=f"{frame.method} of an agent", context=self._context)
-                self._calls.add(call)
-                call.add_done_callback(self._calls.discard)
-            else:
-                self._answers.put_nowait(frame)
+        try:
+            while (report := await reports.receive(self._reader)) is not None:
+                if isinstance(report, reports.Call):
+                    await self._room.acquire()
+                    name = f"{report.method} of an agent"
+                    call = asyncio.create_task(self._call(report), name=name, context=self._context)
+                    self._calls.add(call)
+                    call.add_done_callback(self._called)
+                elif self._asked:
+                    self._asked -= 1
+                    self._answers.put_nowait(report)
+                else:
+                    raise AgentProcessGarbled("an answer to no question")
+        except AgentProcessGarbled as error:
+            self._fault = error
+            self.kill()
 
-    async def _call(self, call: frames.Call) -> None:
+    def _called(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._room.release()
+
+    async def _call(self, call: reports.Call) -> None:
         if self._turn is None:
             return
         try:
             answer = frames.Answer(call.number, await getattr(self._turn.calls, call.method)(*call.arguments))
         except Exception as error:  # noqa: BLE001 - raised in the agent
             answer = frames.Answer(call.number, fault=_sendable(error))
-        frames.send(self._writer, answer)
+        with suppress(ConnectionError):
+            frames.send(self._writer, answer)
+            # An agent that takes no answers is asked nothing more.
+            await self._writer.drain()
 
     async def _tell_of_cancel(self, turn: port.Turn) -> None:
         await turn.cancelled.wait()
@@ -212,6 +264,8 @@ class AgentProcess:
             await asyncio.wait(beside)
 
     def _died(self) -> AgentProcessDied:
+        if self._fault is not None:
+            return self._fault
         code = self._process.returncode
         assert code is not None
         if code == EXIT_FENCED:

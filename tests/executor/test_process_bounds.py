@@ -1,0 +1,251 @@
+"""The bounds between an executor and the process of an agent: what it may send, what it is given, what it leaves."""
+
+import asyncio
+import json
+import os
+import pickle
+import signal
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.executor.isolated import Evil
+from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
+from tests.executor.test_processes import HERE, cancel, lives, reason, said
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.agent import (
+    ArtifactChunk,
+    AskAuth,
+    AskInput,
+    Change,
+    Checkpoint,
+    Complete,
+    Fail,
+    Reject,
+    Say,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Working,
+)
+from taskplane.executor.runs.faults import AgentProcessGarbled
+from taskplane.executor.runs.processes import reports
+
+HOSTILE = f"a={HERE}:Hostile@process"
+GARBLED = "AGENT_PROCESS_GARBLED"
+MIB = 1024 * 1024
+
+
+def forget_peak() -> None:
+    """The peak of this process's memory is that from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def memory(name: str) -> int:
+    """A figure of the memory of this process, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+def framed(head: bytes, pieces: bytes = b"") -> bytes:
+    """The bytes of a frame with this head and these pieces."""
+    return struct.pack(">II", 4 + len(head) + len(pieces), len(head)) + head + pieces
+
+
+async def failed(plane: Plane, message: str) -> tuple[str, str]:
+    """The reason and the text with which the agent's task fails."""
+    task = await plane.run(message)
+    assert task.status.state == a2a.TASK_STATE_FAILED
+    return await reason(plane, task), text(task.status.message)
+
+
+async def processes(plane: Plane, message: str) -> list[int]:
+    """The process of the agent and those that it started."""
+    waiting = await plane.submit(message)
+    started: list[int] = json.loads((await said(plane, waiting, 1))[0])
+    assert len(started) == 4
+    return started
+
+
+async def test_a_frame_without_end_takes_no_memory_and_fails_its_run_at_once(stores: Stores) -> None:
+    """P9: the executor reads no more than the largest frame; the next run has another process."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        await plane.run("well")
+        forget_peak()
+        before = memory("VmRSS")
+        assert await failed(plane, "endless") == (
+            GARBLED,
+            "The process of the agent ended unexpectedly: it sent a frame of 268,435,456 bytes, of at most 8,388,608,"
+            " and was killed.",
+        )
+        assert memory("VmHWM") - before < 32 * MIB
+        assert text((await plane.run("well")).status.message) == "well"
+
+
+async def test_a_change_that_is_too_large_is_refused_in_the_process(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: its author finds it in the log."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        await plane.run("well")
+        forget_peak()
+        before = memory("VmRSS")
+        assert (await failed(plane, "large"))[0] == "AGENT_ERROR"
+        assert memory("VmHWM") - before < 32 * MIB
+    assert "a change of 268,435,456 bytes cannot be sent" in caplog.text and "isolated.py" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("head", "pieces"),
+    [
+        (b"This is no frame.", b""),
+        (b"", b""),
+        (b"[]", b""),
+        (b"\xff", b""),
+        (b"[" * 100_000, b""),
+        (b'["Yielded",["Text",{"delta":{"text":7}}],[]]', b""),
+        (b'["Yielded",["Turn",{}],[]]', b""),
+        (b'["Yielded",["Text",{"delta":5}],[]]', b""),
+        (b'["Yielded",["Usage",{"figures":[]}],[]]', b""),
+        (b'["Yielded",["Say",{"message":{"Message":0}}],[1]]', b"\xff"),
+        (b'["Call",[1,"_send",{"json":0}],[2]]', b"[]"),
+        (b'["Call",[1,"artifact",{"json":0}],[2]]', b"[]"),
+        (b'["Ended",[],[9]]', b""),
+        (b'["Ended",[],[]]', b"more"),
+        (b'["Raised",["a",{"json":0},{"json":0}],[3]]', b'"a"'),
+    ],
+)
+async def test_bytes_that_are_no_frame_fail_the_run_at_once(stores: Stores, head: bytes, pieces: bytes) -> None:
+    """P9: by a reason of their own, and nothing of them is run."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        code, words = await failed(plane, f"raw {framed(head, pieces).hex()}")
+        assert code == GARBLED and "that are no frame" in words
+
+
+@pytest.mark.parametrize("frame", [b'["Ended",[],[]]', b'["Closed",[""],[]]'])
+async def test_answers_that_nobody_asked_for_fail_the_run(stores: Stores, frame: bytes) -> None:
+    """P9: so that they cannot pile up."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        task = await plane.run(f"raw {(framed(frame) * 3).hex()}")
+        if task.status.state == a2a.TASK_STATE_FAILED:
+            assert await reason(plane, task) == GARBLED
+        assert text((await plane.run("well")).status.message) == "well"
+
+
+async def test_no_pickle_of_an_agent_is_read_in_the_executor(stores: Stores, tmp_path: Path) -> None:
+    """P9: neither as a change nor as a frame."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        made = {name: tmp_path / name for name in ("change", "frame")}
+        await plane.run(f"pickle {made['change']}")
+        pickled = pickle.dumps(Evil(str(made["frame"])))
+        for length in (4, 8):
+            await plane.run(f"raw {(len(pickled).to_bytes(length) + pickled).hex()}")
+        assert not await asyncio.to_thread(lambda: [path for path in made.values() if path.exists()])
+
+
+async def test_what_an_agent_prints_is_no_frame(stores: Stores) -> None:
+    """P9: its standard input is empty."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        assert text((await plane.run("print")).status.message) == "''"
+
+
+async def test_an_agent_is_given_the_variables_that_are_named_and_no_secret(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P9: neither those of the plane nor keys of others; the log names what was withheld, without its value."""
+    caplog.set_level("INFO")
+    for name, value in {
+        "TASKPLANE_EXECUTOR_INTERNAL_SECRET": "s1",
+        "TASKPLANE_TASKS_DATABASE_URL": "postgresql://u:p@h/d",
+        "TASKPLANE_LLM_PROMPT": "for the agent llm",
+        "OPENAI_API_KEY": "s2",
+        "MY_KEY": "named",
+        "OTHER_KEY": "s3",
+        "ONE": "named",
+        "HTTPS_PROXY": "http://user:s4@proxy",
+        "http_proxy": "http://proxy",
+        "LC_ALL": "C.UTF-8",
+    }.items():
+        monkeypatch.setenv(name, value)
+    async with open_plane(stores, loaded=[HOSTILE], process_environment=("MY_*", "ONE", "TASKPLANE_*")) as plane:
+        given: dict[str, Any] = json.loads(text((await plane.run("environment")).status.message))
+    assert given["MY_KEY"] == given["ONE"] == "named"
+    assert given["PATH"] == os.environ["PATH"] and given["LC_ALL"] == "C.UTF-8" and given["http_proxy"]
+    names = {"OPENAI_API_KEY", "OTHER_KEY", "HTTPS_PROXY", *(name for name in given if name.startswith("TASKPLANE_"))}
+    assert not names & given.keys()
+    assert "OPENAI_API_KEY, OTHER_KEY" in caplog.text and "s2" not in caplog.text
+
+
+@pytest.mark.parametrize("message", ["wait", "block"])
+async def test_nothing_is_left_of_a_canceled_run_that_is_killed(stores: Stores, message: str) -> None:
+    """P8: neither its children, nor those in sessions of their own, nor orphans."""
+    async with open_plane(stores, loaded=[HOSTILE], cancel_grace=0.5, idle_processes=0) as plane:
+        waiting = await plane.submit(message)
+        started: list[int] = json.loads((await said(plane, waiting, 1))[0])
+        assert len(started) == 4 and all(map(lives, started))
+        await cancel(plane, waiting)
+        await until(lambda: not any(map(lives, started)))
+
+
+@pytest.mark.parametrize("message", ["exit", "wait"])
+async def test_nothing_is_left_of_a_process_that_dies(stores: Stores, message: str) -> None:
+    """P9: whether it ends by itself or is killed."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+        started = await processes(plane, message)
+        if message == "wait":
+            os.kill(started[0], signal.SIGKILL)
+        await until(lambda: not any(map(lives, started)))
+
+
+async def test_nothing_is_left_of_an_executor_that_ends(stores: Stores) -> None:
+    """C14: nor of an agent that is idle, whose children live until then."""
+    async with open_plane(stores, loaded=[HOSTILE]) as plane:
+
+        async def children() -> list[int]:
+            started: list[int] = json.loads(text((await plane.run("children")).status.message))
+            return started
+
+        started = await eventually(children, lambda found: all(map(lives, found)))
+    await until(lambda: not any(map(lives, started)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Working(),
+        Working("Reads"),
+        Text("half \ud83d"),
+        Text("ä" * 3 * MIB),
+        Say(a2a.Message(parts=[a2a.Part(raw=b"\0\1")])),
+        ArtifactChunk("a", raw=b"\xff" * MIB, name="n", metadata={"deep": [{"n": 2**70}]}, extensions=["u"], last=True),
+        ArtifactChunk("a", parts=[a2a.Part(text="one"), a2a.Part(url="two")], append=True, mergeable=False),
+        ArtifactChunk("a", data={"k": [1, 2.5, None, True, "\0"]}),
+        ToolCall("1", "f", {"text": "x" * 3 * MIB}),
+        ToolResult("1", "f", float("inf")),
+        Checkpoint({"at": 1}),
+        Usage({"tokens": 3}),
+        AskInput("?"),
+        AskAuth(a2a.Message(message_id="m")),
+        Complete(),
+        Complete("well"),
+        Fail("no"),
+        Reject("no"),
+    ],
+    ids=lambda change: type(change).__name__,
+)
+async def test_every_change_comes_out_of_its_frame_as_it_was(change: Change) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(reports.framed(reports.Yielded(change)))
+    assert await reports.receive(reader) == reports.Yielded(change)
+
+
+async def test_a_piece_is_taken_once() -> None:
+    """P9: so that a short frame cannot become a large value."""
+    reader = asyncio.StreamReader()
+    reader.feed_data(framed(b'["Yielded",["ToolCall",{"id":{"json":0},"name":"","args":{"json":0}}],[2]]', b"[]"))
+    with pytest.raises(AgentProcessGarbled, match="no frame"):
+        await reports.receive(reader)

@@ -1,0 +1,31 @@
+"""Agents in processes of their own when their executor is killed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.executor.test_processes import lives
+from tests.system.plane import running
+from tests.system.wire import client, result, send, texts_of, until
+
+ARGUMENTS = ("--agent", "tests.executor.isolated:Hostile@process")
+
+
+@pytest.mark.parametrize("message", ["wait", "block"])
+async def test_nothing_is_left_of_an_executor_that_is_killed(tmp_path: Path, message: str) -> None:
+    """C8: neither its agent, whatever that does, nor the processes that the agent has started."""
+    async with running("one", tmp_path, None, *ARGUMENTS) as plane, client(plane.url) as http:
+        task = (await send(http, message, configuration={"returnImmediately": True}))["task"]
+
+        async def said() -> list[int]:
+            texts = texts_of(await result(http, "GetTask", {"id": task["id"]}))
+            return [number for text in texts if text.startswith("[") for number in json.loads(text)]
+
+        started = await until(said)
+        assert len(started) == 4 and all(map(lives, started))
+        await plane.kill("dev")
+
+        async def gone() -> bool:
+            return not any(map(lives, started))
+
+        await until(gone)
