@@ -25,7 +25,7 @@ def test_a_wide_document_is_not_a_deep_one() -> None:
     assert len(parse_json(orjson.dumps([[{}]] * 1000))) == 1000
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'"\\ud800"', b'{"a":1}x', b"[" * 5000, b"1" * 5000, b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'"\\ud800"', b'{"a":1}x', b"[" * 5000, b"\xff"])
 def test_what_is_no_json_is_a_value_error_and_never_worse(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(body)

@@ -42,6 +42,7 @@ from taskplane.runtime.errors import (
     Unavailable,
     Unimplemented,
 )
+from taskplane.runtime.struct_values import Digits
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +131,8 @@ def _id_of(envelope: dict[str, Any]) -> bytes:
     rpc_id = envelope.get("id")
     if rpc_id is not None and (not isinstance(rpc_id, (str, int, float)) or isinstance(rpc_id, bool)):
         raise _bad_envelope("id must be a string or a number")
-    return json_lines.encode(rpc_id)
+    # A number beyond those of Python comes back as it was written.
+    return rpc_id.encode() if isinstance(rpc_id, Digits) else json_lines.encode(rpc_id)
 
 
 def _method_of(envelope: dict[str, Any]) -> str:

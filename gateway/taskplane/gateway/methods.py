@@ -23,7 +23,7 @@ from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
-from taskplane.gateway.validation import Violations
+from taskplane.gateway.validation import MAX_VIOLATIONS, Violations
 from taskplane.runtime import json_lines, logs
 from taskplane.runtime.errors import Invalid, PlaneError, Refused
 
@@ -178,7 +178,15 @@ async def _send(call: Call) -> Reply:
 
 
 async def _read_send(call: Call) -> Send:
-    return await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
+    send = await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
+    if send.converted and call.plane.settings.large_integers == "refuse":
+        what = "is a number that a double cannot hold"
+        raise Invalid(
+            f"invalid params: {send.converted[0]}: {what}",
+            fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], what),
+            suggestion="send it as a text",
+        )
+    return send
 
 
 async def _send_streaming(call: Call) -> Reply:

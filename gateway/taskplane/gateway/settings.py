@@ -39,6 +39,9 @@ class GatewaySettings:
     client_task_ids: Literal["reject", "create"] = "reject"
     # Whether a send without an Idempotency-Key is idempotent by its message id.
     idempotent_messages: bool = False
+    # The effect of an integer in a message that a double cannot hold. text: it becomes its decimal text, and its path
+    # is listed in metadata["taskplane.dev/converted"]. refuse: an error.
+    large_integers: Literal["text", "refuse"] = "text"
     # Milliseconds that a 0.3 send without `blocking` waits for its task to begin; 0: it is answered as soon as the task
     # exists.
     v03_send_grace_ms: Annotated[int, Range(0, 600_000)] = 250

@@ -3,9 +3,9 @@
 import re
 from typing import Any, Final
 
-import orjson
 from google.protobuf.message import DecodeError, Message
 
+from taskplane.runtime import json_reading
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.services import MAX_REQUEST
 from taskplane.runtime.validation import MAX_ID
@@ -16,11 +16,9 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
 # The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
 MAX_GROWTH: Final = 8
-# Levels of a JSON document.
+# Levels of a JSON document, and of one that a runtime keeps, of which what is too deep is kept as text.
 MAX_DEPTH: Final = 64
-# Levels of a JSON value inside a message. Each takes three levels of protobuf, and parsers stop at 100: without a limit
-# a value could be stored that cannot be parsed again.
-MAX_VALUE_DEPTH: Final = 24
+MAX_LENIENT_DEPTH: Final = 500
 # JSON values of one request that are converted to protobuf, which takes far longer than parsing.
 MAX_VALUES: Final = 400_000
 # Bytes of one `metadata`.
@@ -36,8 +34,8 @@ MAX_TOKEN_LENGTH: Final = 4096
 # Violations in one response; a body of 8 MiB can have millions.
 MAX_VIOLATIONS: Final = 50
 
-# Up to this depth every protobuf parser reads a Struct, whatever message contains it.
-_SAFE_DEPTH: Final = 12
+# Up to so many nested messages every protobuf parser reads a Struct, whatever message contains it.
+_SAFE_LEVELS: Final = 36
 _CONTAINERS: Final = frozenset({dict, list})
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 
@@ -45,12 +43,17 @@ _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 class Violations:
     """The violations of one request: a text for each field, by its JSON path, at most 50."""
 
-    __slots__ = ("deepest", "found", "max_values", "values")
+    __slots__ = ("converted", "deepest", "found", "lenient", "max_values", "told", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
+        """`lenient`: what cannot be stored is converted, as that of agents is."""
+        self.lenient = lenient
         self.found: dict[str, str] = {}
-        # Levels of the deepest JSON value that was converted to a protobuf Struct or Value.
+        # Nested messages of the deepest Struct or Value that was read.
         self.deepest = 0
+        # The paths of numbers that became texts: those not listed in any metadata yet, and the others.
+        self.converted: list[str] = []
+        self.told: list[str] = []
         # The number of such values so far, and its current limit.
         self.values = 0
         self.max_values = MAX_VALUES
@@ -59,6 +62,14 @@ class Violations:
         """Record one violation; the first one of a field is kept."""
         if len(self.found) < MAX_VIOLATIONS:
             self.found.setdefault(path, what)
+
+    def take_converted(self, at: str) -> list[str]:
+        """Return the paths of numbers in the object at `at` that became texts, as they are in that object."""
+        prefix = f"{at}." if at else ""
+        taken = [path for path in self.converted if path.startswith(prefix)]
+        self.converted = [path for path in self.converted if not path.startswith(prefix)]
+        self.told += taken
+        return [path.removeprefix(prefix) for path in taken]
 
     def check(self) -> None:
         """Raise Invalid with every field that was recorded."""
@@ -72,16 +83,25 @@ def parse_json(body: bytes) -> Any:
 
     A byte order mark before it is skipped (RFC 8259 section 8.1).
     """
-    value = orjson.loads(body.removeprefix(BYTE_ORDER_MARK))
+    return _checked(json_reading.parse(body.removeprefix(BYTE_ORDER_MARK)), body, MAX_DEPTH)
+
+
+def parse_lenient(body: bytes) -> Any:
+    """Return the JSON value of a body of a runtime, which may have values that JSON does not have. Raise ValueError and
+    Invalid as `parse_json`."""
+    return _checked(json_reading.parse_lenient(body.removeprefix(BYTE_ORDER_MARK)), body, MAX_LENIENT_DEPTH)
+
+
+def _checked(value: Any, body: bytes, most: int) -> Any:
     # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
-        raise Invalid(f"the request is nested deeper than {MAX_DEPTH} levels", reason="TOO_DEEP")
+    if body.count(b"{") + body.count(b"[") > most and _deeper_than(value, most):
+        raise Invalid(f"the request is nested deeper than {most} levels", reason="TOO_DEEP")
     return value
 
 
 def check_readable(message: Message, bad: Violations) -> None:
     """Raise Invalid for a message that could be stored but not parsed again, as deeply nested Structs are."""
-    if bad.deepest > _SAFE_DEPTH:
+    if bad.deepest > _SAFE_LEVELS:
         try:
             type(message).FromString(message.SerializeToString())
         except DecodeError:

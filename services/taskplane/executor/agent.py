@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
-from taskplane.executor.storable import dumped
 from taskplane.executor.turn_session import TurnCalls, TurnSession
 from taskplane.runtime.bounds import MOST_SECONDS, Range
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.storable import dumped
 
 __all__ = [
     "Agent",

@@ -2,21 +2,22 @@
 
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from google.protobuf.json_format import ParseDict
-from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
-from taskplane.executor.storable import storable, storable_json
+from taskplane.executor.deep_messages import flatten
 from taskplane.runtime import growing_text, last_words, message_times
 from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
+from taskplane.runtime.plain_json import plain
+from taskplane.runtime.storable import storable
+from taskplane.runtime.struct_values import mark_converted, to_value
 
-# Deeper JSON can be written as a protobuf message but not be read again (each level costs three of upb's hundred).
-MAX_DEPTH: Final = 24
+M = TypeVar("M", a2a.Message, a2a.Part)
+
 MAX_CHUNK_BYTES: Final = 1024 * 1024
 # A message travels in one request of at most 4 MiB.
 MAX_MESSAGE_BYTES: Final = 3 * 1024 * 1024
@@ -40,19 +41,18 @@ class MessageFactory:
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
         """Return a final message of the agent. `message_id` is used where `given` has none.
 
-        ValueError: it is larger than 3 MiB, or its data is nested too deeply to be read again. TypeError: it is neither
-        text nor a Message.
+        What is nested too deeply in its data becomes JSON text. ValueError: it is larger than 3 MiB. TypeError: it is
+        neither text nor a Message.
         """
-        made = a2a.Message()
         if isinstance(given, str):
+            made = a2a.Message()
             made.parts.add().text = storable(given)
         elif isinstance(given, a2a.Message):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
-            made.CopyFrom(given)
+            made = _copy_of(given)
             _make_storable(made.parts)
             for key in (*PARTIAL_KEYS, message_times.KEY):
                 if key in made.metadata.fields:
                     del made.metadata.fields[key]
-            _check_readable(made)
         else:
             raise TypeError(f"a message is text or a Message, not {type(given).__name__}")
         if not made.message_id:
@@ -71,7 +71,9 @@ class MessageFactory:
         """
         message = self.message("")
         part = message.parts[0]
-        part.data.CopyFrom(value_of(data))
+        value, converted = to_value(plain(data), "parts[0].data")
+        part.data.CopyFrom(value)
+        mark_converted(message.metadata, converted)
         for key in TOOL_KEYS:
             part.metadata.fields[key].string_value = kind
         return message
@@ -187,7 +189,7 @@ def storable_chunk(chunk: ArtifactChunk) -> ArtifactChunk:
 def artifact(chunk: ArtifactChunk) -> pb.Change:
     """Return the change of one chunk.
 
-    ValueError: it is too large, or its data is nested too deeply to be read again.
+    ValueError: it is too large.
     """
     change = pb.Change()
     update = change.artifact
@@ -200,13 +202,17 @@ def artifact(chunk: ArtifactChunk) -> pb.Change:
     update.last_chunk = chunk.last
     update.artifact.parts.extend(parts_of(chunk))
     mark(update.artifact, chunk)
+    if chunk.data is not None:
+        mark_converted(update.artifact.metadata, to_value(plain(chunk.data), "parts[0].data")[1])
     return change
 
 
 def mark(made: a2a.Artifact, chunk: ArtifactChunk) -> None:
-    """Add the metadata and the extensions of a chunk to those of its artifact. ValueError as `artifact`."""
+    """Add the metadata and the extensions of a chunk to those of its artifact."""
     if chunk.metadata:
-        made.metadata.MergeFrom(value_of(dict(chunk.metadata)).struct_value)
+        value, converted = to_value(plain(dict(chunk.metadata)), "metadata")
+        made.metadata.MergeFrom(value.struct_value)
+        mark_converted(made.metadata, converted)
     for uri in chunk.extensions:
         if uri not in made.extensions:
             made.extensions.append(uri)
@@ -215,9 +221,7 @@ def mark(made: a2a.Artifact, chunk: ArtifactChunk) -> None:
 def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:
     """Return the content of a chunk. ValueError as `artifact`."""
     if chunk.parts is not None:
-        for given in chunk.parts:
-            _check_readable(given)
-        return _checked(chunk.parts)
+        return _checked([_copy_of(part) for part in chunk.parts])
     part = a2a.Part()
     if chunk.text is not None:
         part.text = chunk.text
@@ -250,10 +254,20 @@ def text_size(text: str) -> int:
 
 
 def value_of(data: Any) -> Value:
-    """Return JSON as a protobuf value, with texts that are `storable`. ValueError: nested deeper than 24 levels."""
-    if _depth(data) > MAX_DEPTH:
-        raise ValueError(f"data is nested deeper than {MAX_DEPTH} levels")
-    return ParseDict(storable_json(data), Value())
+    """Return any Python value as a protobuf value, as `plain` makes JSON of it; never raises.
+
+    What is nested too deeply becomes the text of its JSON, an integer that no double holds that of its digits.
+    """
+    return to_value(plain(data))[0]
+
+
+def data_message(data: Any, *before: a2a.Part, message_id: str = "") -> a2a.Message:
+    """Return a message with any Python value as data, after other parts. Numbers that become texts are listed in it."""
+    message = a2a.Message(message_id=message_id, parts=before)
+    value, converted = to_value(plain(data), f"parts[{len(before)}].data")
+    message.parts.add(data=value)
+    mark_converted(message.metadata, converted)
+    return message
 
 
 def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
@@ -269,29 +283,15 @@ def _content_size(part: a2a.Part) -> int:
     return len(part.raw) if content == "raw" else part.ByteSize()
 
 
-def _check_readable(message: a2a.Message | a2a.Part) -> None:
-    parts = message.parts if isinstance(message, a2a.Message) else (message,)
-    if not message.HasField("metadata") and not any(
-        part.HasField("data") or part.HasField("metadata") for part in parts
-    ):
-        return
-    try:
-        type(message).FromString(message.SerializeToString())
-    except DecodeError as error:
-        raise ValueError("data is nested too deeply to be read again") from error
+def _copy_of(given: M) -> M:
+    """Return a copy in which what is nested too deeply is text."""
+    copy = type(given)()
+    copy.CopyFrom(given)
+    flatten(copy)
+    return copy
 
 
 def _make_storable(parts: MutableSequence[a2a.Part]) -> None:
     for part in parts:
         if "\0" in part.text:
             part.text = storable(part.text)
-
-
-def _depth(data: Any, limit: int = MAX_DEPTH + 1) -> int:
-    if limit == 0:
-        return 1
-    if isinstance(data, dict):
-        return 1 + max((_depth(value, limit - 1) for value in data.values()), default=0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(data, (list, tuple)):
-        return 1 + max((_depth(value, limit - 1) for value in data), default=0)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return 0

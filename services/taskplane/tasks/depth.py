@@ -10,12 +10,10 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
+from taskplane.runtime.nesting import has_groups, readable_within
+from taskplane.runtime.struct_values import MOST_LEVELS, WRAPPERS
 from taskplane.tasks.domain.changes import too_deep
 
-# Messages that store or show a value wrap it in up to so many others.
-_WRAPPERS: Final = 16
-_LEVELS: Final = MOST_NESTED - _WRAPPERS
 # A Value nests as an object (field 5: a Struct, its entry and the next Value are three messages) or as a list (field 6:
 # a ListValue and the next Value are two). These are the tags of the two fields, of one byte each.
 _OBJECT: Final = b"\x2a"
@@ -50,10 +48,10 @@ def surely_shallow(serialized: bytes) -> bool:
     groups).
     """
     # A nested message takes at least two bytes.
-    if len(serialized) <= 2 * _LEVELS:
+    if len(serialized) <= 2 * MOST_LEVELS:
         return True
     groups = len(serialized.translate(None, _NO_GROUPS))
-    return groups + 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= _LEVELS
+    return groups + 3 * serialized.count(_OBJECT) + 2 * serialized.count(_LIST) + _OTHERS <= MOST_LEVELS
 
 
 def check_depth(field: str, values: Iterable[Struct | Value]) -> None:
@@ -62,7 +60,7 @@ def check_depth(field: str, values: Iterable[Struct | Value]) -> None:
     Such a value would make its task unreadable.
     """
     for value in values:
-        if not readable_within(value, _WRAPPERS):
+        if not readable_within(value, WRAPPERS):
             raise too_deep(field)
 
 

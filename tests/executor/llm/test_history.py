@@ -98,7 +98,7 @@ async def test_parts_that_are_no_text_reach_the_model() -> None:
         a2a.Part(raw=b"\0\1", filename="t.bin"),
     ]
     (as_text,) = await sent([], said("", parts=parts))
-    assert as_text["content"] == 'See:\n{"a": 1.0}\nx,y\n\n[t.bin, 2 bytes]'
+    assert as_text["content"] == 'See:\n{"a": 1}\nx,y\n\n[t.bin, 2 bytes]'
     parts.append(a2a.Part(raw=b"\x89PNG", media_type="image/png"))
     (with_image,) = await sent([], said("", parts=parts))
     assert [part["type"] for part in with_image["content"]] == ["text"] * 4 + ["image_url"]

@@ -237,7 +237,7 @@ async def test_the_messages_of_one_task_and_those_of_a_kind(plane: Plane) -> Non
         (b"[]", {}, 400, "INVALID_ARGUMENT"),
         (b"{}", {"content-type": "text/plain"}, 415, "CONTENT_TYPE_NOT_SUPPORTED"),
         (b"x" * (8 * 1024 * 1024 + 1), {}, 413, "BODY_TOO_LARGE"),
-        (b"[" * 65 + b"]" * 65, {}, 400, "TOO_DEEP"),
+        (b"[" * 501 + b"]" * 501, {}, 400, "TOO_DEEP"),
     ],
 )
 async def test_a_body_that_cannot_be_a_task_is_refused_by_type(

@@ -51,7 +51,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     Raise Invalid, for instance if two messages have the same id; Conflict `VERSION_MISMATCH` if the session does not
     have the expected version; NotFound.
     """
-    messages, expected = await plane.worker.run(request.size, _read, await read_json(plane, request))
+    messages, expected = await plane.worker.run(request.size, _read, await read_json(plane, request, lenient=True))
     expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
     for message in messages:
@@ -145,7 +145,7 @@ async def _shown(plane: Plane, session: sb.Session, units: Sequence[Unit], *, ha
 
 
 def _read(body: Any) -> tuple[list[a2a.Message], int]:
-    bad = Violations()
+    bad = Violations(lenient=True)
     bare: dict[str, Any] = {"messages": body}
     given = bare if isinstance(body, list) else body
     if not is_object(given):

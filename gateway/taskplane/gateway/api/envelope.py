@@ -4,7 +4,7 @@ from typing import Any
 
 from taskplane.gateway.http import Content, Headers, Request, json_reply
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.validation import parse_json
+from taskplane.gateway.validation import parse_json, parse_lenient
 from taskplane.runtime.errors import Invalid
 
 
@@ -26,20 +26,23 @@ def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> C
     return json_reply(200, body | {"message": message})
 
 
-async def read_json(plane: Plane, request: Request) -> Any:
+async def read_json(plane: Plane, request: Request, *, lenient: bool = False) -> Any:
     """Return the JSON value of the body. Raise Invalid if it is not JSON, is declared as another type, is too large or
-    too deep."""
+    too deep.
+
+    `lenient`: it may have values that no JSON has and no database keeps, as runtimes write them.
+    """
     request.check_json()
     body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
     try:
-        return await plane.worker.run(request.size, parse_json, body)
+        return await plane.worker.run(request.size, parse_lenient if lenient else parse_json, body)
     except ValueError:
         raise Invalid("the body is not JSON", reason="PARSE_ERROR") from None
 
 
-async def read_object(plane: Plane, request: Request) -> dict[str, Any]:
+async def read_object(plane: Plane, request: Request, *, lenient: bool = False) -> dict[str, Any]:
     """Return the JSON object of the body. Raise Invalid as `read_json` does, and for a value that is not an object."""
-    value = await read_json(plane, request)
+    value = await read_json(plane, request, lenient=lenient)
     if not isinstance(value, dict):
         raise Invalid("the body must be a JSON object", fields={"": "must be an object"})
     return value  # pyright: ignore[reportUnknownVariableType]

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import orjson
-from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 
 from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.message_json import to_dict
 
 FORMAT: Final = "taskplane-session"
 VERSION: Final = 1
@@ -119,7 +120,7 @@ class Document:
         return between + b"\n"
 
     def _element(self, kind: str, message: Message) -> bytes:
-        found = MessageToDict(message)
+        found = to_dict(message)
         return _open(found, "events") if kind == "task" else _json(found)
 
 
@@ -129,7 +130,7 @@ def _open(members: Mapping[str, Any], name: str) -> bytes:
 
 
 def _json(members: Mapping[str, Any]) -> bytes:
-    shown = {name: MessageToDict(value) if isinstance(value, Message) else value for name, value in members.items()}
+    shown = {name: to_dict(value) if isinstance(value, Message) else value for name, value in members.items()}
     return json_lines.escape_breaks(
         json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     )

@@ -16,6 +16,7 @@ from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.validation import Violations, check_size
 from taskplane.runtime import json_lines
 from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
+from taskplane.runtime.storable import storable
 
 _PAGE: Final = 1_000
 
@@ -120,9 +121,9 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     already, without changing it; NotFound; Invalid.
     """
     bad = Violations()
-    body = Fields(await read_object(plane, request), "", bad)
+    body = Fields(await read_object(plane, request, lenient=True), "", bad)
     data = body.get("data")
-    text = data if isinstance(data, str) else "" if data is None else json_lines.encode(data).decode()
+    text = storable(data) if isinstance(data, str) else "" if data is None else json_lines.encode(data).decode()
     if not text:
         body.wrong("data", "is required")
     # The event's own JSON names its turn; the session history reads it.

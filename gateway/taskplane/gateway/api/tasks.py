@@ -24,7 +24,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     Raise Refused `MANAGED` if an executor runs the task; AlreadyExists if the id belongs to another owner; Conflict if
     the task does not have the generation in If-Match.
     """
-    document = await read_json(plane, request)
+    document = await read_json(plane, request, lenient=True)
     task = await plane.worker.run(request.size, read_task, document)
     expected = etags.parse_if_match(request.header(b"if-match"), "generation")
     agent = request.header(b"x-agent-name")

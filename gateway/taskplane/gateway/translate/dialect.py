@@ -35,6 +35,8 @@ class Send(NamedTuple):
     history_length: int | None
     # Whether the params name a webhook.
     has_push_config: bool
+    # The paths of numbers that became texts.
+    converted: Sequence[str]
 
     @property
     def request(self) -> a2a.SendMessageRequest:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
-from taskplane.gateway.translate.struct import fill_metadata
+from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.translate.v1_0 import ROLES, STATES
 from taskplane.gateway.validation import Violations, check_readable
@@ -47,11 +47,11 @@ def is_partial(message: a2a.Message) -> bool:
 
 
 def read_task(body: Any) -> a2a.Task:
-    """Return a whole task. Its messages may have no id, and partial ones are left out of its history. Raise Invalid
-    with every field that is wrong; `contextId` is required."""
+    """Return a whole task. Its messages may have no id, and partial ones are left out of its history. What no database
+    keeps is converted. Raise Invalid with every field that is wrong; `contextId` is required."""
     if not isinstance(body, dict):
         raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
-    bad = Violations()
+    bad = Violations(lenient=True)
     source = Fields(body, "", bad)  # pyright: ignore[reportUnknownArgumentType]
     task = a2a.Task(id=source.id("id"), context_id=source.id("contextId", required=True))
     status = source.inner("status", required=True)
@@ -60,7 +60,7 @@ def read_task(body: Any) -> a2a.Task:
     for one in source.inners("artifacts"):
         _read_artifact(one, task.artifacts.add())
     task.history.extend(read_messages(source, "history"))
-    fill_metadata(task.metadata, source)
+    fill_own_metadata(task.metadata, source)
     bad.check()
     check_readable(task, bad)
     return task
@@ -106,7 +106,7 @@ def _read_message(source: Fields, into: a2a.Message) -> None:
     elif role:
         source.wrong("role", "must be user or agent")
     _read_parts(source, into.parts)
-    fill_metadata(into.metadata, source)
+    fill_own_metadata(into.metadata, source)
     into.extensions.extend(source.texts("extensions"))
     into.reference_task_ids.extend(source.texts("referenceTaskIds"))
 
@@ -116,7 +116,7 @@ def _read_artifact(source: Fields, into: a2a.Artifact) -> None:
     into.name = source.text("name")
     into.description = source.text("description")
     _read_parts(source, into.parts)
-    fill_metadata(into.metadata, source)
+    fill_own_metadata(into.metadata, source)
     into.extensions.extend(source.texts("extensions"))
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeGuard
 
 from taskplane.gateway.validation import MAX_ITEMS, MAX_NAMES, Violations
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.storable import storable
 from taskplane.runtime.validation import MAX_ID, has_control
 
 
@@ -62,6 +63,8 @@ class Fields:
         """Read a string; empty if it is absent."""
         value = self.get(name)
         if type(value) is str and value:
+            if self.bad.lenient:
+                return storable(value)
             if "\0" in value:
                 self.wrong(name, "must not contain NUL")
             return value
@@ -76,7 +79,7 @@ class Fields:
         value = self.text(name, required=required)
         if len(value) > MAX_ID:
             self.wrong(name, f"must not be longer than {MAX_ID} characters")
-        elif has_control(value):
+        elif has_control(value) or (value and value != self.get(name)):
             self.wrong(name, "must not contain control characters")
         return value
 
@@ -127,6 +130,8 @@ class Fields:
         for index, value in enumerate(self._items(name, most)):
             if type(value) is not str:
                 self.wrong(f"{name}[{index}]", "must be a string")
+            elif self.bad.lenient:
+                found.append(storable(value))
             elif "\0" in value:
                 self.wrong(f"{name}[{index}]", "must not contain NUL")
             else:

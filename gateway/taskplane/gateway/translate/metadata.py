@@ -1,8 +1,10 @@
 """The keys under which this server speaks in the metadata of tasks and messages. What clients send under them is not
-stored, so that a runtime may save a task as it read it."""
+stored, so that a runtime may save a task as it read it; only which numbers are texts stays."""
 
 from collections.abc import Mapping
 from typing import Any, Final
+
+from taskplane.runtime.message_metadata import CONVERTED
 
 _OURS: Final = "taskplane.dev/"
 CURSOR: Final = "taskplane.dev/cursor"
@@ -15,7 +17,16 @@ EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 
 def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata of a client without what this server adds."""
-    return {key: value for key, value in metadata.items() if not key.startswith(_OURS) or key == EXPECTED_VERSION}
+    return {key: value for key, value in metadata.items() if not key.startswith(_OURS) or _is_kept(key, value)}
+
+
+def _is_kept(key: str, value: Any) -> bool:
+    # Numbers that became texts are texts when they come back.
+    return key == EXPECTED_VERSION or (key == CONVERTED and _are_texts(value))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 def add_metadata(shown: dict[str, Any], key: str, value: Any) -> None:

@@ -15,7 +15,7 @@ from taskplane.gateway.translate.fields import Fields, is_object, is_plain_id, p
 from taskplane.gateway.translate.metadata import CURSOR, add_metadata
 from taskplane.gateway.translate.parts import Parts, plain_texts, read_1_0, to_1_0
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
-from taskplane.gateway.translate.struct import fill_metadata
+from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text, to_text
 from taskplane.gateway.validation import MAX_PARTS, MAX_TOKEN_LENGTH, Violations, check_readable
 from taskplane.runtime.json_values import to_dict
@@ -184,10 +184,10 @@ class Dialect:
                 request.configuration.history_length = history_length
             request.configuration.accepted_output_modes.extend(asked.names("acceptedOutputModes"))
         if source.has("metadata"):
-            fill_metadata(request.metadata, source)
+            fill_own_metadata(request.metadata, source)
         bad.check()
         check_readable(request, bad)
-        return Send(submit, wait, history_length, has_push_config)
+        return Send(submit, wait, history_length, has_push_config, bad.told)
 
     def read_query(self, params: Any) -> TaskQuery:
         """Read the params of a call about one task: to get, cancel or subscribe to it."""
@@ -211,7 +211,7 @@ class Dialect:
             source.wrong("role", self._role_rule)
         for part in source.inners("parts", required=complete, most=MAX_PARTS):
             self._read_part(part, into.parts)
-        fill_metadata(into.metadata, source)
+        fill_own_metadata(into.metadata, source)
         into.extensions.extend(source.names("extensions"))
         into.reference_task_ids.extend(source.names("referenceTaskIds"))
 

@@ -2,16 +2,15 @@
 
 from typing import Any, cast
 
-import orjson
-
 from taskplane.cli.client.failures import NotUnderstood
+from taskplane.runtime import json_reading
 
 
 def parsed(url: str, content: bytes | str) -> Any:
     """Return the JSON value that `url` answered. Raise NotUnderstood."""
     try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
+        return json_reading.parse(content if isinstance(content, bytes) else content.encode())
+    except ValueError as error:
         text = content if isinstance(content, str) else content[:64].decode(errors="replace")
         what = "a web page" if text.lstrip()[:1] == "<" else "something else"
         raise not_understood(url, f"with {what} instead of JSON") from error

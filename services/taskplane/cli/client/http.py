@@ -8,12 +8,12 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import httpx
-import orjson
 
 from taskplane.cli.client.answers import listed, members, not_understood, parsed
 from taskplane.cli.client.failures import BadUsage, Failure, NotConnected, Unreachable, failure_of_http
 from taskplane.cli.client.grpc_port import grpc_port, is_grpc_port
 from taskplane.cli.client.sse import SseDecoder, SseEvent
+from taskplane.runtime import json_lines, json_reading
 from taskplane.runtime.validation import is_loopback
 
 # The server sends at least a comment every 3 s; after this many seconds of silence the connection is dead.
@@ -200,7 +200,7 @@ class Http:
 
 
 def _encoded(body: object) -> bytes | None:
-    return None if body is None else orjson.dumps(body)
+    return None if body is None else json_lines.encode(body)
 
 
 @contextmanager
@@ -239,8 +239,8 @@ def _bad_url(url: str, why: str) -> BadUsage:
 
 def _refused(response: httpx.Response) -> Failure:
     try:
-        body: object = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
+        body: object = json_reading.parse(response.content)
+    except ValueError:
         body = None
     after = response.headers.get("retry-after", "")
     return failure_of_http(response.status_code, body, float(after) if after.isdecimal() else None)

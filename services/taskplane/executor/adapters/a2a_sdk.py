@@ -33,6 +33,7 @@ from taskplane.executor.agent import (
     Reject,
     Turn,
 )
+from taskplane.executor.deep_messages import read_as
 from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
 
@@ -258,7 +259,7 @@ class Events(EventQueue):
             return
         passed = loop.create_future()
         # A copy: the executor may change the event after it sent it.
-        self._waiting.put_nowait((kind.FromString(event.SerializeToString()), passed))
+        self._waiting.put_nowait((read_as(kind, event), passed))
         await passed
 
     async def next(self) -> Event | None:

@@ -9,8 +9,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, Final, Literal
 
-import pydantic_core
-from google.protobuf.json_format import MessageToDict
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import ReinjectSystemPrompt
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
@@ -25,7 +23,8 @@ from taskplane.executor.agents.llm.events import Events
 from taskplane.executor.agents.llm.history import conversation, messages_of
 from taskplane.executor.agents.llm.model_run import ModelRun
 from taskplane.executor.agents.llm.own_task import OwnTask
-from taskplane.executor.changes import value_of
+from taskplane.executor.changes import data_message
+from taskplane.runtime.json_values import to_dict
 
 _YES: Final = frozenset({"yes", "y", "ok", "okay", "approve", "approved", "true"})
 
@@ -80,8 +79,7 @@ class PydanticAgent:
             yield _checkpoint(asked, since, said, run.output)
             yield AskInput(asked)
         elif not isinstance(run.output, str):
-            content: Any = pydantic_core.to_jsonable_python(run.output, serialize_unknown=True)
-            yield Complete(Message(parts=[Part(data=value_of(content))]))
+            yield Complete(data_message(run.output))
 
 
 def _external(agent: AbstractAgent[Any, Any]) -> list[str]:
@@ -129,8 +127,8 @@ def _question(turn: Turn, requests: DeferredToolRequests) -> Message:
         lines.append(str(asked) if isinstance(asked, str) and not approval else told)
         kind = "approval" if approval else "result"
         data.append({"id": call.tool_call_id, "name": call.tool_name, "args": arguments, "kind": kind})
-    parts = [Part(text="\n".join(lines)), Part(data=value_of({"calls": data}))]
-    return Message(message_id=f"{turn.invocation_id}-{turn.fence}-asked", parts=parts)
+    message_id = f"{turn.invocation_id}-{turn.fence}-asked"
+    return data_message({"calls": data}, Part(text="\n".join(lines)), message_id=message_id)
 
 
 def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredToolRequests) -> Checkpoint:
@@ -152,7 +150,7 @@ def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults:
     given: dict[str, Any] = {}
     for part in message.parts:
         if part.HasField("data") and part.data.HasField("struct_value"):
-            given.update(MessageToDict(part.data.struct_value))
+            given.update(to_dict(part.data.struct_value))
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     return DeferredToolResults(
         calls={id_: given.get(id_, text) for id_ in waiting["calls"]},

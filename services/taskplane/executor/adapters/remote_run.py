@@ -32,6 +32,7 @@ from taskplane.executor.agent import (
     Reject,
     Turn,
 )
+from taskplane.executor.deep_messages import read_as
 from taskplane.executor.states import AT_REST, TERMINAL
 from taskplane.runtime import growing_text, message_times
 from taskplane.runtime.message_metadata import INVOCATION
@@ -217,7 +218,7 @@ class RemoteRun:
         self._heard = True
         if not event.HasField("task"):
             self._misses = 0
-        return a2a.StreamResponse.FromString(event.SerializeToString())
+        return read_as(a2a.StreamResponse, event)
 
     async def _after_silence(self) -> a2a.Task:
         """Return the task as it is now, since its stream tells no more of it."""
@@ -350,7 +351,7 @@ class RemoteRun:
             # It was sent; the first event has the id of the task.
             await asyncio.wait((self._reading,))
             if self._reading.exception() is None and (event := self._reading.result()) is not None:
-                self._learn_ids(a2a.StreamResponse.FromString(event.SerializeToString()))
+                self._learn_ids(read_as(a2a.StreamResponse, event))
         if not self._task_id:
             return
         try:

@@ -13,6 +13,7 @@ from google.protobuf.json_format import ParseError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import AgentError
+from taskplane.executor.deep_messages import read_as
 from taskplane.runtime import growing_text
 
 _CALL_SECONDS: Final = 30.0
@@ -48,7 +49,7 @@ class Server:
         found = await self.client.get_task(
             sdk.GetTaskRequest(id=task_id), context=ClientCallContext(timeout=_CALL_SECONDS)
         )
-        return a2a.Task.FromString(found.SerializeToString())
+        return read_as(a2a.Task, found)
 
     def subscribe(self, task_id: str, extensions: Iterable[str]) -> AsyncIterator[sdk.StreamResponse]:
         """Iterate over the events of a task from now on, which begin with the task. NotImplementedError: the server

@@ -16,7 +16,7 @@ from taskplane.executor.changes import (
     text_size,
 )
 from taskplane.executor.runs.outbox import Outbox
-from taskplane.executor.storable import dumped, storable
+from taskplane.runtime.storable import dumped, storable
 
 
 class ChangeBuffer:

@@ -13,12 +13,12 @@ from taskplane.executor.artifact_reading import read_artifact
 from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
-from taskplane.executor.storable import dumped
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.retry import retry_until_reachable
+from taskplane.runtime.storable import dumped
 
 T = TypeVar("T")
 

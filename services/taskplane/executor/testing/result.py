@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-
 from taskplane.executor.agent import Change, Message, Part, Task
+from taskplane.runtime.json_values import to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class MadeArtifact:
     @property
     def data(self) -> list[Any]:
         """Return the JSON of the data parts, in order. Numbers are floats, as in every A2A message."""
-        return [MessageToDict(part.data) for part in self.parts if part.HasField("data")]
+        return [to_json(part.data) for part in self.parts if part.HasField("data")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

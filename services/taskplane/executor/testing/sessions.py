@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf.json_format import ParseDict
-from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -13,6 +11,8 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryServicer
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.interceptors import Context
+from taskplane.runtime.plain_json import plain
+from taskplane.runtime.struct_values import to_value
 
 _TEMPORARY = "temp:"
 
@@ -86,7 +86,7 @@ class MemorySession(SessionHistoryServicer):
         return pb.GetSessionResponse(session=self._session())
 
     async def GetState(self, request: pb.GetStateRequest, context: Context) -> pb.GetStateResponse:
-        return pb.GetStateResponse(state=ParseDict(self.state, Struct()), session=self._session())
+        return pb.GetStateResponse(state=to_value(plain(self.state))[0].struct_value, session=self._session())
 
     async def TouchSession(self, request: pb.TouchSessionRequest, context: Context) -> pb.TouchSessionResponse:
         return pb.TouchSessionResponse()

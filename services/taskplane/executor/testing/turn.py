@@ -12,8 +12,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
@@ -27,16 +25,19 @@ from taskplane.executor.adapters.detection import adapt
 from taskplane.executor.composition import ExecutorRoom, open_executor
 from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
-from taskplane.executor.storable import dumped
 from taskplane.executor.testing.recording import Recorder, recorded
 from taskplane.executor.testing.result import MadeArtifact, TurnResult
 from taskplane.executor.testing.sessions import MemorySession
 from taskplane.executor.testing.tasks import OWNER, TENANT, Kept, MemoryTasks, status_texts
 from taskplane.runtime.channel import InProcessChannel, client
+from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.runtime.plain_json import plain
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.services import Services
+from taskplane.runtime.storable import dumped
+from taskplane.runtime.struct_values import to_value
 
 Said = str | a2a.Message
 
@@ -308,7 +309,7 @@ async def turn_of(
         request = pb.SubmitRequest(request=a2a.SendMessageRequest(message=asked), extensions=extensions)
         request.request.configuration.accepted_output_modes.extend(output_modes)
         if metadata is not None:
-            request.request.metadata.CopyFrom(ParseDict(dict(metadata), Struct()))
+            request.request.metadata.CopyFrom(to_value(plain(dict(metadata)))[0].struct_value)
 
         async def begin() -> pb.SubmitResponse:
             if not incoming and checkpoint is None:
@@ -408,5 +409,5 @@ def _artifact(artifact: a2a.Artifact) -> MadeArtifact:
         name=artifact.name,
         description=artifact.description,
         parts=tuple(artifact.parts),
-        metadata=MessageToDict(artifact.metadata),
+        metadata=to_dict(artifact.metadata),
     )

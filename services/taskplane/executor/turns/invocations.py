@@ -4,12 +4,12 @@ import hashlib
 from typing import Any
 
 import orjson
-from google.protobuf.json_format import MessageToDict
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import TIME_DIGITS, new_id
+from taskplane.runtime.message_json import readable
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import MAX_ID
 
@@ -64,9 +64,9 @@ def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
 
 
 def _hash(request: a2a.SendMessageRequest) -> bytes:
-    canonical: dict[str, Any] = {"message": MessageToDict(request.message)}
+    canonical: dict[str, Any] = {"message": readable(request.message)}
     if request.HasField("configuration"):
-        canonical["configuration"] = MessageToDict(request.configuration)
+        canonical["configuration"] = readable(request.configuration)
     if request.HasField("metadata"):
-        canonical["metadata"] = MessageToDict(request.metadata)
+        canonical["metadata"] = readable(request.metadata)
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).digest()

@@ -1,25 +1,22 @@
 """Validation of requests before anything is saved: a refusal leaves nothing behind in either store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.executor.changes import MAX_DEPTH
 from taskplane.executor.turns import rewind_messages
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.services import MAX_REQUEST
+from taskplane.runtime.struct_values import DEPTH, WRAPPERS
 from taskplane.runtime.validation import id_problem, is_segment
 
 MAX_REFERENCES: Final = 100
 # The events of a send carry ids and marks beside it, and must fit into a request, too.
 MAX_SEND_BYTES: Final = MAX_REQUEST - 48 * 1024
-# A value that a parser reads inside so many messages is not too deep, for each level is two messages or three; only
-# what it does not read has to be walked through.
-_WRAPPERS: Final = MOST_NESTED - 2 * MAX_DEPTH + 2
 
 
 def submit(request: pb.SubmitRequest) -> None:
@@ -51,9 +48,9 @@ def submit(request: pb.SubmitRequest) -> None:
         raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
     if size > MOST_NESTED and has_groups(request.request):
         raise Invalid("the request has a group among its unknown fields", reason="TOO_DEEP")
-    if any(_too_deep(value) for value in _values(request.request)):
+    if not all(readable_within(value, WRAPPERS) for value in _values(request.request)):
         raise Invalid(
-            f"the request has data that is nested deeper than {MAX_DEPTH} levels",
+            f"the request has data that is nested deeper than {DEPTH}",
             reason="TOO_DEEP",
             suggestion="send the data with fewer levels, or as a file",
         )
@@ -104,22 +101,3 @@ def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
             yield part.metadata
         if part.HasField("data"):
             yield part.data
-
-
-def _too_deep(value: Struct | Value) -> bool:
-    if readable_within(value, _WRAPPERS):
-        return False
-    level: Iterable[Struct | Value] = (value,)
-    for _ in range(MAX_DEPTH):
-        level = [inner for one in level for inner in _inside(one)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Struct | Value) -> Iterable[Value]:
-    if isinstance(value, Struct):
-        return value.fields.values()
-    if value.HasField("struct_value"):
-        return value.struct_value.fields.values()
-    return value.list_value.values if value.HasField("list_value") else ()

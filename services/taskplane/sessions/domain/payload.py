@@ -3,20 +3,20 @@
 Replies are put together from it without another copy. No other module of the rules knows the messages of the contract.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, EncodeError
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.runtime import message_times
+from taskplane.runtime import json_reading, message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_content import same_content
 from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.nesting import MOST_NESTED
+from taskplane.runtime.struct_values import DEPTH
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.session import REDUCED
 
@@ -42,7 +42,7 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
         raise Invalid(
             f"the payload of entry {entry.id} is nested too deeply",
             reason="UNREADABLE",
-            fields={"entries": "may be nested some 24 levels deep"},
+            fields={"entries": f"may be nested {DEPTH} deep"},
         ) from error
     return payload
 
@@ -163,12 +163,6 @@ def unpack_state(stored: bytes) -> tuple[Mapping[str, Value], Mapping[str, int]]
     return entry.state_delta.fields, entry.artifact_versions
 
 
-def check_readable(state: Struct) -> None:
-    """Raise DecodeError or EncodeError if no reply with this change of the state could be written or read."""
-    reply = pb.WatchEntriesResponse(entries=pb.Entries(entries=[pb.Entry(state_delta=state)]))
-    pb.WatchEntriesResponse.FromString(reply.SerializeToString())
-
-
 def message_id_in(message: a2a.Message) -> str | None:
     """Return the id of a message for `Entry.message_id`; None if it has none that can be stored as an id."""
     return _id(message.message_id) or None
@@ -196,8 +190,8 @@ class RuntimeEvent(NamedTuple):
 def read_event(data: str) -> RuntimeEvent:
     """Read an event of ADK, or of a runtime that writes as it does, in either spelling; ignore anything else."""
     try:
-        event: object = json.loads(data)
-    except (ValueError, RecursionError):
+        event: object = json_reading.parse_kept(data)
+    except ValueError:
         return RuntimeEvent("", "")
     actions = _field(event, "actions")
     return RuntimeEvent(

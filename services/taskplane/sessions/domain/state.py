@@ -10,16 +10,15 @@ is not in effect, so they are left out: for what ADK writes the result is the sa
 is undone.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.struct_values import Filler
 from taskplane.runtime.validation import is_id
-from taskplane.sessions.domain.payload import check_readable, pack_state, unpack_state
+from taskplane.sessions.domain.payload import pack_state, unpack_state
 
 TEMP: Final = "temp:"
 USER: Final = "user:"
@@ -45,8 +44,9 @@ class Delta(NamedTuple):
 def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
     """Return what entry number `index` of a request changes, or None if it changes nothing.
 
-    `state` and `artifacts` are the event's deltas as its JSON has them. Raise Invalid `BAD_STATE` if the first is no
-    object or holds what no JSON could, `UNREADABLE` if it is nested too deeply.
+    `state` and `artifacts` are the event's deltas as its JSON has them. What cannot be stored is converted as in
+    messages: U+FFFD, null, and the text of a number or of what is nested too deeply. Raise Invalid `BAD_STATE` if the
+    first is no object.
     """
     own: dict[str, Value] = {}
     versions: dict[str, int] = {}
@@ -73,19 +73,7 @@ def _checked(index: int, state: object) -> Struct:
     if not isinstance(state, dict):
         raise _bad(index, "is an object")
     found = Struct()
-    try:
-        # No engine stores NaN or an infinity, and no client reads them.
-        json.dumps(state, allow_nan=False)
-        found.update(cast("dict[str, Any]", state))
-        check_readable(found)
-    except (DecodeError, EncodeError, RecursionError) as error:
-        raise Invalid(
-            f"the state delta of entries[{index}] is nested too deeply",
-            reason="UNREADABLE",
-            fields={f"entries[{index}].data": "may be nested some 24 levels deep"},
-        ) from error
-    except (ValueError, OverflowError) as error:
-        raise _bad(index, "holds texts and numbers that JSON has") from error
+    Filler().fill_struct(found, cast("dict[str, Any]", state))
     for key in found.fields:
         if key.startswith((USER, APP)) and not is_id(key):
             raise _bad(index, "has keys of users and apps of at most 255 characters without control characters")

@@ -1,14 +1,16 @@
 """Conversion between the messages of A2A and the contents of ADK."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from google.genai import types
+from pydantic import BaseModel
 
 from taskplane.executor.agent import Artifact, ArtifactChunk, Message
 from taskplane.executor.tool_calls import mark_of
+from taskplane.runtime.json_lines import encode_text
 from taskplane.runtime.json_values import to_json
+from taskplane.runtime.plain_json import plain
 
 _RAW_PIECE: Final = 1024 * 1024
 # A character takes at most four bytes.
@@ -32,8 +34,27 @@ def content_of(message: Message, role: str) -> types.Content:
             file = types.FileData(file_uri=part.url, mime_type=part.media_type or None)
             parts.append(types.Part(file_data=file))
         elif part.HasField("data") and not (role == "model" and mark_of(part)):
-            parts.append(types.Part(text=json.dumps(to_json(part.data), ensure_ascii=False)))
+            parts.append(types.Part(text=encode_text(to_json(part.data))))
     return types.Content(role=role, parts=parts)
+
+
+def json_of(given: BaseModel, *, by_alias: bool = False) -> dict[str, Any]:
+    """Return what ADK stores of something. Arguments and results may hold any objects of the tools."""
+    try:
+        found = given.model_dump(mode="json", by_alias=by_alias, exclude_none=True, fallback=plain)
+    except (ValueError, RecursionError):
+        # A value is in itself, or deeper than pydantic looks.
+        found = _simple(given).model_dump(mode="json", by_alias=by_alias, exclude_none=True, fallback=plain)
+    data: dict[str, Any] = plain(found)
+    return data
+
+
+def _simple(given: Any) -> Any:
+    if isinstance(given, BaseModel):
+        return given.model_copy(update={name: _simple(value) for name, value in given})
+    if isinstance(given, list):
+        return [_simple(each) for each in given]  # pyright: ignore[reportUnknownVariableType]
+    return plain(given) if isinstance(given, dict) else given  # pyright: ignore[reportUnknownArgumentType]
 
 
 def visible(content: types.Content | None) -> Sequence[types.Part]:

@@ -13,7 +13,7 @@ from google.genai import types
 from pydantic import BaseModel, ValidationError
 
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
-from taskplane.executor.adapters.adk.content import content_of
+from taskplane.executor.adapters.adk.content import content_of, json_of
 from taskplane.executor.agent import Message, Turn
 from taskplane.runtime.message_metadata import INVOCATION_KEYS
 
@@ -48,13 +48,13 @@ class Stored(NamedTuple):
 
 def pack_event(event: Event, turn: Turn) -> dict[str, Any]:
     """Return an event as it is stored."""
-    data: dict[str, Any] = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    data = json_of(event, by_alias=True)
     return {**data, "customMetadata": {**data.get("customMetadata", {}), **_marks(turn)}}
 
 
 def pack_artifact(artifact: SavedArtifact, turn: Turn) -> dict[str, Any]:
     """Return a version of an artifact, or the deletion of one, as it is stored."""
-    saved = artifact.model_dump(mode="json", by_alias=True, exclude_none=True)
+    saved = json_of(artifact, by_alias=True)
     return {"id": Event.new_id(), _ARTIFACT: saved, "customMetadata": _marks(turn)}
 
 

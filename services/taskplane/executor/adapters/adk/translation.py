@@ -1,15 +1,14 @@
 """The translation of the events of ADK's runner to changes."""
 
-import json
 import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
 from google.adk.events.event import Event
-from pydantic import BaseModel
 
-from taskplane.executor.adapters.adk.content import message_of, text_in, visible
+from taskplane.executor.adapters.adk.content import json_of, message_of, text_in, visible
 from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage
+from taskplane.runtime.json_lines import encode_text
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Translation:
         """Return the last word: what was said last, or the result of a workflow, as text or JSON."""
         if self.last is not None or self._output is None:
             return self.last
-        return self._output if isinstance(self._output, str) else json.dumps(self._output, ensure_ascii=False)
+        return self._output if isinstance(self._output, str) else encode_text(self._output)
 
     def take(self, event: Event) -> Iterator[Change]:
         """Yield the changes for the next event."""
@@ -104,7 +103,7 @@ class Translation:
                 }
             )
         if event.output is not None:
-            self._output = _json(event).get("output")
+            self._output = json_of(event).get("output")
         message = message_of(event.content)
         if message is not None:
             yield from self._release()
@@ -115,18 +114,13 @@ class Translation:
         for part in visible(event.content):
             if (call := part.function_call) is not None and call.name != _CREDENTIAL:
                 yield from self._release()
-                yield ToolCall(call.id or "", call.name or "", _json(call).get("args", {}))
+                yield ToolCall(call.id or "", call.name or "", json_of(call).get("args", {}))
             elif (response := part.function_response) is not None:
                 yield from self._release()
-                yield ToolResult(response.id or "", response.name or "", _json(response).get("response", {}))
+                yield ToolResult(response.id or "", response.name or "", json_of(response).get("response", {}))
 
     def _release(self) -> Iterator[Change]:
         """Say what is held back, since something follows."""
         if self._is_held and self.last is not None:
             yield Say(self.last)
         self.last, self._is_held = None, False
-
-
-def _json(given: BaseModel) -> dict[str, Any]:
-    """Return what ADK stores of something: arguments and results may hold objects of the tools."""
-    return given.model_dump(mode="json", exclude_none=True)

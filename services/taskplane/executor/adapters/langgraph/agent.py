@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from google.protobuf.json_format import MessageToDict
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs]
@@ -27,7 +26,9 @@ from taskplane.executor.agent import (
     Reject,
     Turn,
 )
-from taskplane.executor.changes import value_of
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.plain_json import plain
+from taskplane.runtime.struct_values import mark_converted, to_value
 
 RECURSION_LIMIT: Final = 100
 """Steps of a run of a graph that has no limit of its own."""
@@ -208,7 +209,7 @@ def _value(message: Message) -> Any:
     """Return the content of an answer: its data, or its text."""
     for part in message.parts:
         if part.HasField("data"):
-            data: Any = MessageToDict(part.data)
+            data: Any = to_json(part.data)
             return data
     return "\n".join(part.text for part in message.parts if part.HasField("text"))
 
@@ -216,11 +217,13 @@ def _value(message: Message) -> Any:
 def _question(interrupts: tuple[Any, ...]) -> AskInput:
     """Return the question that interrupts ask: a part for each, a text or data as its value is."""
     message = Message()
-    for interrupt in interrupts:
+    for index, interrupt in enumerate(interrupts):
         part = message.parts.add()
         if isinstance(interrupt.value, str):
             part.text = interrupt.value
         else:
-            part.data.CopyFrom(value_of(interrupt.value))
+            value, converted = to_value(plain(interrupt.value), f"parts[{index}].data")
+            part.data.CopyFrom(value)
+            mark_converted(message.metadata, converted)
         part.metadata.update({INTERRUPT: interrupt.id})
     return AskInput(message)

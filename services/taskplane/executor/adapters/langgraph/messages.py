@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from google.protobuf.json_format import MessageToDict
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
 from taskplane.executor.agent import Change, Message, Say, Text, ToolCall, ToolResult, Usage, text_of
+from taskplane.runtime.json_values import to_json
 
 MESSAGES: Final = "messages"
 """The key of the messages in the state of a graph, as is usual there."""
@@ -125,7 +125,7 @@ def conversation(messages: Sequence[Message]) -> list[BaseMessage]:
     found: list[BaseMessage] = []
     for message in messages:
         if message.role == ROLE_USER:
-            data = [json.dumps(MessageToDict(part.data)) for part in message.parts if part.HasField("data")]
+            data = [json.dumps(to_json(part.data)) for part in message.parts if part.HasField("data")]
             found.append(HumanMessage("\n".join([*filter(None, [text_of(message)]), *data]), id=message.message_id))
         elif words := text_of(message):
             found.append(AIMessage(words, id=message.message_id))

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import pydantic_core
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
@@ -22,7 +21,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from taskplane.executor.agent import ArtifactChunk, Change, Say, Text, ToolCall, ToolResult
 from taskplane.executor.agents.llm.artifact_stream import ArtifactStream
 from taskplane.executor.agents.llm.surrogates import Surrogates
-from taskplane.executor.changes import value_of
+from taskplane.runtime.plain_json import plain
 
 # Characters of a tool's result that clients are shown.
 _LONGEST_RESULT: Final = 100_000
@@ -121,17 +120,13 @@ def figures(counted: RequestUsage | RunUsage) -> dict[str, float]:
 
 
 def _shown(part: object) -> Any:
-    """Return the result of a tool as JSON that can be stored; what is too long or too deep as a text."""
+    """Return the result of a tool as JSON that can be stored; one that is too long as a text."""
     if not isinstance(part, ToolReturnPart):
         return {"error": str(getattr(part, "content", part))}
-    content: Any = pydantic_core.to_jsonable_python(part.content, serialize_unknown=True, bytes_mode="base64")
+    content = plain(part.content)
     if part.outcome in ("failed", "retried"):
         content = {"error": content}
     encoded = json.dumps(content, ensure_ascii=False)
     if len(encoded) > _LONGEST_RESULT:
         return f"{encoded[:_LONGEST_RESULT]} [{len(encoded) - _LONGEST_RESULT} more characters]"
-    try:
-        value_of(content)
-    except ValueError:
-        return encoded
     return content

@@ -1,9 +1,9 @@
 """A conversation and the artifacts it refers to, as messages of a language model."""
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from google.protobuf.json_format import MessageToDict, MessageToJson
 from pydantic_ai.messages import (
     BinaryContent,
     DocumentUrl,
@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.agent import Message, Part, Task, Turn
 from taskplane.executor.tool_calls import kind_of
+from taskplane.runtime.json_values import to_dict, to_json
 
 # Characters of the artifacts of earlier tasks that a model is shown, each and together.
 _LONGEST_ARTIFACT: Final = 100_000
@@ -125,7 +126,7 @@ def _tool(message: Message) -> tuple[str, str, dict[str, Any]]:
     kind = kind_of(message, message.parts[0]) if len(message.parts) == 1 else ""
     if kind not in ("function_call", "function_response"):
         return "", "", {}
-    data: dict[str, Any] = MessageToDict(message.parts[0].data)
+    data: dict[str, Any] = to_dict(message.parts[0].data.struct_value)
     return kind, str(data.get("id", "")), data
 
 
@@ -135,7 +136,7 @@ def _words(part: Part) -> str:
     if kind == "text":
         return part.text
     if kind == "data":
-        return MessageToJson(part.data, indent=None)
+        return json.dumps(to_json(part.data))
     name = f"{part.filename or 'file'}{f' ({part.media_type})' if part.media_type else ''}"
     if kind == "url":
         return f"[{name}: {part.url}]"

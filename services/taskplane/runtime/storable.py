@@ -1,4 +1,4 @@
-"""Replacement of the characters that no database keeps, in texts and JSON of agents."""
+"""Replacement of the characters that no database keeps, in texts and JSON."""
 
 import json
 import re
@@ -13,7 +13,7 @@ def storable(text: str) -> str:
 
     Models and tools write both.
     """
-    if _UNSTORABLE.search(text) is None:
+    if (text.isascii() and "\0" not in text) or _UNSTORABLE.search(text) is None:
         return text
     paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return paired.replace("\0", _REPLACEMENT)

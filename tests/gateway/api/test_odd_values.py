@@ -1,0 +1,207 @@
+"""Values that protobuf, a database or JSON does not have, on every route on which they come in."""
+
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+from tests.gateway.api.conversing import WAYS, Way, data, name_of, payload
+from tests.gateway.plane import JSON_TYPE, Json, Plane, fresh, named, open_front, said, said_0_3
+from tests.system.wire import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BIG = 653247040368672769
+CONVERTED = "taskplane.dev/converted"
+# What a runtime may write, and what is kept of it.
+ODD = (
+    '{"nul": "a\\u0000b", "half": "a\\ud83db", "\\u0000": 1, "nan": NaN, "inf": [-Infinity, Infinity],'
+    f' "big": [{BIG}, {"9" * 30}], "whole": [1e16, {2**53}, 100000000000000000000, 1.0, 0.1]}}'
+)
+KEPT = {
+    "nul": "a\ufffdb",
+    "half": "a\ufffdb",
+    "\ufffd": 1,
+    "nan": None,
+    "inf": [None, None],
+    "big": [str(BIG), "9" * 30],
+    "whole": [10**16, 2**53, 10**20, 1, 0.1],
+}
+PATHS = ["data.big[0]", "data.big[1]"]
+
+
+async def sent(plane: Plane, method: str, path: str, body: str, **headers: str) -> Json:
+    reply = await plane.http.request(method, path, content=body, headers={**JSON_TYPE, **named(headers)})
+    assert reply.status_code in (200, 201), reply.text
+    found: Json = json.loads(reply.content)
+    return found
+
+
+def of(message: str) -> str:
+    """The JSON of a message of a runtime with the odd data; its text is odd as well."""
+    text = '{"kind": "text", "text": "a\\u0000b\\ud83d"}'
+    parts = f'[{{"kind": "data", "data": {ODD}, "metadata": {ODD}}}, {text}]'
+    return f'{{"messageId": "{message}", "role": "agent", "parts": {parts}, "metadata": {ODD}}}'
+
+
+def check(message: Json) -> None:
+    (part, text) = message["parts"]
+    assert part["data"] == KEPT and part["metadata"] == KEPT and text["text"] == "a\ufffdb\ufffd"
+    metadata = message["metadata"]
+    assert {key: value for key, value in metadata.items() if key in KEPT} == KEPT
+    listed = [f"parts[0].{path}" for path in PATHS]
+    listed += [path.replace(".data.", ".metadata.") for path in listed] + ["metadata.big[0]", "metadata.big[1]"]
+    assert sorted(metadata[CONVERTED]) == sorted(listed)
+
+
+def nested(levels: int, list_: bool = False) -> str:
+    begin, end = ("[", "]") if list_ else ('{"a":', "}")
+    return begin * levels + '"x"' + end * levels
+
+
+async def test_a_document_is_taken_whatever_its_values_are(plane: Plane) -> None:
+    """T3: as agents' output is; and as it was read it may be stored again."""
+    task, context = fresh(), fresh()
+    artifact = f'{{"artifactId": "a", "name": "n\\u0000", "parts": [{{"kind": "data", "data": {ODD}}}]}}'
+    status = f'{{"state": "working", "message": {of("s")}}}'
+    document = (
+        f'{{"id": "{task}", "contextId": "{context}", "kind": "task", "status": {status},'
+        f' "history": [{of("h")}], "artifacts": [{artifact}], "metadata": {ODD}}}'
+    )
+    await sent(plane, "POST", "/api/tasks", document)
+    for _ in range(2):
+        read = await data(plane, f"/api/tasks/{task}")
+        first, last = read["history"]
+        check(first)
+        check(last)
+        assert read["artifacts"][0]["name"] == "n\ufffd" and read["artifacts"][0]["parts"][0]["data"] == KEPT
+        assert read["artifacts"][0]["metadata"][CONVERTED] == [f"parts[0].{path}" for path in PATHS]
+        assert read["metadata"]["big"] == KEPT["big"]
+        assert read["metadata"][CONVERTED] == ["metadata.big[0]", "metadata.big[1]"]
+        await sent(plane, "POST", "/api/tasks", json.dumps({**read, "history": [first]}))
+
+
+@pytest.mark.parametrize("list_", [False, True], ids=["objects", "lists"])
+@pytest.mark.parametrize("levels", [28, 29, 42, 43, 64, 120, 400])
+async def test_what_is_too_deep_in_a_document_is_its_json_text(plane: Plane, levels: int, list_: bool) -> None:
+    """T3: as deep as parsers of protobuf read it; nothing of what is deeper is lost."""
+    task, context = fresh(), fresh()
+    parts = f'[{{"kind": "data", "data": {{"r": {nested(levels, list_)}}}}}]'
+    history = f'[{{"role": "agent", "messageId": "m", "parts": {parts}}}]'
+    document = f'{{"id": "{task}", "contextId": "{context}", "status": {{"state": "completed"}}, "history": {history}}}'
+    await sent(plane, "POST", "/api/tasks", document)
+    (message,) = (await data(plane, f"/api/tasks/{task}"))["history"]
+    found, depth = message["parts"][0]["data"]["r"], 0
+    while not isinstance(found, str):
+        found, depth = (found[0] if list_ else found["a"]), depth + 1
+    most = (81 // 2) if list_ else 27
+    assert depth == min(levels, most)
+    assert found == "x" if levels <= most else json.loads(found) == json.loads(nested(levels - most, list_))
+    exported = await plane.http.get(f"/api/tasks/{task}/events")
+    assert exported.status_code == 200
+
+
+async def test_a_pushed_history_and_an_event_are_taken_whatever_their_values_are(plane: Plane) -> None:
+    """R5, R12, S5: the state has what an event says, as far as it can be kept; the event is as it was written."""
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    path = f"/api/sessions/{context}"
+    pushed = await sent(plane, "PUT", f"{path}/effective_history", f"[{of('p')}]")
+    check(pushed["data"]["messages"][0])
+    text = f'{{"invocation_id": "i", "actions": {{"state_delta": {ODD}}}}}'
+    await sent(plane, "POST", f"{path}/events", json.dumps({"id": "e1", "data": text}))
+    await sent(plane, "POST", f"{path}/events", f'{{"id": "e2", "data": {text}}}')
+    found = (await data(plane, f"{path}/state"))["state"]
+    assert {key: found.get(key) for key in KEPT} == KEPT
+    (second, first) = (await data(plane, path))["events"]
+    assert first["data"] == text and json.loads(second["data"])["actions"]["state_delta"]["big"][0] == BIG
+    deep = f'{{"invocation_id": "j", "actions": {{"state_delta": {{"deep": {nested(100)}}}}}}}'
+    await sent(plane, "POST", f"{path}/events", json.dumps({"id": "e3", "data": deep}))
+    assert (await data(plane, f"{path}/state"))["state"]["deep"]["a"]["a"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
+async def test_a_message_has_its_numbers_everywhere(plane: Plane, way: Way) -> None:
+    """B4: in the answer, the stream, the task, the conversation, the log and an export that comes back."""
+    context = fresh()
+    value = {"n": 10**16, "two": 2.0**53, "big": BIG, "huge": 123456789012345678901, "e20": 10**20, "f": 1.5}
+    shown = {**value, "two": 2**53, "big": str(BIG), "huge": "123456789012345678901"}
+    part = {"data": value} if way.version == "1.0" else {"kind": "data", "data": value}
+    make = said if way.version == "1.0" else said_0_3
+    message = make("x", contextId=context, metadata={"m": BIG})
+    message["parts"].append(part)
+    paths = ["parts[1].data.big", "parts[1].data.huge", "metadata.m"]
+
+    def check_message(found: Json) -> None:
+        assert found["parts"][1]["data"] == shown
+        assert (found["metadata"]["m"], found["metadata"][CONVERTED]) == (str(BIG), paths)
+
+    params = {"message": message, "configuration": {"blocking": True}}
+    if way.streams:
+        task = payload((await plane.streamed(way.method, params))[0].result)[1]
+    else:
+        task = payload(await plane.result(way.method, params))[1]
+    read = await data(plane, f"/api/tasks/{task['id']}")
+    await until(lambda: _is_done(plane, context))
+    check_message(read["history"][0])
+    check_message((await data(plane, f"/api/sessions/{context}/messages"))["messages"][0])
+    check_message((await data(plane, f"/api/sessions/{context}/effective_history"))["messages"][0])
+    log = (await plane.http.get(f"/api/tasks/{task['id']}/events")).text
+    assert '"n":10000000000000000' in log.replace(" ", "") and ":100000000000000000000" in log.replace(" ", "")
+    assert "e+" not in log
+    exported = (await plane.http.get(f"/api/sessions/{context}/export")).content
+    assert b'"two":9007199254740992' in exported and b'"n":10000000000000000' in exported and b"e+" not in exported
+    new = fresh()
+    reply = await plane.http.post(
+        f"/api/sessions/import?id={new}", content=exported, headers={"content-type": "application/x-ndjson"}
+    )
+    assert reply.status_code == 201, reply.text
+    check_message((await data(plane, f"/api/sessions/{new}/messages"))["messages"][0])
+
+
+async def _is_done(plane: Plane, context: str) -> bool:
+    tasks = await data(plane, f"/api/sessions/{context}/tasks")
+    return all(one["status"]["state"] == "completed" for one in tasks)
+
+
+@pytest.mark.parametrize(
+    "rpc_id", ["123456789012345678901", "-123456789012345678901", "1" * 5000, "9007199254740993", "1e400", '"\\u2028"']
+)
+@pytest.mark.parametrize("method", ["GetTask", "message/stream", "Nothing"])
+async def test_the_id_of_a_request_comes_back_equal(plane: Plane, rpc_id: str, method: str) -> None:
+    """B1: in results, errors and streams."""
+    params = {"message": said_0_3("hello")} if "stream" in method else {"id": "none"}
+    body = f'{{"jsonrpc": "2.0", "id": {rpc_id}, "method": "{method}", "params": {json.dumps(params)}}}'
+    reply = await plane.http.post("/", content=body, headers=JSON_TYPE)
+    lines = [line for line in reply.text.splitlines() if "jsonrpc" in line]
+    assert lines and all(f'"id":{rpc_id},' in line for line in lines), reply.text
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def exact(plane: Plane) -> AsyncGenerator[Plane, None]:
+    """A second gateway, which refuses numbers that it would have to convert."""
+    async with open_front(plane.behind, large_integers="refuse") as found:
+        yield found
+
+
+async def test_a_number_that_no_double_holds_is_refused_if_that_is_set(exact: Plane) -> None:
+    """B4: with the paths; a runtime's document is taken all the same (T3)."""
+    message = said("x", metadata={"m": BIG})
+    message["parts"].append({"data": {"n": [BIG]}})
+    error = await exact.error("SendMessage", {"message": message})
+    assert error["code"] == -32602 and "message.parts[1].data.n[0]" in json.dumps(error)
+    assert "message.metadata.m" in json.dumps(error)
+    message["parts"][1], message["metadata"] = {"data": {"n": 2**60}}, {}
+    assert await exact.result("SendMessage", {"message": message})
+    document = {"id": fresh(), "contextId": fresh(), "status": {"state": "working"}, "metadata": {"n": BIG}}
+    stored = await exact.http.post("/api/tasks", json=document)
+    assert stored.status_code == 201 and stored.json()["data"]["metadata"]["n"] == str(BIG)
+
+
+@pytest.mark.parametrize("value", ['"a\\u0000"', nested(29), nested(43, list_=True)])
+async def test_a_message_of_a_user_is_still_refused_by_its_field(plane: Plane, value: str) -> None:
+    """Its sender is there to mend it."""
+    message = json.dumps(said("x")).replace('"text": "x"', f'"data": {value}')
+    body = f'{{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {{"message": {message}}}}}'
+    found = (await plane.http.post("/", content=body, headers=JSON_TYPE)).json()
+    assert found["error"]["code"] == -32602 and "message.parts[0].data" in json.dumps(found)
