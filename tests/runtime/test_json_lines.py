@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskplane.cli.client.answers import parsed
 from taskplane.cli.client.sse import SseDecoder
 from taskplane.cli.render import dump
 from taskplane.runtime import logs
@@ -46,3 +47,8 @@ def test_the_output_of_commands_and_the_log_are_one_line_a_record(capsys: pytest
 def test_the_terminal_client_reads_breaks_that_a_server_writes_as_they_are() -> None:
     found = SseDecoder().feed('data: "a\u2028b\u2029c\x85d"\n\n'.encode())
     assert [event.data for event in found] == ['"a\u2028b\u2029c\x85d"']
+
+
+def test_the_terminal_client_shows_numbers_as_the_server_writes_them() -> None:
+    written = '{"a": 100000000000000000000, "b": 9007199254740993, "c": 1e+21}'
+    assert dump(parsed("http://x", written), indent=False) == written

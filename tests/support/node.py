@@ -18,3 +18,11 @@ NO_PACKAGES: Final = (
     if (PAGE / "node_modules" / ".installed").exists()
     else "the packages of the web page are not there; `make ui` installs them"
 )
+
+CLIENT: Final = Path(__file__).parent / "official-js"
+"""The official client in JavaScript."""
+NO_CLIENT: Final = (
+    ""
+    if (CLIENT / "node_modules" / ".ready").exists()
+    else "the official client in JavaScript is not there; `make node-client` installs it"
+)

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import NULL_VALUE, Value
 
@@ -20,7 +20,7 @@ def readable(message: Message) -> dict[str, Any]:
     """Return a message as ProtoJSON as the library writes it, with null for NaN and the infinities in JSON values."""
     try:
         return MessageToDict(message)
-    except ValueError:
+    except (SerializeToJsonError, ValueError):
         # ProtoJSON has no such values.
         copy = type(message)()
         copy.CopyFrom(message)

@@ -1,6 +1,7 @@
 """Values that protobuf, a database or JSON does not have, on every route on which they come in."""
 
 import json
+import math
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -8,6 +9,12 @@ import pytest_asyncio
 from tests.gateway.api.conversing import WAYS, Way, data, name_of, payload
 from tests.gateway.plane import JSON_TYPE, Json, Plane, fresh, named, open_front, said, said_0_3
 from tests.system.wire import until
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.runtime.channel import client
+from taskplane.runtime.principal import Principal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -205,3 +212,20 @@ async def test_a_message_of_a_user_is_still_refused_by_its_field(plane: Plane, v
     body = f'{{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {{"message": {message}}}}}'
     found = (await plane.http.post("/", content=body, headers=JSON_TYPE)).json()
     assert found["error"]["code"] == -32602 and "message.parts[0].data" in json.dumps(found)
+
+
+async def test_a_number_that_is_none_and_came_over_grpc_is_null(plane: Plane) -> None:
+    """T3: in reads, and in the export, which ends well."""
+    context, task = fresh(), fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
+    asked = tasks.PutTaskRequest(task=a2a.Task(id=task, context_id=context))
+    asked.task.status.state = a2a.TASK_STATE_COMPLETED
+    message = asked.task.history.add(message_id="m", role=a2a.ROLE_AGENT)
+    message.parts.add().data.list_value.values.add().number_value = math.nan
+    message.metadata.fields["n"].number_value = -math.inf
+    owner = Principal("default", "local", "user:local")
+    await TaskStoreStub(client(plane.behind.stores.channel, identity=owner)).PutTask(asked)
+    (read,) = (await data(plane, f"/api/tasks/{task}"))["history"]
+    assert (read["parts"][0]["data"], read["metadata"]["n"]) == ({"value": [None]}, None)
+    lines = (await plane.http.get(f"/api/sessions/{context}/export")).content.splitlines()
+    assert json.loads(lines[-1])["type"] == "end"
