@@ -1,4 +1,4 @@
-"""The official clients read what an agent says, whatever characters it is made of and wherever they are cut."""
+"""The official clients read all texts of an agent, of any characters, wherever they are cut."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def texts_of(turn: int) -> list[str]:
     for number in range(EACH):
         picked = [source.choice(by_category[source.choice(names)]) for _ in range(source.randint(1, 30))]
         picked += source.choices(special, k=source.randint(0, 3))
-        # Every category is in some text, whatever is picked.
+        # Every category is in some text.
         picked.append(source.choice(by_category[names[number % len(names)]]))
         source.shuffle(picked)
         found.append(f"a{''.join(picked)}z")
@@ -95,7 +95,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 
 
 def answer(found: list[dict[str, Any]]) -> Answer:
-    """What a client was given, of each thing together."""
+    """The texts that a client was given, of each message and artifact together."""
     growing: dict[str, str] = defaultdict(str)
     whole: dict[str, str] = {}
     artifacts: dict[str, str] = defaultdict(str)

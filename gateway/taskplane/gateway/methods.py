@@ -180,10 +180,10 @@ async def _send(call: Call) -> Reply:
 async def _read_send(call: Call) -> Send:
     send = await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
     if send.converted and call.plane.settings.large_integers == "refuse":
-        what = "is a number that a double cannot hold"
+        rule = "is a number that a double cannot hold"
         raise Invalid(
-            f"invalid params: {send.converted[0]}: {what}",
-            fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], what),
+            f"invalid params: {send.converted[0]}: {rule}",
+            fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], rule),
             suggestion="send it as a text",
         )
     return send

@@ -16,7 +16,7 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
 # The greatest growth from JSON to protobuf; `0,` in a list grows most, to 11 bytes.
 MAX_GROWTH: Final = 8
-# Levels of a JSON document, and of one that a runtime keeps, of which what is too deep is kept as text.
+# Levels of a JSON document, and of one that a runtime keeps, of which the deep values are kept as text.
 MAX_DEPTH: Final = 64
 MAX_LENIENT_DEPTH: Final = 500
 # JSON values of one request that are converted to protobuf, which takes far longer than parsing.
@@ -46,7 +46,7 @@ class Violations:
     __slots__ = ("converted", "deepest", "found", "lenient", "max_values", "told", "values")
 
     def __init__(self, *, lenient: bool = False) -> None:
-        """`lenient`: what cannot be stored is converted, as that of agents is."""
+        """`lenient`: values that cannot be stored are converted, as those of agents are."""
         self.lenient = lenient
         self.found: dict[str, str] = {}
         # Nested messages of the deepest Struct or Value that was read.

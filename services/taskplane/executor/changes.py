@@ -41,7 +41,7 @@ class MessageFactory:
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
         """Return a final message of the agent. `message_id` is used where `given` has none.
 
-        What is nested too deeply in its data becomes JSON text. ValueError: it is larger than 3 MiB. TypeError: it is
+        Values nested too deeply in its data become JSON text. ValueError: it is larger than 3 MiB. TypeError: it is
         neither text nor a Message.
         """
         if isinstance(given, str):
@@ -256,7 +256,7 @@ def text_size(text: str) -> int:
 def value_of(data: Any) -> Value:
     """Return any Python value as a protobuf value, as `plain` makes JSON of it; never raises.
 
-    What is nested too deeply becomes the text of its JSON, an integer that no double holds that of its digits.
+    A value nested too deeply becomes the text of its JSON, an integer that no double holds that of its digits.
     """
     return to_value(plain(data))[0]
 
@@ -284,7 +284,7 @@ def _content_size(part: a2a.Part) -> int:
 
 
 def _copy_of(given: M) -> M:
-    """Return a copy in which what is nested too deeply is text."""
+    """Return a copy in which values nested too deeply are texts."""
     copy = type(given)()
     copy.CopyFrom(given)
     flatten(copy)

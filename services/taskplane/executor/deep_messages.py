@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Message)
 
 
 def read_as(kind: type[M], given: Message) -> M:
-    """Return a message of another package as one of the same fields; what is nested too deeply in it becomes text."""
+    """Return a message of another package as one of the same fields; values nested too deeply become texts."""
     try:
         return kind.FromString(given.SerializeToString())
     except (DecodeError, EncodeError):
@@ -24,7 +24,7 @@ def read_as(kind: type[M], given: Message) -> M:
 
 
 def flatten(message: Message) -> None:
-    """Replace what is nested too deeply in the JSON values of a message by the text of its JSON."""
+    """Replace the JSON values of a message by the text of their JSON, where they are nested too deeply."""
     # A nested message takes at least two bytes, so that a small message is not too deep.
     if message.ByteSize() <= 2 * MOST_LEVELS:
         return

@@ -18,7 +18,7 @@ from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.storable import storable
 from taskplane.runtime.struct_values import Digits, decimal
 
-# Deeper values are read by no parser; this is far beyond what is kept as a structure anywhere.
+# Deeper values are read by no parser; this is far beyond the depth that is stored.
 _DEEPEST: Final = 200
 # Python writes integers of at most some 4,300 digits.
 _PRINTABLE_BITS: Final = 13_000

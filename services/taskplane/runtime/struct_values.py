@@ -40,7 +40,7 @@ class Digits(str):
 
 
 class Filler:
-    """Copies JSON values to protobuf. A subclass may refuse what this one converts."""
+    """Copies JSON values to protobuf. A subclass may refuse values in place of converting them."""
 
     __slots__ = ("converted",)
 
@@ -167,7 +167,7 @@ def converted_paths(source: Any, at: str, levels: int = 0) -> Iterator[str]:
 def to_value(data: Any, at: str = "") -> tuple[Value, Sequence[str]]:
     """Return JSON as a protobuf value, and the paths of the numbers in it that became texts.
 
-    What is too deep becomes the text of its JSON.
+    A value nested too deeply becomes the text of its JSON.
     """
     value, filler = Value(), Filler()
     filler.fill(value, data)

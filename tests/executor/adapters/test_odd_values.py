@@ -1,4 +1,4 @@
-"""What frameworks give as data of tools, questions and answers: one conversion, and no task fails for it."""
+"""Data of tools, questions and answers of all frameworks: one conversion, and no task fails for it."""
 
 import json
 import math
@@ -192,7 +192,7 @@ async def test_a_tool_of_adk_returns_anything(stores: Stores) -> None:
         return found
 
     def nested() -> dict[str, Any]:
-        """Returns what is deep."""
+        """Returns deep data."""
         return {"deep": deep(24)}
 
     agent = LlmAgent(name="odd", model=Obedient(), description="Odd.", tools=[look, nested])
@@ -208,7 +208,7 @@ async def test_a_tool_of_adk_returns_anything(stores: Stores) -> None:
 
 
 class Deep(AgentExecutor):
-    """Says data that is deeper than what is stored; what is deeper still no message of the SDK can have."""
+    """Says data deeper than stored values may be; the SDK has no messages with deeper ones."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None

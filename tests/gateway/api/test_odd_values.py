@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BIG = 653247040368672769
 CONVERTED = "taskplane.dev/converted"
-# What a runtime may write, and what is kept of it.
+# Values that a runtime may write, and those that are kept of them.
 ODD = (
     '{"nul": "a\\u0000b", "half": "a\\ud83db", "\\u0000": 1, "nan": NaN, "inf": [-Infinity, Infinity],'
     f' "big": [{BIG}, {"9" * 30}], "whole": [1e16, {2**53}, 100000000000000000000, 1.0, 0.1]}}'
@@ -91,7 +91,7 @@ async def test_a_document_is_taken_whatever_its_values_are(plane: Plane) -> None
 @pytest.mark.parametrize("list_", [False, True], ids=["objects", "lists"])
 @pytest.mark.parametrize("levels", [28, 29, 42, 43, 64, 120, 400])
 async def test_what_is_too_deep_in_a_document_is_its_json_text(plane: Plane, levels: int, list_: bool) -> None:
-    """T3: as deep as parsers of protobuf read it; nothing of what is deeper is lost."""
+    """T3: as deep as parsers of protobuf read it; nothing deeper is lost."""
     task, context = fresh(), fresh()
     parts = f'[{{"kind": "data", "data": {{"r": {nested(levels, list_)}}}}}]'
     history = f'[{{"role": "agent", "messageId": "m", "parts": {parts}}}]'
@@ -109,7 +109,7 @@ async def test_what_is_too_deep_in_a_document_is_its_json_text(plane: Plane, lev
 
 
 async def test_a_pushed_history_and_an_event_are_taken_whatever_their_values_are(plane: Plane) -> None:
-    """R5, R12, S5: the state has what an event says, as far as it can be kept; the event is as it was written."""
+    """R5, R12, S5: the state has the values of an event as far as they can be kept; the event is as it was written."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     path = f"/api/sessions/{context}"

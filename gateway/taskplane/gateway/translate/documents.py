@@ -47,8 +47,8 @@ def is_partial(message: a2a.Message) -> bool:
 
 
 def read_task(body: Any) -> a2a.Task:
-    """Return a whole task. Its messages may have no id, and partial ones are left out of its history. What no database
-    keeps is converted. Raise Invalid with every field that is wrong; `contextId` is required."""
+    """Return a whole task. Its messages may have no id, and partial ones are left out of its history. Values that no
+    database keeps are converted. Raise Invalid with every field that is wrong; `contextId` is required."""
     if not isinstance(body, dict):
         raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
     bad = Violations(lenient=True)

@@ -15,7 +15,7 @@ _MIN_BYTES: Final = 4
 
 
 class _Reading(Filler):
-    """The reading of the value at `at`. It counts, and records what is wrong, or converts it if `bad` is lenient."""
+    """The reading of the value at `at`. It counts, and records violations, or converts them if `bad` is lenient."""
 
     __slots__ = ("_at", "_bad")
 

@@ -44,8 +44,8 @@ class Delta(NamedTuple):
 def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
     """Return what entry number `index` of a request changes, or None if it changes nothing.
 
-    `state` and `artifacts` are the event's deltas as its JSON has them. What cannot be stored is converted as in
-    messages: U+FFFD, null, and the text of a number or of what is nested too deeply. Raise Invalid `BAD_STATE` if the
+    `state` and `artifacts` are the event's deltas as its JSON has them. Values that cannot be stored are converted as
+    in messages: U+FFFD, null, and the text of a number or of data nested too deeply. Raise Invalid `BAD_STATE` if the
     first is no object.
     """
     own: dict[str, Value] = {}

@@ -39,7 +39,7 @@ def content_of(message: Message, role: str) -> types.Content:
 
 
 def json_of(given: BaseModel, *, by_alias: bool = False) -> dict[str, Any]:
-    """Return what ADK stores of something. Arguments and results may hold any objects of the tools."""
+    """Return a model of ADK as its stored JSON. Arguments and results may hold any objects of the tools."""
     try:
         found = given.model_dump(mode="json", by_alias=by_alias, exclude_none=True, fallback=plain)
     except (ValueError, RecursionError):
