@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import math
 import os
 import re
 import select
@@ -12,8 +13,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from taskplane.executor.agent import (
     AgentCard,
@@ -25,6 +29,8 @@ from taskplane.executor.agent import (
     Policy,
     Say,
     Text,
+    ToolCall,
+    ToolResult,
     Turn,
 )
 
@@ -133,8 +139,6 @@ class Faulty:
                 yield {"text": SECRET}  # type: ignore[misc]  # pyright: ignore[reportReturnType]
             case "say":
                 yield Say(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-            case "unsendable":
-                yield ArtifactChunk("a", data={"made of": threading.Lock()})
             case "unreadable":
                 yield Say(Unreadable())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
             case "exit the process":
@@ -200,6 +204,32 @@ class Options:
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         yield Complete(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))
+
+
+class Values:
+    """Says Python values that are no JSON, in every place that takes JSON, and appends one to the session."""
+
+    card = AgentCard(name="values", version="1")
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        values = {
+            "uuid": UUID(int=1),
+            "date": date(2026, 1, 2),
+            "decimal": Decimal("1.5"),
+            "bytes": b"\xff",
+            "set": {3},
+            "nan": math.nan,
+            "text": "a\0\ud83d",
+            "large": 2**70,
+            "keys": {1: "one"},
+        }
+        yield ToolCall("1", "f", values)
+        yield ToolResult("1", "f", values)
+        yield ArtifactChunk("a", data=values, metadata=values)
+        try:
+            await turn.session.append({"id": "e", "value": UUID(int=1)})
+        except ValueError:
+            yield Complete("This is no JSON.")
 
 
 class Maker:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from tests.executor.isolated import Evil
 from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
 from tests.executor.test_processes import HERE, cancel, lives, reason, said
@@ -147,6 +148,23 @@ async def test_no_pickle_of_an_agent_is_read_in_the_executor(stores: Stores, tmp
         assert not await asyncio.to_thread(lambda: [path for path in made.values() if path.exists()])
 
 
+async def test_values_that_are_no_json_are_converted_as_in_the_event_loop(stores: Stores) -> None:
+    """P1: in every place of a change, and a session event is refused there as it is here."""
+    told: list[list[Any]] = []
+    async with open_plane(stores, loaded=[f"a={HERE}:Values@process", f"b={HERE}:Values@none"]) as plane:
+        for agent in ("a", "b"):
+            task = await plane.run("go", agent=agent)
+            assert text(task.status.message) == "This is no JSON."
+            calls = [MessageToDict(message.parts[0].data) for message in task.history[1:3]]
+            converted = [
+                MessageToDict(message.metadata).get("taskplane.dev/converted") for message in task.history[1:3]
+            ]
+            (artifact,) = task.artifacts
+            told.append([calls, converted, MessageToDict(artifact.parts[0].data), MessageToDict(artifact.metadata)])
+    assert told[0] == told[1]
+    assert told[0][0][0]["args"]["uuid"] == "00000000-0000-0000-0000-000000000001"
+
+
 async def test_what_an_agent_prints_is_no_frame(stores: Stores) -> None:
     """P9: its standard input is empty."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
@@ -223,9 +241,9 @@ async def test_nothing_is_left_of_an_executor_that_ends(stores: Stores) -> None:
         Say(a2a.Message(parts=[a2a.Part(raw=b"\0\1")])),
         ArtifactChunk("a", raw=b"\xff" * MIB, name="n", metadata={"deep": [{"n": 2**70}]}, extensions=["u"], last=True),
         ArtifactChunk("a", parts=[a2a.Part(text="one"), a2a.Part(url="two")], append=True, mergeable=False),
-        ArtifactChunk("a", data={"k": [1, 2.5, None, True, "\0"]}),
+        ArtifactChunk("a", data={"k": [1, 2.5, None, True, "\n"]}),
         ToolCall("1", "f", {"text": "x" * 3 * MIB}),
-        ToolResult("1", "f", float("inf")),
+        ToolResult("1", "f", 2.5),
         Checkpoint({"at": 1}),
         Usage({"tokens": 3}),
         AskInput("?"),

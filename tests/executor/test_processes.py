@@ -190,7 +190,6 @@ async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytes
             "canceled": SECRET,
             "dict": "run yields changes, not dict",
             "say": "a message is text or a Message, not int",
-            "unsendable": "not JSON serializable",
             "unreadable": "a message is text or a Message, not Unreadable",
         }.items():
             caplog.clear()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from taskplane.executor import agent as port
 from taskplane.executor.runs.faults import AgentProcessGarbled
+from taskplane.runtime.plain_json import plain
 
 MAX_FRAME: Final = 8 * 1024 * 1024
 """Bytes of a frame. A message has at most 3 MiB, which quotes make longer where it is JSON."""
@@ -91,7 +92,8 @@ Report = Call | Yielded | Ended | Raised | Closed
 
 
 def framed(report: Report) -> bytes:
-    """Return the bytes of a frame. ValueError: they would be too many. TypeError: a value of the agent is no data."""
+    """Return the bytes of a frame. ValueError: they would be too many, or a call takes JSON. TypeError: this is no
+    change, or a field of one is of no such type."""
     packer = _Packer()
     match report:
         case Call(number, method, arguments):
@@ -169,7 +171,8 @@ class _Packer:
     def field(self, name: str, value: Any) -> Any:
         """Return what stands for a field of a change."""
         if name in _JSON:
-            return None if value is None else self.json(value)
+            # As the executor converts it for an agent in its event loop.
+            return None if value is None else self.json(plain(value))
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, (bytes, bytearray)):
@@ -190,8 +193,12 @@ class _Packer:
         return value if len(value) <= _SHORT else self._piece("text", value.encode("utf-8", "surrogatepass"))
 
     def json(self, value: Any) -> Any:
-        """Return what stands for JSON."""
-        return self._piece("json", json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        """Return what stands for JSON. ValueError: the value is none."""
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except TypeError as error:
+            raise ValueError(f"this is no JSON: {error}") from error
+        return self._piece("json", text.encode("utf-8", "surrogatepass"))
 
     def _piece(self, kind: str, content: bytes) -> dict[str, int]:
         self.pieces.append(content)
