@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import Engine as SqlEngine
-from tests.conformance.task_log import ADA, HOUR, Plane, chunk, message, only, status
+from tests.conformance.task_log import ADA, BOB, HOUR, Plane, chunk, message, only, status
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime.sharing import Slots
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import COMPLETED, STATUS_TEXT, WORKING
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
@@ -144,7 +145,7 @@ async def test_a_thousand_leases_are_renewed_by_one_statement(plane: Plane) -> N
     assert all(each.still_yours for each in renewed)
     assert len(seen) == (2 if plane.engine.dialect.alone else 1)
     assert {each.lease_until for each in await plane.log.held()} == {until}
-    assert (await plane.log.loads(["p1"])) == {"p1": 1000}
+    assert (await plane.log.loads(["p1"])) == {"p1": {("", "ada"): 1000}}
     assert not plane.commits and not [each for each, _ in seen if "UPDATE task" in each]
 
 
@@ -338,6 +339,21 @@ def bytes_of(conn: Connection, statement: str, parameters: Any) -> int:
     """Return the number of bytes that a query gives."""
     rows = conn.exec_driver_sql(statement, parameters)
     return sum(len(value) for row in rows for value in row if isinstance(value, bytes))
+
+
+async def test_a_long_queue_of_one_owner_is_read_in_its_order_and_passed_over_by_one_step(plane: Plane) -> None:
+    """L2: a round costs the same however many tasks an owner has queued, of whichever agents."""
+    await plane.log.submit_all([plane.creation(claim_for="", agent=f"a{number % 3}") for number in range(300)])
+    last = await plane.queued(agent="a1", scope=BOB)
+    full = Slots(4, "users", {("", "ada"): 3})
+    with statements() as seen:
+        found = await plane.log.claimable(["a1", "a2"], 10, ("", ""), full)
+    assert (list(found.uids), found.passed_over, found.more) == ([last.uid], frozenset({("", "ada")}), False)
+    # Ada's name, Bob's, and that there is none after it; then what Bob has.
+    assert len(seen) == 4
+    for executed in seen:
+        shown = await plane.engine.write(plan, *executed)
+        assert "task_queued" in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
 
 
 async def test_retention_walks_along_its_indexes(plane: Plane) -> None:

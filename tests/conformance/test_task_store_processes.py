@@ -142,7 +142,7 @@ async def test_a_renewal_waits_for_nobody_and_does_not_call_lost_what_it_could_n
         # The run goes on meanwhile: its fence stands in its task.
         assert (await one.append(held, chunk("x"))).refusal is None
     assert [each.still_yours for each in await one.renew(held, free)] == [True, True]
-    assert await one.log.loads(["p1"]) == {"p1": 2}
+    assert await one.log.loads(["p1"]) == {"p1": {("", "ada"): 2}}
 
 
 async def test_a_renewal_locks_no_task(planes: Planes) -> None:

@@ -11,6 +11,7 @@ from tests.tasks.plane import creating, creation
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Unavailable
+from taskplane.runtime.sharing import Owner, Slots
 from taskplane.storage.engine import open_engine
 from taskplane.tasks import wire
 from taskplane.tasks.committed import Changed, Committed
@@ -18,7 +19,7 @@ from taskplane.tasks.domain.commands import Cancel, Done, Orphan
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import Claimable
+from taskplane.tasks.store import Claimable, Room
 
 Stream = AsyncGenerator[pb.ClaimResponse, None]
 SCOPE: Final = Scope(tenant="tenant", owner="ann", actor="executor")
@@ -39,13 +40,15 @@ class Late(SqlTaskLog):
     happens: Callable[[], Awaitable[object]] | None = None
     looked: Callable[[], object] = staticmethod(lambda: None)
 
-    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
+    async def claimable(
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+    ) -> Claimable:
         """See `TaskLog.claimable`."""
-        found = await super().claimable(agents, limit, after)
+        found = await super().claimable(agents, limit, after, room)
         self.looked()
         return found
 
-    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
         """See `TaskLog.loads`."""
         loads = await super().loads(process_ids)
         if any(loads.values()) and self.happens is not None:
@@ -75,7 +78,7 @@ async def unpolled(
             await earlier(log)
         await claims.load()
         told.append(claims)
-        stream = claims.stream("p1", ["demo"], capacity)
+        stream = claims.stream("p1", ["demo"], Slots(capacity))
         await anext(stream)
         yield log, claims, stream
         await stream.aclose()
@@ -185,7 +188,7 @@ async def test_a_stream_that_is_cancelled_while_it_is_told_something_ends(migrat
 
 
 async def _listening(claims: Claims) -> None:
-    stream = claims.stream("p1", ["demo"], 10)
+    stream = claims.stream("p1", ["demo"], Slots(10))
     try:
         async for _ in stream:
             pass

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import pytest
 from tests.conftest import Migrated
@@ -43,10 +43,12 @@ class Claiming(Protocol):
 class Executor:
     """An executor process: a claim stream, and renewals of what it was given."""
 
-    def __init__(self, plane: Plane, process_id: str, agents: Sequence[str], capacity: int, kind: str) -> None:
+    def __init__(
+        self, plane: Plane, process_id: str, agents: Sequence[str], kind: str = "inprocess", **of_request: Any
+    ) -> None:
         self.plane = plane
         self.process_id = process_id
-        request = pb.ClaimRequest(process_id=process_id, agents=agents, capacity=capacity)
+        request = pb.ClaimRequest(process_id=process_id, agents=agents, **of_request)
         self.stream = cast("Claiming", plane.queue(kind=kind).Claim(request))
 
     async def assigned(self) -> pb.Assignment:
@@ -77,10 +79,16 @@ class Executor:
 
 
 async def connected(
-    plane: Plane, process_id: str = "p1", agents: Sequence[str] = ("demo",), capacity: int = 10, kind: str = "inprocess"
+    plane: Plane,
+    process_id: str = "p1",
+    agents: Sequence[str] = ("demo",),
+    *,
+    kind: str = "inprocess",
+    capacity: int = 10,
+    **of_request: Any,
 ) -> Executor:
     """An executor that the store knows by now."""
-    executor = Executor(plane, process_id, agents, capacity, kind)
+    executor = Executor(plane, process_id, agents, kind, capacity=capacity, **of_request)
     assert (await anext(executor.stream)).HasField("hint")
     return executor
 
@@ -168,7 +176,8 @@ async def test_tasks_are_spread_over_executors_by_their_room(plane: Plane) -> No
 
 async def test_every_queued_task_is_assigned_exactly_once(plane: Plane) -> None:
     """C8: two hundred tasks, four executors, no task twice."""
-    executors = [await connected(plane, f"p{index}", capacity=50) for index in range(4)]
+    one: dict[str, Any] = {"shared_by": pb.SHARED_BY_ONE}
+    executors = [await connected(plane, f"p{index}", capacity=50, **one) for index in range(4)]
     created = await asyncio.gather(*(plane.create() for _ in range(200)))
     uids: list[str] = []
     for executor in executors:
@@ -461,7 +470,8 @@ async def test_claims_and_leases_of_two_stores_on_one_database_agree(url: str, e
     if engine_name == "sqlite":
         pytest.skip("SQLite has one store process")
     async with opened(url, lease_ttl=60.0) as one, opened(url, lease_ttl=60.0) as two:
-        executors = [await connected(one, "p1", capacity=20), await connected(two, "p2", capacity=20)]
+        settings: dict[str, Any] = {"capacity": 20, "shared_by": pb.SHARED_BY_ONE}
+        executors = [await connected(one, "p1", **settings), await connected(two, "p2", **settings)]
         runs = await asyncio.gather(*(plane.create() for plane in (one, two) for _ in range(20)))
         uids: list[str] = []
         for executor in executors:

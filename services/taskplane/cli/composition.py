@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taskplane.executor.composition import ExecutorRoom, agents_of, open_executor
 from taskplane.executor.loading import Agents
@@ -78,7 +78,8 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
         InProcessChannel(services) as channel,
     ):
         tasks.register(services)
-        async with open_executor(settings.executor, services, channel, channel, process_id, agents=agents) as executor:
+        of_executor = _of_one_tenant(settings)
+        async with open_executor(of_executor, services, channel, channel, process_id, agents=agents) as executor:
 
             async def ready() -> bool:
                 return await tasks.ready() and await sessions.ready() and await executor.ready()
@@ -99,3 +100,11 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                     await executor.drain()
                 await sessions.drain()
                 await tasks.drain()
+
+
+def _of_one_tenant(settings: PlaneSettings) -> ExecutorSettings:
+    """Return the settings of the executor, which knows that only API keys can name further tenants."""
+    of_executor = settings.executor
+    if of_executor.shared_by == "tenants" and not settings.gateway.api_keys:
+        return replace(of_executor, shared_by="users")
+    return of_executor

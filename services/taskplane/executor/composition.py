@@ -37,6 +37,7 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.retry import retry_until_reachable
 from taskplane.runtime.services import Services
+from taskplane.runtime.sharing import Slots
 
 log = logging.getLogger(__name__)
 
@@ -214,13 +215,14 @@ async def open_runs(
         agents.by_name,
         background,
         process_id=process_id,
-        capacity=settings.capacity,
+        slots=Slots(settings.capacity, settings.shared_by),
     )
     leases = Leases(
         runs,
         TaskQueueStub(to_renew),
         agents=agents.run_here,
         capacity=settings.capacity,
+        shared_by=settings.shared_by,
         renew_every=settings.renew_every,
     )
     stores = (tasks_channel, renewals, appends, sessions_channel)

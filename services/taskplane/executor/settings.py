@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from taskplane.runtime.bounds import Count, Duration, Interval, Lease, LogLevel, Range, out_of_range, refuse
+from taskplane.runtime.sharing import SharedBy
 
 PREFIX: Final = "TASKPLANE_EXECUTOR_"
 
@@ -30,6 +31,10 @@ class ExecutorSettings:
     # Number of runs at once. Further tasks wait in the queue for any executor with free capacity; with 0 this executor
     # creates tasks and runs none.
     capacity: Count = 100
+    # Those who send tasks: users of several tenants, users of one tenant, or one user alone. An owner leaves a quarter
+    # of the slots that other owners do not use, a tenant an eighth of those that other tenants do not use. With users
+    # a tenant may have all of them; with one, an owner may.
+    shared_by: SharedBy = "tenants"
     # Number of messages per second that one owner may send to this process, in the long run, and ten times as many at
     # once; further ones are refused with SEND_RATE. 0: no limit.
     sends_per_second: Annotated[float, Range(0, 1e9)] = 1_000.0

@@ -12,6 +12,7 @@ from taskplane.runtime.ids import new_id
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
+from taskplane.runtime.sharing import Slots
 from taskplane.tasks import operations, session_wire, validation, wire
 from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.domain import commands
@@ -351,7 +352,8 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 
     async def Claim(self, request: pb.ClaimRequest, context: Context) -> AsyncIterator[pb.ClaimResponse]:
         validation.check(request)
-        stream = self._claims.stream(request.process_id, request.agents, request.capacity)
+        slots = Slots(request.capacity, wire.shared_by(request))
+        stream = self._claims.stream(request.process_id, request.agents, slots)
         async with aclosing(stream):
             async for response in stream:
                 yield response

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.sharing import Owner
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.documents import Compared
 from taskplane.tasks.domain.figures import Summary
@@ -44,12 +45,27 @@ Session = tuple[str, str, str]
 class Claimable:
     """Tasks that may be claimed now; `wait`: seconds until the next one may be, if one was seen. Both are hints.
 
-    `principals`: tenant and owner of each task.
+    `principals`: tenant and owner of each task. `passed_over`: principals with queued tasks for whom there was no room;
+    with an empty owner, all of a tenant. `more`: there may be others than these tasks.
     """
 
     uids: Sequence[str]
     wait: float | None
-    principals: Sequence[tuple[str, str]] = ()
+    principals: Sequence[Owner] = ()
+    passed_over: frozenset[Owner] = frozenset()
+    more: bool = False
+
+
+class Room(Protocol):
+    """Says for whom there are slots."""
+
+    def has_room(self, owner: Owner) -> bool:
+        """Return whether this owner may have one more slot."""
+        ...
+
+    def tenant_has_room(self, tenant: str) -> bool:
+        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +268,14 @@ class CopyLog(Protocol):
 class QueueLog(WriteLog, Protocol):
     """The log as the queue sees it: tasks that wait for an executor, and leases."""
 
-    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
+    async def claimable(
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+    ) -> Claimable:
         """Return tasks of these agents that may be claimed now, at most `limit`, in the order in which they are due.
 
         Principals (tenant and owner) with fewer running tasks come first, among these the next one `after` that one,
-        and of each the longest waiting task. It is a hint: Claim decides, and another may be faster.
+        and of each the longest waiting task. Those without `room` are passed over. It is a hint: Claim decides, and
+        another may be faster.
         """
         ...
 
@@ -285,8 +304,9 @@ class QueueLog(WriteLog, Protocol):
         """
         ...
 
-    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
-        """Return how many leases each of these processes holds, run out or not; a dead process is left out."""
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
+        """Return how many leases each of these processes holds, by the owners of the tasks, run out or not; a dead
+        process is left out."""
         ...
 
     async def lease_left(self, uid: str, fence: int) -> float:

@@ -265,7 +265,10 @@ Index("task_by_state", task.c.tenant, task.c.owner, task.c.state, task.c.status_
 Index("task_by_context", task.c.tenant, task.c.owner, task.c.context_id, task.c.created_at, task.c.id)
 
 partial_index("task_of_tenant", OF_ANY_OWNER, task.c.tenant, task.c.state, task.c.status_at, task.c.id)
-partial_index("task_queued", "ready_at IS NOT NULL", task.c.tenant, task.c.owner, task.c.agent, task.c.ready_at)
+# In the order in which the tasks of a principal are given out, with all that decides whether one of them is.
+partial_index(
+    "task_queued", "ready_at IS NOT NULL", task.c.tenant, task.c.owner, task.c.ready_at, task.c.agent, task.c.in_turn
+)
 partial_index("task_limited", "limit_at IS NOT NULL", task.c.limit_at)
 partial_index("task_uncopied", UNCOPIED, task.c.status_at)
 partial_index("task_paused", WAITING, task.c.state)

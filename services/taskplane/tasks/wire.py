@@ -8,6 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.message_metadata import USAGE
+from taskplane.runtime.sharing import SharedBy
 from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import (
@@ -354,3 +355,10 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[Renewed]) -> list
         )
         for lease, state in zip(leases, renewed, strict=True)
     ]
+
+
+def shared_by(request: pb.ClaimRequest) -> SharedBy:
+    """Return those who share the slots of the process; several tenants if the request does not say."""
+    if request.shared_by == pb.SHARED_BY_ONE:
+        return "one"
+    return "users" if request.shared_by == pb.SHARED_BY_USERS else "tenants"

@@ -12,6 +12,7 @@ from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.tries import Tries
 from taskplane.runtime.errors import DeadlineExceeded, PlaneError, Unauthenticated, Unavailable
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.sharing import SharedBy
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +20,25 @@ log = logging.getLogger(__name__)
 SILENCE: Final = 15.0
 # Seconds until leases are renewed again of which a store could not tell, or did not, what became of them.
 _SOON: Final = 0.2
+_SHARED_BY: Final[dict[SharedBy, pb.SharedBy.ValueType]] = {
+    "tenants": pb.SHARED_BY_TENANTS,
+    "users": pb.SHARED_BY_USERS,
+    "one": pb.SHARED_BY_ONE,
+}
 
 
 class Leases:
     """The leases of this process: their renewals, and the tasks that are assigned to it."""
 
     def __init__(
-        self, runs: Runs, renewals: TaskQueueStub, *, agents: tuple[str, ...], capacity: int, renew_every: float
+        self,
+        runs: Runs,
+        renewals: TaskQueueStub,
+        *,
+        agents: tuple[str, ...],
+        capacity: int,
+        shared_by: SharedBy,
+        renew_every: float,
     ) -> None:
         """`renewals`: the queue by a channel for renewals only, see `tries`. `renew_every`: seconds; well below the
         store's lease TTL."""
@@ -35,6 +48,7 @@ class Leases:
         self._tries = Tries(renew_every)
         self._agents = agents
         self._capacity = capacity
+        self._shared_by = _SHARED_BY[shared_by]
         self._renew_every = renew_every
         self._hint = asyncio.Event()
         # The task store does not take this process for a service.
@@ -84,7 +98,12 @@ class Leases:
             await asyncio.sleep(min(1.0, self._renew_every) * random.uniform(0.2, 1.0))
 
     async def _claim(self) -> None:
-        request = pb.ClaimRequest(process_id=self._runs.process_id, agents=self._agents, capacity=self._capacity)
+        request = pb.ClaimRequest(
+            process_id=self._runs.process_id,
+            agents=self._agents,
+            capacity=self._capacity,
+            shared_by=self._shared_by,
+        )
         call = self._queue.Claim(request)
         begun = False
         try:
@@ -106,6 +125,7 @@ class Leases:
                         self.renew_now()
                     continue
                 self._runs.backlog = response.hint.backlog
+                self._runs.waiting = frozenset((each.tenant, each.owner) for each in response.hint.waiting)
                 if response.hint.now:
                     self.renew_now()
         except Unavailable:
@@ -113,7 +133,7 @@ class Leases:
             if not begun:
                 raise
         finally:
-            self._runs.backlog = False
+            self._runs.backlog, self._runs.waiting = False, frozenset()
             call.cancel()
 
     async def _renew(self) -> bool:

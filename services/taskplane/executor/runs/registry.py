@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Final
 
@@ -18,6 +18,7 @@ from taskplane.executor.states import AT_REST
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.sharing import Owner, Slots
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ def certain_until(asked_at: float, ttl: float) -> float:
 
 
 class Runs:
-    """The runs of one process: at most one per (task, fence), and no more than `capacity` fresh ones at a time."""
+    """The runs of one process: at most one per (task, fence), and fresh ones only where there are slots."""
 
     def __init__(
         self,
@@ -40,22 +41,26 @@ class Runs:
         background: BackgroundTasks,
         *,
         process_id: str,
-        capacity: int,
+        slots: Slots,
     ) -> None:
-        """`capacity`: the number of runs at work beside which no fresh one is begun."""
+        """`slots`: those of this process, all of them free."""
         self.ports = ports
         self.agents = agents
         self.process_id = process_id
         self.draining = False
-        # Queued tasks find no room: a new task must take no turn from them.
+        # Queued tasks find no room, or those of these owners: a new task must take no turn from them.
         self.backlog = False
+        self.waiting: Set[Owner] = frozenset()
         # Runs that failed by a bug, ours or a yield after the final change.
         self.bugs: list[Exception] = []
         self._background = background
-        self._capacity = capacity
+        # Taken by runs, from their start to their end, and by tasks that are about to be created.
+        self._slots = slots
+        self._reserved: Counter[Owner] = Counter()
+        # Runs of assigned tasks that have not begun, since the store could not know of every slot in use.
+        self._standing: dict[Run, asyncio.Event] = {}
         self._active: dict[str, Run] = {}
         self._started: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._reserved = 0
 
     @property
     def active(self) -> list[Run]:
@@ -66,20 +71,29 @@ class Runs:
         """Return the runs that need their lease."""
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
-    def reserve(self) -> str:
-        """Take a slot for a task to be created; return the process id, or "" if it is to be queued: there is no slot,
-        or tasks wait for one.
+    def reserve(self, caller: Principal) -> str:
+        """Take a slot for a task to be created; return the process id, or "" if it is to be queued: there is no slot
+        for this owner, or tasks wait for one.
 
         `give_back` releases it.
         """
-        if self.draining or self.backlog or len(self._active) + self._reserved >= self._capacity:
+        owner = caller.tenant, caller.owner
+        if self.draining or self.backlog or not self._slots.has_room(owner):
             return ""
-        self._reserved += 1
+        if self.waiting and not self.waiting.isdisjoint((owner, (caller.tenant, ""))):
+            return ""
+        self._slots.take(owner)
+        self._reserved[owner] += 1
         return self.process_id
 
-    def give_back(self) -> None:
+    def give_back(self, caller: Principal) -> None:
         """Release a slot that was used, or is not needed."""
-        self._reserved -= 1
+        owner = caller.tenant, caller.owner
+        self._slots.give_back(owner)
+        self._reserved[owner] -= 1
+        if not self._reserved[owner]:
+            del self._reserved[owner]
+        self._let_in()
 
     def start_fresh(
         self, hosted: Hosted, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
@@ -105,17 +119,24 @@ class Runs:
         caller = Principal(record.tenant, record.owner, record.owner)
         run = Run(self.ports, hosted, record, assignment.fence, until=time.monotonic(), caller=caller)
         with acting_as(Principal(record.tenant, record.owner, self.ports.actor, service=True)):
+            self._standing[run] = asyncio.Event()
             self._start(run)
+            self._let_in()
         return run
 
     def stop(self, run: Run, why: str) -> None:
         """Stop a run whose lease is lost. What it still yields is discarded."""
         if run.stop():
+            self._let_in()
             log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
 
     async def drain(self, timeout: float) -> None:
         """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
         self.draining = True
+        standing = list(self._standing)
+        for run in standing:
+            run.stop()
+        await self._release(standing)
         if await self._background.settle(timeout):
             return
         left = self.leases()
@@ -147,13 +168,30 @@ class Runs:
         if before is not None and not before.outbox.at_rest:
             self.stop(before, "a newer lease of the task is ours")
         self._active[run.uid] = run
+        self._slots.take(run.owner)
         metrics.STARTED.labels(run.agent).inc()
         metrics.RUNS.labels(run.agent).inc()
         run.worker = self._background.start(self._work(run), name=f"run of task {run.task_id}")
         run.worker.add_done_callback(lambda _: self._ended(run))
 
+    def _let_in(self) -> None:
+        """Begin the runs of assigned tasks for which there are slots by now."""
+        if not self._standing:
+            return
+        held = self._reserved.copy()
+        # A run that only cleans up has no lease any more.
+        held.update(run.owner for run in self.leases() if run not in self._standing and not run.cancelled.is_set())
+        slots = self._slots.held_by(held)
+        for run, begin in list(self._standing.items()):
+            if slots.has_room(run.owner):
+                slots.take(run.owner)
+                del self._standing[run]
+                begin.set()
+
     async def _work(self, run: Run) -> None:
         try:
+            if (begin := self._standing.get(run)) is not None:
+                await begin.wait()
             await run.work()
         except asyncio.CancelledError:
             if not run.cancelled.is_set():
@@ -164,6 +202,9 @@ class Runs:
 
     def _ended(self, run: Run) -> None:
         metrics.RUNS.labels(run.agent).dec()
+        self._slots.give_back(run.owner)
+        self._standing.pop(run, None)
+        self._let_in()
         if self._active.get(run.uid) is run:
             del self._active[run.uid]
         if not run.outbox.at_rest:

@@ -82,6 +82,7 @@ class Run:
         self.uid = record.uid
         self.task_id = record.id
         self.agent = record.agent
+        self.owner = record.tenant, record.owner
         self.fence = fence
         self._routing = fresh.routing if fresh is not None else None
         self.cancelled = self._routing.cancelled if self._routing is not None else asyncio.Event()

@@ -123,7 +123,7 @@ class NewTurns:
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
                 # Before the router begins what only a run in this process can go on with.
-                slot = self._runs.reserve()
+                slot = self._runs.reserve(send.caller)
             saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
             if overlaps and may_be_renamed:
                 # The session decides which id the task gets to see. It need not answer, as when both write at once.
@@ -141,7 +141,7 @@ class NewTurns:
             response, asked = await self._create(send, proposal, routing, saving, slot)
         finally:
             if slot:
-                self._runs.give_back()
+                self._runs.give_back(send.caller)
             if routing is not None and not asked:
                 routing.drop()
         return response
@@ -178,7 +178,7 @@ class NewTurns:
         except PolicyFailed as error:
             policy, fault = Policy(), error
         held = bool(slot) and not self._runs.draining
-        claim_for = slot if held else "" if send.hosted.elsewhere else self._runs.reserve()
+        claim_for = slot if held else "" if send.hosted.elsewhere else self._runs.reserve(send.caller)
         try:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
@@ -246,7 +246,7 @@ class NewTurns:
             raise
         finally:
             if claim_for and not held:
-                self._runs.give_back()
+                self._runs.give_back(send.caller)
         return reference(record, created=response.created), started
 
     async def _put_back(self, send: Send, decision: Decision) -> None:

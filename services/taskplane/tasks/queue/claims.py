@@ -10,16 +10,22 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.sharing import Owner, Slots
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
+from taskplane.tasks.queue.rooms import Rooms
 from taskplane.tasks.rings import Rung, is_news_to_its_holder
 from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
+# Owners whose tasks wait that executors are told by name; if there are more, nobody's new task takes a slot at once.
+_MOST_NAMED: Final = 256
+# Whether tasks wait since there is no free slot, and the owners whose tasks wait although there is one.
+_NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
 # Seconds: how soon what failed is tried again, and what another one may have been faster at.
 _RETRY: Final = 1.0
 _SOON: Final = 0.01
@@ -36,15 +42,16 @@ class Records(Protocol):
 class _Stream:
     """One executor process that listens."""
 
-    def __init__(self, process_id: str, agents: Collection[str], capacity: int) -> None:
+    def __init__(self, process_id: str, agents: Collection[str], slots: Slots) -> None:
         self.process_id = process_id
         self.key = key_of(process_id)
         self.agents = frozenset(agents)
-        self.capacity = capacity
+        # All of them free: what it holds is read when tasks are given.
+        self.slots = slots
         self.assigned: deque[Row] = deque()
         self.renew_now = False
-        # The process was told so.
-        self.backlog = False
+        # What the process was told.
+        self.backlog = _NO_BACKLOG
         self.replaced = False
         self.changed = Listener()
 
@@ -91,8 +98,10 @@ class Claims:
         # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
         self._freed = False
-        # Executors know that tasks are queued which found no room.
-        self._backlog = False
+        # What executors know of the tasks that found no room.
+        self._backlog = _NO_BACKLOG
+        self._waiting: set[Owner] = set()
+        self._full = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -102,11 +111,14 @@ class Claims:
         return len(self._streams)
 
     async def stream(
-        self, process_id: str, agents: Collection[str], capacity: int
+        self, process_id: str, agents: Collection[str], slots: Slots
     ) -> AsyncGenerator[pb.ClaimResponse, None]:
-        """Yield the messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`."""
+        """Yield the messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`.
+
+        `slots`: those of the process, all of them free.
+        """
         await self._leases.announce(process_id)
-        mine = _Stream(process_id, agents, capacity)
+        mine = _Stream(process_id, agents, slots)
         old = self._streams.get(process_id)
         if old is not None:
             mine.assigned.extend(old.assigned)
@@ -140,7 +152,9 @@ class Claims:
 
     def _told(self, stream: _Stream, *, now: bool) -> pb.ClaimResponse:
         stream.backlog = self._backlog
-        return pb.ClaimResponse(hint=pb.RenewHint(now=now, backlog=self._backlog))
+        of_all, owners = self._backlog
+        waiting = [pb.QueueOwner(tenant=tenant, owner=owner) for tenant, owner in sorted(owners)]
+        return pb.ClaimResponse(hint=pb.RenewHint(now=now, backlog=of_all, waiting=waiting))
 
     def _leave(self, stream: _Stream) -> None:
         if self._streams.get(stream.process_id) is stream:
@@ -235,37 +249,46 @@ class Claims:
 
     async def _dispatch(self) -> None:
         """Give every queued task to the process with the most room that serves its agent, as far as there is room."""
-        self._starved = self._freed = False
+        self._freed = self._full = False
+        self._waiting.clear()
         for agents in {stream.agents for stream in self._streams.values()}:
             while not self.draining and await self._claim(agents):
                 pass
+        self._starved = self._full or bool(self._waiting)
         if self._starved and self._freed:
             # Perhaps after the room was counted.
             self._work.hear()
-        if self._backlog != self._starved:
-            self._backlog = self._starved
+        if len(self._waiting) > _MOST_NAMED:
+            self._full = True
+        backlog = self._full, frozenset[Owner]() if self._full else frozenset(self._waiting)
+        if self._backlog != backlog:
+            self._backlog = backlog
             for stream in self._streams.values():
                 stream.changed.hear()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
         """Assign tasks once to processes that serve exactly `agents`; return whether another round may find more."""
-        claimable = await self._log.claimable(sorted(agents), _MAX_CLAIMS, self._after)
+        slots = {each.process_id: each.slots for each in self._streams.values() if each.agents == agents}
+        loads = await self._log.loads(list(slots))
+        rooms = Rooms({process_id: slots[process_id].held_by(held) for process_id, held in loads.items()})
+        # One task is enough to know that there is a backlog.
+        limit, room = (_MAX_CLAIMS, rooms) if rooms.any else (1, None)
+        claimable = await self._log.claimable(sorted(agents), limit, self._after, room)
         if claimable.wait is not None:
             self._wait_at_most(max(claimable.wait, _SOON))
-        ready = claimable.uids
-        if not ready:
+        self._waiting |= claimable.passed_over
+        if not claimable.uids:
             return False
-        capacities = {each.process_id: each.capacity for each in self._streams.values() if each.agents == agents}
-        loads = await self._log.loads(list(capacities))
-        room = {process_id: capacities[process_id] - load for process_id, load in loads.items()}
         until = await self._leases.until()
         claims: list[Claim] = []
-        for uid, principal in zip(ready, claimable.principals, strict=True):
-            process_id = max(room, key=room.__getitem__, default="")
-            if not process_id or room[process_id] <= 0:
-                self._starved = True
+        for uid, principal in zip(claimable.uids, claimable.principals, strict=True):
+            if not rooms.any:
+                self._full = True
                 break
-            room[process_id] -= 1
+            process_id = rooms.take(principal)
+            if not process_id:
+                self._waiting.add(principal)
+                continue
             self._after = principal
             claims.append(Claim(task_uid=uid, process_id=process_id, lease_until=until))
         answers = await self._log.submit_all(claims)
@@ -279,7 +302,7 @@ class Claims:
         await afp("lease.after_claim")
         await self._give_back()
         settled(answers)
-        return len(ready) == len(claims) == _MAX_CLAIMS
+        return claimable.more and any(isinstance(answer, Done) for answer in answers)
 
     async def drain(self, notice: float) -> None:
         """Assign nothing more, tell every process, and end the streams after at most `notice` seconds."""

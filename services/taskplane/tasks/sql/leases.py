@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from taskplane.runtime.failpoints import fp
+from taskplane.runtime.sharing import Owner
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of, table_of
 from taskplane.tasks.domain.task import Lease
@@ -39,11 +40,12 @@ _LEFT: Final = select(lease.c.lease_until).where(
     lease.c.task_uid == bindparam("uid"), lease.c.fence == bindparam("fence")
 )
 _LOADS: Final = (
-    select(executor.c.process_id, func.count(lease.c.task_uid))
+    select(executor.c.process_id, task.c.tenant, task.c.owner, func.count(task.c.uid))
     .select_from(executor)
     .outerjoin(lease, lease.c.owner == executor.c.process_id)
+    .outerjoin(task, task.c.uid == lease.c.task_uid)
     .where(one_of(executor.c.process_id, "process_ids"), executor.c.alive_until > bindparam("now"))
-    .group_by(executor.c.process_id)
+    .group_by(executor.c.process_id, task.c.tenant, task.c.owner)
 )
 _EXPIRED: Final = (
     select(lease).where(lease.c.lease_until <= bindparam("now")).order_by(lease.c.lease_until).limit(bindparam("limit"))
@@ -125,10 +127,14 @@ def _later(column: Any) -> Any:
     return case((column < _until, _until), else_=column)
 
 
-def loads(conn: Connection, process_ids: Sequence[str], clock: LeaseClock) -> Mapping[str, int]:
+def loads(conn: Connection, process_ids: Sequence[str], clock: LeaseClock) -> Mapping[str, Mapping[Owner, int]]:
     """Implement `TaskLog.loads`."""
-    found = conn.execute(_LOADS, {"process_ids": process_ids, "now": clock.now(conn)})
-    return dict(found.all())
+    found: dict[str, dict[Owner, int]] = {}
+    for process_id, tenant, owner, count in conn.execute(_LOADS, {"process_ids": process_ids, "now": clock.now(conn)}):
+        held = found.setdefault(process_id, {})
+        if tenant is not None:
+            held[tenant, owner] = count
+    return found
 
 
 def lease_left(conn: Connection, uid: str, fence: int, clock: LeaseClock) -> float:

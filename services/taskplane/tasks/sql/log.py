@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.sharing import Owner
 from taskplane.storage import staging
 from taskplane.storage.committer import Batch, Committer
 from taskplane.storage.engine import Engine
@@ -57,7 +58,7 @@ from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import ArtifactVersion, Claimable, Held, OpenTasks, Renewed, Session, Unfinished
+from taskplane.tasks.store import ArtifactVersion, Claimable, Held, OpenTasks, Renewed, Room, Session, Unfinished
 from taskplane.tasks.tables import task_import
 
 
@@ -201,10 +202,12 @@ class SqlTaskLog:
             return []
         return await self._engine.read(watching.uncopied, context, limit, after)
 
-    async def claimable(self, agents: Sequence[str], limit: int, after: tuple[str, str] = ("", "")) -> Claimable:
+    async def claimable(
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+    ) -> Claimable:
         """Implement `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
-        return await self._engine.read(claiming.claimable, self._clock, wanted, limit, after)
+        return await self._engine.read(claiming.claimable, self._clock, wanted, limit, after, room)
 
     async def in_turn(self) -> Sequence[str]:
         """Implement `TaskLog.in_turn`."""
@@ -267,7 +270,7 @@ class SqlTaskLog:
         if not has_nul(process_id):
             await self._engine.write(self._renewing.announce, process_id, until, self._clock)
 
-    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, int]:
+    async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
         """Implement `TaskLog.loads`."""
         return await self._engine.read(leases.loads, process_ids, self._clock)
 

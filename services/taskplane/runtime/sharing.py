@@ -1,0 +1,76 @@
+"""The slots of a process that runs tasks, and how much of them one owner may have. Pure.
+
+A run cannot be taken back, so room for others is kept when a slot is given: an owner leaves a quarter of the slots that
+other owners do not use, a tenant an eighth of those that other tenants do not use, both rounded down. One owner alone
+thus gets all but floor(capacity / 4), and each further one most of what is left. A slot that is free is always for an
+owner who runs nothing, as far as that one's tenant may have it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, Literal
+
+SharedBy = Literal["tenants", "users", "one"]
+"""Those who send tasks to a plane: users of several tenants, users of one tenant, or one user alone."""
+
+# Tenant and owner.
+Owner = tuple[str, str]
+
+_OWNER_LEAVES: Final = 4
+_TENANT_LEAVES: Final = 8
+
+
+class Slots:
+    """The slots of one process, and their holders."""
+
+    def __init__(self, capacity: int, shared_by: SharedBy = "tenants", held: Mapping[Owner, int] | None = None) -> None:
+        """`held`: the number of slots that each owner holds already."""
+        self._capacity = capacity
+        self._shared_by: SharedBy = shared_by
+        self._by_owner: Counter[Owner] = Counter(held or {})
+        self._by_tenant: Counter[str] = Counter()
+        for (tenant, _), number in self._by_owner.items():
+            self._by_tenant[tenant] += number
+        self._held = self._by_owner.total()
+
+    def held_by(self, held: Mapping[Owner, int]) -> "Slots":
+        """Return slots as these, with other holders."""
+        return Slots(self._capacity, self._shared_by, held)
+
+    @property
+    def free(self) -> int:
+        """Return the number of slots that nobody holds; less than 0 if there are more runs than slots."""
+        return self._capacity - self._held
+
+    def has_room(self, owner: Owner) -> bool:
+        """Return whether the owner may have one more slot."""
+        if not self.tenant_has_room(owner[0]):
+            return False
+        return self._shared_by == "one" or self._leaves(self._by_owner[owner], _OWNER_LEAVES)
+
+    def tenant_has_room(self, tenant: str) -> bool:
+        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        if self.free <= 0:
+            return False
+        return self._shared_by != "tenants" or self._leaves(self._by_tenant[tenant], _TENANT_LEAVES)
+
+    def _leaves(self, held: int, share: int) -> bool:
+        """Return whether one more slot for the holder of so many leaves that share of what the others do not use."""
+        unused = self.free + held
+        return held < unused - unused // share
+
+    def take(self, owner: Owner) -> None:
+        """Note that the owner holds one more slot, whether or not there is room."""
+        self._by_owner[owner] += 1
+        self._by_tenant[owner[0]] += 1
+        self._held += 1
+
+    def give_back(self, owner: Owner) -> None:
+        """Note that the owner holds one slot less."""
+        self._held -= 1
+        self._by_owner[owner] -= 1
+        if not self._by_owner[owner]:
+            del self._by_owner[owner]
+        self._by_tenant[owner[0]] -= 1
+        if not self._by_tenant[owner[0]]:
+            del self._by_tenant[owner[0]]

@@ -1,0 +1,34 @@
+"""The free slots of processes that run the same agents."""
+
+from collections.abc import Mapping
+
+from taskplane.runtime.sharing import Owner, Slots
+
+
+class Rooms:
+    """The slots of each of these processes. An owner has room if one of them has."""
+
+    def __init__(self, slots: Mapping[str, Slots]) -> None:
+        self._slots = slots
+
+    @property
+    def any(self) -> bool:
+        """Return whether there is a free slot."""
+        return any(each.free > 0 for each in self._slots.values())
+
+    def has_room(self, owner: Owner) -> bool:
+        """Return whether this owner may have one more slot."""
+        return any(each.has_room(owner) for each in self._slots.values())
+
+    def tenant_has_room(self, tenant: str) -> bool:
+        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        return any(each.tenant_has_room(tenant) for each in self._slots.values())
+
+    def take(self, owner: Owner) -> str:
+        """Give the owner a slot of the process with the most room; return the id of the process, or "" without room."""
+        found = [process_id for process_id, each in self._slots.items() if each.has_room(owner)]
+        if not found:
+            return ""
+        process_id = max(found, key=lambda each: self._slots[each].free)
+        self._slots[process_id].take(owner)
+        return process_id

@@ -1,0 +1,167 @@
+"""The shares of owners in the slots of an executor: tasks that are run at once, and those that are assigned. L2, C8."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.executor.plane import ANN, BOB, Plane, Stores, eventually, open_plane, text, until
+from tests.executor.scripted import Scripted
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
+from taskplane.executor.agent import Change, Complete, Turn
+from taskplane.runtime.principal import Principal
+
+SUBMITTED = a2a.TASK_STATE_SUBMITTED
+WORKING = a2a.TASK_STATE_WORKING
+USERS: dict[str, Any] = {"shared_by": "users"}
+
+
+class Gate:
+    """A script that waits for `open`, unless it is told "hello"; notes who is inside."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.inside: list[str] = []
+        self.most = 0
+
+    async def script(self, turn: Turn) -> AsyncIterator[Change]:
+        self.inside.append(turn.text)
+        self.most = max(self.most, len(self.inside))
+        if turn.text != "hello":
+            await self.open.wait()
+        self.inside.remove(turn.text)
+        yield Complete(f"answer to {turn.text}")
+
+
+async def states(plane: Plane, sent: list[pb.SubmitResponse], who: Principal = ANN) -> list[int]:
+    return [(await plane.record(each.task.task_id, who)).state for each in sent]
+
+
+async def of(plane: Plane, who: Principal, name: str, number: int) -> list[pb.SubmitResponse]:
+    return [await plane.submit(f"{name} {index}", who=who) for index in range(number)]
+
+
+@pytest.mark.parametrize(("capacity", "of_one"), [(1, 1), (3, 3), (4, 3), (100, 75)])
+async def test_a_task_of_another_owner_is_run_at_once_beside_those_of_a_greedy_one(
+    stores: Stores, capacity: int, of_one: int
+) -> None:
+    """Its lease is taken in the transaction that creates it, as if nobody had queued anything."""
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=capacity, **USERS) as plane:
+        sent = await of(plane, ANN, "go", of_one + 3)
+        await until(lambda: len(gate.inside) == of_one)
+        assert await states(plane, sent) == [WORKING] * of_one + [SUBMITTED] * 3
+        if capacity >= 4:
+            await until(lambda: plane.room.runs.waiting == {("tenant", "ann")})
+            asked: list[str] = []
+
+            async def create(request: tasks.CreateTaskRequest) -> None:
+                asked.append(request.claim_for)
+
+            stores.channel.before["CreateTask"] = create
+            hello = await plane.submit("hello", who=BOB)
+            assert text((await plane.at_rest(hello, who=BOB)).status.message) == "answer to hello"
+            assert asked == [plane.room.runs.process_id]
+            assert await states(plane, sent) == [WORKING] * of_one + [SUBMITTED] * 3
+        gate.open.set()
+        for each in sent:
+            await plane.at_rest(each)
+    assert gate.most == of_one + (capacity >= 4)
+
+
+async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_queued(stores: Stores) -> None:
+    """A slot that comes free is for the oldest of them, not for what is sent in this moment."""
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=4, **USERS) as plane:
+        sent = await of(plane, ANN, "go", 4)
+        await until(lambda: plane.room.runs.waiting == {("tenant", "ann")})
+        assert plane.room.runs.reserve(ANN) == ""
+        late = await plane.submit("late")
+        await stores.tasks(ANN).CancelTask(tasks.CancelTaskRequest(task_id=sent[0].task.task_id))
+        await until(lambda: "go 3" in gate.inside)
+        assert "late" not in gate.inside
+        gate.open.set()
+        assert text((await plane.at_rest(late)).status.message) == "answer to late"
+
+
+async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one(stores: Stores) -> None:
+    """The store does not know of a slot that is kept for a task about to be created. The lease is kept meanwhile."""
+    gate = Gate()
+    gate.open.set()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
+        assert plane.room.runs.reserve(BOB)
+        waiting = await plane.submit("go")
+        record = await eventually(lambda: plane.record(waiting.task.task_id), lambda found: found.fence == 1)
+        await until(lambda: len(plane.room.runs.active) == 1)
+        stores.calls.clear()
+        await until(lambda: stores.calls.get("Renew", 0) >= 2)
+        assert record.state == SUBMITTED and not gate.most
+        plane.room.runs.give_back(BOB)
+        assert text((await plane.at_rest(waiting)).status.message) == "answer to go"
+        assert (await plane.record(waiting.task.task_id)).attempt == 1
+
+
+async def test_what_was_assigned_and_has_not_begun_is_canceled_like_any_other(stores: Stores) -> None:
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
+        assert plane.room.runs.reserve(BOB)
+        waiting = await plane.submit("go")
+        await until(lambda: len(plane.room.runs.active) == 1)
+        await stores.tasks(ANN).CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
+        await until(lambda: not plane.room.runs.active)
+        plane.room.runs.give_back(BOB)
+        assert await states(plane, [waiting]) == [a2a.TASK_STATE_CANCELED] and not gate.most
+
+
+async def test_a_drain_gives_back_at_once_what_was_assigned_and_has_not_begun(stores: Stores) -> None:
+    """C14: another executor may have room. The attempt does not count."""
+    gate = Gate()
+    async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1, drain_timeout=60.0) as plane:
+        assert plane.room.runs.reserve(BOB)
+        waiting = await plane.submit("go")
+        await until(lambda: len(plane.room.runs.active) == 1)
+        await plane.room.drain()
+        record = await plane.record(waiting.task.task_id)
+        assert (record.state, record.attempt) == (SUBMITTED, 0) and not gate.most
+        plane.room.runs.give_back(BOB)
+
+
+async def test_a_router_that_answers_gives_its_slot_back(stores: Stores) -> None:
+    """A direct answer takes no slot for longer than it is asked for."""
+
+    class Asked(Scripted):
+        async def route(self, turn: Turn) -> str:
+            return "at once"
+
+    async with open_plane(stores, ("a", Asked(Gate().script)), capacity=4, **USERS) as plane:
+        for _ in range(8):
+            assert (await plane.submit("hello")).HasField("message")
+        assert not plane.room.runs.active and plane.room.runs.reserve(ANN)
+        plane.room.runs.give_back(ANN)
+
+
+async def test_a_task_that_waits_for_another_one_of_its_owner_is_not_left_alone_with_a_greedy_owner(
+    stores: Stores,
+) -> None:
+    """Of the slots that the greedy one leaves, an owner has more than one."""
+    gate = Gate()
+    planes: list[Plane] = []
+
+    async def ask(turn: Turn) -> AsyncIterator[Change]:
+        (plane,) = planes
+        asked = await plane.submit("hello", who=BOB, agent="a")
+        answer = await plane.at_rest(asked, who=BOB)
+        yield Complete(f"it said: {text(answer.status.message)}")
+
+    agents = ("a", Scripted(gate.script)), ("b", Scripted(ask))
+    async with open_plane(stores, *agents, capacity=8, **USERS) as plane:
+        planes.append(plane)
+        await of(plane, ANN, "go", 20)
+        await until(lambda: len(gate.inside) == 6)
+        asking = await plane.submit("ask", who=BOB, agent="b")
+        answer = await plane.at_rest(asking, who=BOB)
+        assert text(answer.status.message) == "it said: answer to hello"
+        gate.open.set()

@@ -1,0 +1,82 @@
+"""The rule by which the slots of a process are shared. L2."""
+
+import pytest
+
+from taskplane.runtime.sharing import Owner, SharedBy, Slots
+
+ANN, BOB, CARL = ("t", "ann"), ("t", "bob"), ("t", "carl")
+EVE = ("other", "eve")
+
+
+def taken(slots: Slots, owner: Owner, most: int = 1_000) -> int:
+    """Takes all that the owner may have, or `most`; returns how many that were."""
+    number = 0
+    while number < most and slots.has_room(owner):
+        slots.take(owner)
+        number += 1
+    return number
+
+
+@pytest.mark.parametrize(("capacity", "of_one"), [(0, 0), (1, 1), (3, 3), (4, 3), (5, 4), (8, 6), (100, 75)])
+def test_one_owner_alone_leaves_a_quarter_and_none_below_four(capacity: int, of_one: int) -> None:
+    """It has three quarters at least; what is left is there for each of the others in turn."""
+    slots = Slots(capacity, "users")
+    assert taken(slots, ANN) == of_one
+    assert taken(slots, BOB, 1) == (1 if capacity >= 4 else 0)
+
+
+@pytest.mark.parametrize(("capacity", "greedy"), [(8, 1), (20, 2), (100, 3)])
+def test_an_owner_who_has_nothing_finds_a_slot_beside_several_who_want_all(capacity: int, greedy: int) -> None:
+    """Each leaves a part of what the one before has left; the last slot is for whoever has nothing."""
+    slots = Slots(capacity, "users")
+    for number in range(greedy):
+        assert taken(slots, ("t", f"greedy {number}")) > 0
+    while slots.free:
+        newcomer = ("t", f"new {slots.free}")
+        assert slots.has_room(newcomer)
+        slots.take(newcomer)
+    assert not slots.has_room(BOB)
+
+
+def test_those_who_want_all_come_to_have_the_same_as_their_runs_end() -> None:
+    """The first one had three quarters; then each time one of its runs ends, the slot goes to who has fewest."""
+    slots = Slots(100, "users")
+    held = {ANN: taken(slots, ANN), BOB: 0, CARL: 0}
+    for _ in range(200):
+        most = max(held, key=held.__getitem__)
+        slots.give_back(most)
+        held[most] -= 1
+        for owner in sorted(held, key=held.__getitem__):
+            held[owner] += taken(slots, owner)
+    assert sorted(held.values()) == [30, 30, 30] and slots.free == 10
+
+
+def test_the_owners_of_a_tenant_leave_an_eighth_to_other_tenants() -> None:
+    """However many they are; the first of them leaves room for others of its tenant as well."""
+    slots = Slots(100)
+    assert taken(slots, ANN) == 75
+    assert taken(slots, BOB, 1) == 1
+    owners = 0
+    while slots.has_room(("t", f"owner {owners}")):
+        slots.take(("t", f"owner {owners}"))
+        owners += 1
+    assert slots.free == 12 and not slots.tenant_has_room("t")
+    assert taken(slots, EVE) == 9
+    assert slots.has_room(("third", "fay"))
+
+
+@pytest.mark.parametrize(("shared_by", "of_ann", "of_tenant"), [("tenants", 6, 7), ("users", 6, 8), ("one", 8, 8)])
+def test_where_there_is_only_one_nothing_is_left(shared_by: SharedBy, of_ann: int, of_tenant: int) -> None:
+    slots = Slots(8, shared_by)
+    assert taken(slots, ANN) == of_ann
+    assert of_ann + taken(slots, BOB) + taken(slots, CARL) == of_tenant
+
+
+def test_what_is_given_back_is_there_again() -> None:
+    """Also where more was taken than there is."""
+    slots = Slots(4, held={ANN: 3, BOB: 2})
+    assert slots.free == -1 and not slots.has_room(EVE)
+    for owner in (ANN, ANN, ANN):
+        slots.give_back(owner)
+    assert slots.free == 2 and slots.has_room(ANN) and slots.has_room(EVE)
+    assert slots.held_by({}).free == 4
