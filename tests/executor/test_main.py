@@ -20,6 +20,7 @@ from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.server import serving
 from taskplane.runtime.settings import load
+from taskplane.worker.settings import WorkerSettings
 
 
 async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Stores, tmp_path: Path) -> None:
@@ -67,6 +68,7 @@ def test_settings_come_from_the_environment_and_are_checked() -> None:
     environ = {"TASKPLANE_EXECUTOR_AGENTS": "demo, other=demo", "TASKPLANE_EXECUTOR_CAPACITY": "7"}
     settings = load(ExecutorSettings, PREFIX, environ)
     assert settings.agents == ("demo", "other=demo") and settings.capacity == 7
+    assert settings.run_limit == WorkerSettings().run_limit == 24 * 3600
     with pytest.raises(Invalid) as wrong:
         ExecutorSettings(renew_every=0, capacity=-1)
     assert set(wrong.value.fields) == {"renew_every", "capacity"}

@@ -12,10 +12,17 @@ from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, Change, Checkpoint, Complete, Policy, Say, Text, Turn
+from taskplane.executor.agent import AgentCard, AskInput, Change, Checkpoint, Complete, Policy, Say, Text, Turn
 
 LIMIT = 0.2
 SAID = "The agent was stopped because it took too long."
+
+
+def _later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Moves the clock of the event loop on: whatever waits for that long, or less, has waited for it."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + seconds)
 
 
 async def _deaf(let_go: threading.Event) -> None:
@@ -189,3 +196,52 @@ async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
         await until(lambda: f"the agent of task {reference.task.task_id} did not stop within" in caplog.text)
         let_go.set()
         await until(lambda: not plane.room.runs.active)
+
+
+async def test_a_run_that_nobody_limited_fails_after_a_day(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L2: by default. The time in which its task waits for the user is not in it, and each attempt has its own."""
+    working = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        if turn.text == "ask":
+            yield AskInput("which one?")
+        elif turn.text == "work":
+            yield Text("in time")
+            working.set()
+            await asyncio.Event().wait()
+        else:
+            yield Complete("thanks")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        paused = await plane.submit("ask")
+        await plane.at_rest(paused)
+        _later(monkeypatch, 86_000)
+        task = paused.task
+        answered = await plane.submit("this one", task_id=task.task_id, context_id=task.context_id)
+        await plane.reaches(answered.task.task_id, a2a.TASK_STATE_COMPLETED)
+        hanging = await plane.submit("work")
+        await working.wait()
+        _later(monkeypatch, 86_000)
+        assert (await plane.record(hanging.task.task_id)).state == a2a.TASK_STATE_WORKING
+        _later(monkeypatch, 401)
+        failed = await plane.at_rest(hanging)
+        assert failed.status.state == a2a.TASK_STATE_FAILED
+        assert failed.status.message.metadata.fields["reason"].string_value == "RUN_TIMEOUT"
+
+
+async def test_no_limit_is_chosen_by_zero(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    working, let_go = asyncio.Event(), asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Text("in time")
+        working.set()
+        await let_go.wait()
+        yield Complete("at last")
+
+    async with open_plane(stores, ("a", Scripted(script)), run_limit=0.0) as plane:
+        lasting = await plane.submit("work")
+        await working.wait()
+        _later(monkeypatch, 1e6)
+        assert (await plane.record(lasting.task.task_id)).state == a2a.TASK_STATE_WORKING
+        let_go.set()
+        assert text((await plane.at_rest(lasting)).status.message) == "at last"

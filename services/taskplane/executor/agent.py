@@ -366,8 +366,9 @@ class Policy:
     effects may be repeated), or goes on from its newest Checkpoint ("resume": what it has said and its artifacts stay),
     at most `max_attempts` (1 to 1000) times.
 
-    `run_limit`: seconds a run may take before its task fails. `queue_limit`: seconds it may wait to be run.
-    `pause_limit`: seconds it may wait for the user. None or 0: the setting of that name.
+    `run_limit`: seconds a run may take before its task fails, counted anew for each attempt and after each pause.
+    `queue_limit`: seconds it may wait to be run. `pause_limit`: seconds it may wait for the user. None or 0: the
+    setting of that name.
 
     `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
     one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun

@@ -42,9 +42,10 @@ class ExecutorSettings:
     # give up after about 5 seconds of silence.
     route_timeout: Interval = 3.0
     # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
-    renew_every: Lease = 5.0
-    # Seconds that a run may take if its agent's policy does not say; 0: no limit.
-    run_limit: Duration = 0.0
+    renew_every: float = 5.0
+    # Seconds that a run may take if its agent's policy does not say, counted anew for each attempt and after each
+    # pause; 0: no limit, so that a run that hangs keeps its slot until it is canceled.
+    run_limit: Duration = 86_400.0
     # Seconds between two questions to an agent what it is doing, if it is a StatusWriter. Must be more than 0.
     status_interval: Interval = 5.0
     # Bytes of the conversations that this process keeps in memory, so that a further turn of a session reads only what
