@@ -20,12 +20,17 @@ _OWNER_LEAVES: Final = 4
 _TENANT_LEAVES: Final = 8
 
 
+def leaves_part(own: int, unused: int, part: int = _OWNER_LEAVES) -> bool:
+    """Return whether the holder of `own` of what the others do not use leaves a quarter, or another part, of that."""
+    return own <= unused - unused // part
+
+
 class Slots:
     """The slots of one process, and their holders."""
 
     def __init__(self, capacity: int, shared_by: SharedBy = "tenants", held: Mapping[Owner, int] | None = None) -> None:
         """`held`: the number of slots that each owner holds already."""
-        self._capacity = capacity
+        self.capacity = capacity
         self._shared_by: SharedBy = shared_by
         self._by_owner: Counter[Owner] = Counter(held or {})
         self._by_tenant: Counter[str] = Counter()
@@ -35,29 +40,26 @@ class Slots:
 
     def held_by(self, held: Mapping[Owner, int]) -> "Slots":
         """Return slots as these, with other holders."""
-        return Slots(self._capacity, self._shared_by, held)
+        return Slots(self.capacity, self._shared_by, held)
 
     @property
     def free(self) -> int:
         """Return the number of slots that nobody holds; less than 0 if there are more runs than slots."""
-        return self._capacity - self._held
+        return self.capacity - self._held
 
     def has_room(self, owner: Owner) -> bool:
         """Return whether the owner may have one more slot."""
         if not self.tenant_has_room(owner[0]):
             return False
-        return self._shared_by == "one" or self._leaves(self._by_owner[owner], _OWNER_LEAVES)
+        held = self._by_owner[owner]
+        return self._shared_by == "one" or leaves_part(held + 1, self.free + held)
 
     def tenant_has_room(self, tenant: str) -> bool:
         """Return whether an owner of the tenant who holds nothing may have a slot."""
         if self.free <= 0:
             return False
-        return self._shared_by != "tenants" or self._leaves(self._by_tenant[tenant], _TENANT_LEAVES)
-
-    def _leaves(self, held: int, share: int) -> bool:
-        """Return whether one more slot for the holder of so many leaves that share of what the others do not use."""
-        unused = self.free + held
-        return held < unused - unused // share
+        held = self._by_tenant[tenant]
+        return self._shared_by != "tenants" or leaves_part(held + 1, self.free + held, _TENANT_LEAVES)
 
     def take(self, owner: Owner) -> None:
         """Note that the owner holds one more slot, whether or not there is room."""

@@ -22,6 +22,7 @@ from taskplane.storage.driver_errors import (
     translating,
 )
 from taskplane.storage.port import Durability, Engine, closing
+from taskplane.storage.turns import Turns
 from taskplane.storage.urls import shown
 
 P = ParamSpec("P")
@@ -46,11 +47,12 @@ class PostgresqlEngine(Engine):
 
     dialect = POSTGRESQL
 
-    def __init__(self, url: str, writing: AsyncEngine, reading: AsyncEngine, writers: int) -> None:
+    def __init__(self, url: str, writing: AsyncEngine, reading: AsyncEngine, *, writers: int, readers: int) -> None:
         self.url = url
         self.writers = writers
         self._writing = writing
         self._reading = reading
+        self._turns = Turns(readers)
         self._closed = False
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -75,7 +77,7 @@ class PostgresqlEngine(Engine):
         self._check_open()
 
         async def once() -> T:
-            async with self._reading.connect() as conn:
+            async with self._turns.place(), self._reading.connect() as conn:
                 return await conn.run_sync(fn, *args, **kwargs)
 
         return await _retried(once, lambda error: connection_lost(error) or stale_plan(error) or lost_to_another(error))
@@ -122,7 +124,7 @@ async def open_postgresql(
             postgresql_readonly=True
         )
         stack.push_async_callback(reading.dispose)
-        engine = PostgresqlEngine(shown(url), writing, reading, writers)
+        engine = PostgresqlEngine(shown(url), writing, reading, writers=writers, readers=readers)
         stack.callback(engine.close)
         await engine.write(_check_durability, durability)
         yield engine

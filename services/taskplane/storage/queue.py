@@ -1,12 +1,14 @@
 """The queue of operations to be committed: bounded in number and bytes, in order by key."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import Exhausted, PlaneError
+from taskplane.runtime.sharing import Owner, leaves_part
+from taskplane.storage.turns import here
 
 Op = TypeVar("Op")
 Answer = TypeVar("Answer")
@@ -19,10 +21,11 @@ class Waiting(Generic[Op, Answer]):
     """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
 
     `shares`: it may share a batch with others of its key that do. `suspect`: a transaction with it failed. `pause`:
-    seconds to wait where its next batch comes to nothing. `span`: that of its caller, if there is one.
+    seconds to wait where its next batch comes to nothing. `span`: that of its caller, if there is one; `owner`: the
+    caller's, see `here`.
     """
 
-    __slots__ = ("future", "key", "op", "pause", "shares", "size", "span", "suspect")
+    __slots__ = ("future", "key", "op", "owner", "pause", "shares", "size", "span", "suspect")
 
     def __init__(self, op: Op, key: Hashable | None, size: int, future: "asyncio.Future[Any]", *, shares: bool) -> None:
         self.op = op
@@ -33,6 +36,7 @@ class Waiting(Generic[Op, Answer]):
         self.suspect = False
         self.pause = FIRST_PAUSE
         self.span = tracing.here()
+        self.owner = here()
 
     def settle(self, outcome: Answer | PlaneError) -> None:
         """Deliver the answer."""
@@ -101,13 +105,23 @@ class Queue(Generic[Op, Answer]):
         self.size = self._bytes = 0
         self._ready: deque[Waiting[Op, Answer]] = deque()
         self._lines: dict[Hashable, _Line[Op, Answer]] = {}
+        # Operations and bytes of each owner.
+        self._ops_of: Counter[Owner] = Counter()
+        self._bytes_of: Counter[Owner] = Counter()
 
     def put(self, waiting: Waiting[Op, Answer]) -> None:
-        """Add an operation. Exhausted: there is no room; one that exceeds the bounds goes in when it is alone."""
+        """Add an operation. Exhausted: there is no room, or no more of it for this owner, who leaves a quarter of what
+        others do not use; one that exceeds the bounds goes in when it is alone."""
         if self.size and (self.size >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
             raise Exhausted("too many writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
+        owner = waiting.owner
+        # Whoever has less than half of all leaves more than that.
+        if owner[1] and 2 * max(self.size / self._max_ops, (self._bytes + waiting.size) / self._max_bytes) > 1:
+            self._check_share(owner, waiting.size)
         self.size += 1
         self._bytes += waiting.size
+        self._ops_of[owner] += 1
+        self._bytes_of[owner] += waiting.size
         key = waiting.key
         if key is not None:
             line = self._lines.get(key)
@@ -116,6 +130,14 @@ class Queue(Generic[Op, Answer]):
                 return
             self._lines[key] = _Line()
         self._ready.append(waiting)
+
+    def _check_share(self, owner: Owner, size: int) -> None:
+        for most, used, own, more in (
+            (self._max_ops, self.size, self._ops_of[owner], 1),
+            (self._max_bytes, self._bytes, self._bytes_of[owner], size),
+        ):
+            if own and not leaves_part(own + more, most - used + own):
+                raise Exhausted("too many of your writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
 
     def take(self, max_ops: int, max_bytes: int) -> list[Waiting[Op, Answer]]:
         """Return the next batch; an operation larger than `max_bytes` goes alone.
@@ -171,3 +193,8 @@ class Queue(Generic[Op, Answer]):
     def _make_room(self, waiting: Waiting[Op, Answer]) -> None:
         self.size -= 1
         self._bytes -= waiting.size
+        owner = waiting.owner
+        self._ops_of[owner] -= 1
+        self._bytes_of[owner] -= waiting.size
+        if not self._ops_of[owner]:
+            del self._ops_of[owner], self._bytes_of[owner]

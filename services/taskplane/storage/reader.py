@@ -10,6 +10,7 @@ from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from taskplane.storage.port import closing
+from taskplane.storage.turns import Turns
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Readers:
         )
         event.listen(self._engine.sync_engine, "connect", _set_up)
         event.listen(self._engine.sync_engine, "begin", _begin)
+        self._turns = Turns(count)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -65,6 +67,12 @@ class Readers:
         await self._engine.dispose()
 
     async def _read(self, reading: "_Reading", work: Callable[[Connection], T]) -> T:
+        async with self._turns.place():
+            if reading.abandoned:
+                raise asyncio.CancelledError
+            return await self._read_now(reading, work)
+
+    async def _read_now(self, reading: "_Reading", work: Callable[[Connection], T]) -> T:
         async with self._engine.connect() as conn:
             if reading.abandoned:
                 raise asyncio.CancelledError
