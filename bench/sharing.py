@@ -1,6 +1,7 @@
 """One user beside others: a long queue, long logs that are read or not, a long session, and large imports."""
 
 import asyncio
+import hashlib
 import shutil
 import statistics
 import tempfile
@@ -30,13 +31,19 @@ _SETTINGS: Final = {
     "TASKPLANE_GATEWAY_MAX_STREAMS_PER_PRINCIPAL": "1000",
 }
 
+_DIGEST: Final = hashlib.sha256(b"secret").hexdigest()
+_KEYS: Final = [
+    f'[[keys]]\nid = "{user}"\nsha256 = "{_DIGEST}"\nowner = "{user}"\ntenant = "{tenant}"'
+    for user, tenant in (("ann", "one"), ("bob", "one"), ("eve", "other"))
+]
+
 Rows = dict[str, str]
 
 
 async def measure() -> Rows:
     """Every row, by what is measured."""
     rows: Rows = {}
-    for part in (_queue, _readers, _turns, _imports, _stalled):
+    for part in (_queue, _long_tasks, _readers, _turns, _imports, _stalled):
         for name, value in (await part()).items():
             rows[name] = value
             print(f"{name:70} {value}", flush=True)
@@ -44,11 +51,14 @@ async def measure() -> Rows:
 
 
 @asynccontextmanager
-async def _plane() -> AsyncGenerator[tuple[httpx.AsyncClient, Path]]:
+async def _plane(**settings: str) -> AsyncGenerator[tuple[httpx.AsyncClient, Path]]:
     folder = Path(tempfile.mkdtemp())
+    keys = folder / "keys.toml"
+    keys.write_text("\n".join(_KEYS))
+    environment = {**_SETTINGS, **{name: value.format(keys=keys) for name, value in settings.items()}}
     try:
         async with (
-            servers.started("--data", str(folder), log=folder / "log", environment=_SETTINGS) as port,
+            servers.started("--data", str(folder), log=folder / "log", environment=environment) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600.0) as http,
         ):
             yield http, folder
@@ -62,7 +72,8 @@ async def _send(http: httpx.AsyncClient, user: str, text: str, context: str = ""
         message["contextId"] = context
     params = {"message": message, "configuration": {"returnImmediately": not wait, "historyLength": 0}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
-    reply = await http.post("/", json=body, headers={"A2A-Version": "1.0", "X-User-Id": user})
+    names = {"X-User-Id": user, "X-API-Key": f"{user}.secret"}
+    reply = await http.post("/", json=body, headers={"A2A-Version": "1.0", **names})
     return reply.json()["result"]["task"]
 
 
@@ -90,6 +101,26 @@ async def _queue() -> Rows:
     return {
         "`hello`, nobody else waits": shown(alone),
         f"`hello` of one user, {QUEUED:,} tasks of another one queued, of half a second each": shown(beside),
+    }
+
+
+async def _long_tasks() -> Rows:
+    """About one of the tasks at work ends each second, and the next one of the queue begins."""
+    name = "TASKPLANE_GATEWAY_API_KEYS"
+    async with _plane(**{name: "{keys}", "TASKPLANE_EXECUTOR_CAPACITY": "100"}) as (http, _):
+        many = asyncio.Semaphore(16)
+
+        async def queue() -> None:
+            async with many:
+                await _send(http, "ann", "slow 240", wait=False)
+
+        await asyncio.gather(*[queue() for _ in range(QUEUED)])
+        within = await _times(lambda: _send(http, "bob", "hello"), 3 * HELLOS)
+        across = await _times(lambda: _send(http, "eve", "hello"), 3 * HELLOS)
+    beside = f"beside {QUEUED:,} tasks of 60 s of another owner, of which 75 run at once"
+    return {
+        f"`hello` {beside}, in the same tenant": shown(within),
+        f"`hello` {beside}, in another tenant": shown(across),
     }
 
 
