@@ -137,7 +137,7 @@ async def test_a_thousand_leases_are_renewed_by_one_statement(plane: Plane) -> N
     """C8: the process and all its runs (on SQLite its own row takes a second one). No row of a task is written."""
     made = await plane.log.submit_all([plane.creation(lease_until=1) for _ in range(1000)])
     rows = [only(commands.Created, answer).row for answer in made]
-    await plane.log.announce("p1", 1)
+    await plane.log.announce("p1", 1, 100)
     plane.commits.clear()
     until = await plane.log.now() + HOUR
     with statements() as seen:
@@ -283,7 +283,7 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
         await plane.log.held("p1")
         await plane.log.held()
         await plane.log.lease_left(row.uid, 1)
-        await plane.log.announce("p1", HOUR)
+        await plane.log.announce("p1", HOUR, 100)
         await plane.log.loads(["p1", "p2"])
         await plane.log.renew("p1", [(row.uid, 1), ("nobody", 1)], HOUR)
         await plane.log.heads([row.uid])

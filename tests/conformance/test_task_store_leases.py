@@ -62,7 +62,7 @@ async def test_a_renewal_extends_the_lease_of_its_holder_only(plane: Plane) -> N
 async def test_no_renewal_makes_a_lease_end_sooner(plane: Plane) -> None:
     """C8: a store that was stopped in the midst of a renewal carries it out late."""
     row = await plane.create(lease_until=1)
-    await plane.log.announce("p1", 1)
+    await plane.log.announce("p1", 1, 100)
     for until, ends in ((50, 50), (20, 50), (80, 80)):
         assert await plane.renew(row, until=until) == [Renewed(True, 1)]
         assert await plane.until(row) == ends
@@ -111,26 +111,26 @@ async def test_who_lives_and_how_much_it_does_is_read_from_the_database(plane: P
     """C8: a process is alive until its last renewal, or its announcement, is a lease time old; leases prove nothing."""
     now = await plane.log.now()
     await plane.create(claim_for="silent")
-    await plane.log.announce("idle", now + HOUR)
-    await plane.log.announce("dead", now - 1)
+    await plane.log.announce("idle", now + HOUR, 100)
+    await plane.log.announce("dead", now - 1, 100)
     row = await plane.create(claim_for="dead")
     await plane.create(claim_for="dead")
     names = ["idle", "dead", "silent", "unheard", "idle"]
     assert await plane.log.loads(names) == {"idle": {}}
     assert await plane.renew(row, process="dead") == [Renewed(True, 1)]
     assert await plane.log.loads(names) == {"idle": {}, "dead": {("", "ada"): 2}}
-    await plane.log.announce("idle", now)
+    await plane.log.announce("idle", now, 100)
     assert await plane.log.loads(["idle"]) == {"idle": {}}
     assert await plane.log.loads([]) == {}
-    await plane.log.announce("p\0", now + HOUR)
+    await plane.log.announce("p\0", now + HOUR, 100)
 
 
 async def test_processes_that_are_long_dead_are_forgotten(plane: Plane) -> None:
     """C8: their number does not grow for ever."""
     now = await plane.log.now()
     for number in range(3):
-        await plane.log.announce(f"p{number}", now - 2 * HOUR)
-    await plane.log.announce("new", now + HOUR)
+        await plane.log.announce(f"p{number}", now - 2 * HOUR, 100)
+    await plane.log.announce("new", now + HOUR, 100)
     assert await plane.engine.read(lambda conn: conn.execute(select(executor.c.process_id)).scalars().all()) == ["new"]
 
 

@@ -131,7 +131,7 @@ async def test_a_renewal_waits_for_nobody_and_does_not_call_lost_what_it_could_n
     one, two, _ = planes
     held, free, lost = await one.create(), await one.create(), await one.create()
     await one.cancel(lost)
-    await one.log.announce("p1", 1)
+    await one.log.announce("p1", 1, 100)
     async with (
         holding(two, "SELECT 1 FROM lease WHERE task_uid = $1", held.uid),
         holding(two, "SELECT 1 FROM executor"),

@@ -109,7 +109,7 @@ async def test_a_long_queue_of_one_user_delays_nobody_else(tmp_path: Path, datab
 
 
 async def test_room_goes_to_who_has_the_fewest_running(tmp_path: Path, database_url: str) -> None:
-    """L2: one may have all of it while nobody else waits, and gets nothing more of it then."""
+    """L2: one may have all of it where it is too small to be shared, and gets nothing more of it while others wait."""
     async with plane_with(tmp_path, database_url, capacity=3) as plane:
         tasks = [(await begin(plane, "ann", "slow 4000"))["result"]["task"]["id"] for _ in range(6)]
         for user in ("bob", "carl"):
@@ -126,3 +126,19 @@ async def test_room_goes_to_who_has_the_fewest_running(tmp_path: Path, database_
                 return await working() == expected
 
             await until(as_expected)
+
+
+async def test_tasks_of_one_user_that_never_end_leave_room_for_others(tmp_path: Path, database_url: str) -> None:
+    """L2: each of the others is answered at once, and one more of the user's begins when one of them has ended."""
+    async with plane_with(tmp_path, database_url, capacity=8) as plane:
+        tasks = [(await begin(plane, "ann", "slow 4000"))["result"]["task"]["id"] for _ in range(10)]
+        for user in ("bob", "carl", "bob"):
+            answer = await plane.result("SendMessage", {"message": said("hello")}, x_user_id=user)
+            assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert (await states(plane, "ann")).count("working") == 6
+        await plane.result("CancelTask", {"id": tasks[0]}, x_user_id="ann")
+
+        async def the_next_one() -> bool:
+            return (await states(plane, "ann")).count("working") == 6
+
+        await until(the_next_one)

@@ -174,6 +174,31 @@ async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
         claim.cancel()
 
 
+async def test_the_overview_says_whose_tasks_hold_the_slots(plane: Plane) -> None:
+    """L2: owners of the tenant by name, other tenants by number; slots of a process that is alive only."""
+    for _ in range(2):
+        await begun(plane, "ann")
+    await begun(plane, "bob", agent="other")
+    await begun(plane, "bob", claim_for="gone")
+    await plane.store(Principal("elsewhere", "eve", "executor", service=True)).CreateTask(creation(working=True))
+    claim = plane.queue().Claim(pb.ClaimRequest(process_id="p1", agents=["nobody"], capacity=8))
+    try:
+        await anext(aiter(claim))
+        found = await overview(plane)
+        assert {each.process_id: (each.capacity, each.leases) for each in found.executors} == {
+            "gone": (0, 1),
+            "p1": (8, 3),
+        }
+        capacity = found.capacity
+        assert (capacity.slots, capacity.held, capacity.held_by_others) == (8, 3, 1)
+        assert [(each.owner, each.slots) for each in capacity.holders] == [("ann", 2), ("bob", 1)]
+        there = (await overview(plane, ELSEWHERE)).capacity
+        assert (there.slots, there.held, there.held_by_others) == (8, 1, 3)
+        assert [(each.owner, each.slots) for each in there.holders] == [("eve", 1)]
+    finally:
+        claim.cancel()
+
+
 async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) -> None:
     """V1: with owner, attempt, fence, executor and the end of its lease, in pages; each filter selects."""
     running = await begun(plane, "ann")

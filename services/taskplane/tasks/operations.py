@@ -92,6 +92,12 @@ def _overview(found: Overview) -> pb.GetOverviewResponse:
         ],
         queue=[pb.QueueFigures(**each._asdict()) for each in found.queue],
         executors=[pb.ExecutorFigures(**each._asdict()) for each in found.executors],
+        capacity=pb.CapacityFigures(
+            slots=found.capacity.slots,
+            held=found.capacity.held,
+            held_by_others=found.capacity.held_by_others,
+            holders=[pb.CapacityHolder(owner=owner, slots=slots) for owner, slots in found.capacity.holders],
+        ),
         uncopied=found.uncopied,
         oldest_uncopied=found.oldest_uncopied,
         durations=_percentiles(found.durations),

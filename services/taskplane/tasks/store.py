@@ -297,8 +297,8 @@ class QueueLog(WriteLog, Protocol):
         """
         ...
 
-    async def announce(self, process_id: str, until: int) -> None:
-        """Record a process that takes tasks from the queue, and that it is alive until this time.
+    async def announce(self, process_id: str, until: int, capacity: int) -> None:
+        """Record a process that takes tasks from the queue, how many it runs at once, and that it is alive until then.
 
         Processes that have been dead for an hour are forgotten.
         """

@@ -296,6 +296,8 @@ executor: Final = Table(
     metadata,
     Column("process_id", Text, nullable=False),
     Column("alive_until", BigInteger, nullable=False),
+    # The number of its slots; 0: it was announced before this was asked.
+    Column("capacity", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("process_id", name="executor_pkey"),
     postgresql_with=_REWRITTEN,
 )

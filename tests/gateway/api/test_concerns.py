@@ -21,9 +21,15 @@ def backlog(count: int = 0, oldest: float | None = None) -> Json:
     return {"count": count, "oldestSeconds": oldest}
 
 
+def taken(slots: int = 100, held: int = 0, others: int = 0, **holders: int) -> Json:
+    by = [{"owner": owner, "slots": number} for owner, number in holders.items()]
+    return {"slots": slots, "held": held or sum(holders.values()), "heldByOthers": others, "holders": by}
+
+
 def found(**figures: Any) -> list[dict[str, str]]:
     """Returns the concerns for figures that differ in these from those of one executor at work."""
-    return concerns({"queue": [], "executors": [executor()], "uncopied": backlog(), "abandoned": backlog(), **figures})
+    usual: Json = {"queue": [], "executors": [executor()], "capacity": taken()}
+    return concerns({**usual, "uncopied": backlog(), "abandoned": backlog(), **figures})
 
 
 def codes(**figures: Any) -> list[str]:
@@ -117,3 +123,28 @@ def test_a_duration_is_told_in_at_most_two_units(seconds: float, words: str) -> 
     """V4: of which the second one follows the first."""
     assert message(abandoned=backlog(1, seconds)).endswith(f" for {words}.")
     assert ("up to" in message(abandoned=backlog(2, seconds))) is (seconds >= 1)
+
+
+def test_whoever_holds_the_capacity_is_told_while_others_wait_for_it() -> None:
+    """L2: owners of the tenant by name, other tenants by number; nothing while nobody waits and there is a slot."""
+    held = taken(100, 81, 7, ann=60, bob=12, carl=4)
+    waiting = [queue(queued=3, oldest=12.0)]
+    assert codes(capacity=held) == codes(queue=[queue(oldest=9.0)], capacity=held) == []
+    assert codes(queue=waiting) == ["SLOW_QUEUE"]
+    slow, whose = found(queue=waiting, capacity=held)
+    assert (slow["code"], whose["code"]) == ("SLOW_QUEUE", "CAPACITY_HELD")
+    assert whose["message"] == (
+        "88 of 100 slots are taken: 60 by tasks of ann, 12 by tasks of bob, 4 by tasks of carl, "
+        "5 by tasks of other owners, 7 by tasks of other tenants."
+    )
+    assert "taskplane ops tasks" in whose["suggestion"]
+
+
+def test_a_capacity_that_is_wholly_taken_needs_attention_before_anybody_has_waited_for_long() -> None:
+    """L2: also where other tenants alone hold it, and where nobody knows how much there is."""
+    assert message(capacity=taken(1, 1, ann=1)) == "1 of 1 slot is taken: 1 by tasks of ann."
+    assert message(capacity=taken(8, 0, 8)) == "8 of 8 slots are taken: 8 by tasks of other tenants."
+    assert codes(capacity=taken(0, 0, 8)) == codes(capacity=taken(0)) == []
+    assert found(queue=[queue(oldest=12.0)], capacity=taken(0, ann=3))[1]["message"] == (
+        "3 slots are taken: 3 by tasks of ann."
+    )

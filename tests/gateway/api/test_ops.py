@@ -234,6 +234,20 @@ async def test_what_nobody_takes_and_what_a_silent_executor_holds_needs_attentio
         assert (await data(plane, AWAY, "/api/ops/overview"))["concerns"] == []
 
 
+async def test_operators_are_told_whose_tasks_hold_all_that_can_run(tmp_path: Path) -> None:
+    """L2: those of their own tenant by name, of others by number only."""
+    async with (
+        open_behind(tmp_path, executor={"capacity": 1}) as behind,
+        open_front(behind, api_keys=keys(tmp_path)) as plane,
+    ):
+        await say(plane, ANN, "slow 6000", wait=False)
+        for operator, whose in ((OLGA, "ann"), (AWAY, "other tenants")):
+            (held,) = (await data(plane, operator, "/api/ops/overview"))["concerns"]
+            assert held["code"] == "CAPACITY_HELD"
+            assert held["message"].startswith("1 of 1 slot is taken: 1 by tasks of ")
+            assert held["message"].endswith(f" {whose}.") and held["suggestion"]
+
+
 async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:
     """V1, C9: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
     ann = Principal("default", "ann", "ann", service=True)

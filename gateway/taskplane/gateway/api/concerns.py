@@ -6,6 +6,8 @@ from typing import Any, Final
 _SLOW_QUEUE: Final = 10.0
 _UNCOPIED: Final = 60.0
 """Seconds. Executors copy about once a minute."""
+_OWNER: Final = 80
+"""Characters of a name."""
 _SUGGESTIONS: Final = {
     "NO_EXECUTOR": (
         "Start an executor: taskplane serve executor. If one runs, it does not reach the task store: look at its log."
@@ -13,6 +15,10 @@ _SUGGESTIONS: Final = {
     "SLOW_QUEUE": (
         "The executors are full, or none of them runs this agent. Start one more that does (taskplane serve executor, "
         "or taskplane worker for an agent of workers), or raise TASKPLANE_EXECUTOR_CAPACITY."
+    ),
+    "CAPACITY_HELD": (
+        "Look at the tasks (taskplane ops tasks --owner OWNER --state working) and cancel those that should not run. "
+        "If all of them should, start one more executor or raise TASKPLANE_EXECUTOR_CAPACITY."
     ),
     "UNCOPIED": (
         "Executors copy them every minute. If the figure stays, the session history cannot be reached or refuses "
@@ -27,9 +33,9 @@ _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)
 
 
 def concerns(figures: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what needs attention by `queue`, `executors`, `uncopied` and `abandoned` of an overview, most urgent
-    first. An executor that is gone and has left no lease behind does not."""
-    return [*_of_executors(figures), *_left_behind(figures["uncopied"], figures["abandoned"])]
+    """Return what needs attention by `queue`, `executors`, `capacity`, `uncopied` and `abandoned` of an overview, most
+    urgent first. An executor that is gone and has left no lease behind does not."""
+    return [*_of_executors(figures), *_of_capacity(figures), *_left_behind(figures["uncopied"], figures["abandoned"])]
 
 
 def _of_executors(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -44,6 +50,22 @@ def _of_executors(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         if alive and each["oldestSeconds"] >= _SLOW_QUEUE:
             of = f" of agent {each['agent']}" if each["agent"] else " without an agent"
             yield _concern("SLOW_QUEUE", f"{_waiting(each['queued'], of, each['oldestSeconds'])}.")
+
+
+def _of_capacity(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Tell whose tasks hold the slots, where others wait for one or nobody can have one any more."""
+    capacity = figures["capacity"]
+    slots, held, others = capacity["slots"], capacity["held"], capacity["heldByOthers"]
+    taken = held + others
+    waits = any(each["oldestSeconds"] >= _SLOW_QUEUE for each in figures["queue"])
+    if not taken or not (waits or 0 < slots <= taken):
+        return
+    parts = [f"{each['slots']:,} by tasks of {each['owner'][:_OWNER]}" for each in capacity["holders"]]
+    rest = held - sum(each["slots"] for each in capacity["holders"])
+    parts += [f"{rest:,} by tasks of other owners"] if rest else []
+    parts += [f"{others:,} by tasks of other tenants"] if others else []
+    of_all = f"{taken:,} of {_count(slots, 'slot')}" if slots else _count(taken, "slot")
+    yield _concern("CAPACITY_HELD", f"{of_all} {'is' if taken == 1 else 'are'} taken: {', '.join(parts)}.")
 
 
 def _silent(executor: Mapping[str, Any]) -> dict[str, str]:

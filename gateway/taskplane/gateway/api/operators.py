@@ -49,6 +49,12 @@ async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
             {"agent": each.agent, "queued": each.queued, "oldestSeconds": _seconds(each.oldest)} for each in found.queue
         ],
         "executors": [_executor(each) for each in found.executors],
+        "capacity": {
+            "slots": found.capacity.slots,
+            "held": found.capacity.held,
+            "heldByOthers": found.capacity.held_by_others,
+            "holders": [{"owner": each.owner, "slots": each.slots} for each in found.capacity.holders],
+        },
         "uncopied": _backlog(found.uncopied, found.oldest_uncopied),
         "abandoned": _backlog(abandoned.count, max(0, since_abandoned)),
         "recent": {
@@ -158,6 +164,7 @@ def _executor(found: pb.ExecutorFigures) -> dict[str, Any]:
         "leases": found.leases,
         "running": found.running,
         "lastSeenSeconds": _seconds(found.last_seen),
+        "capacity": found.capacity,
     }
 
 

@@ -11,6 +11,7 @@ MINUTE: Final = 60 * 1_000_000
 """Microseconds."""
 MINUTES: Final = 60
 """The minutes before the present one that have figures."""
+_HOLDERS: Final = 5
 
 
 class Waiting(NamedTuple):
@@ -23,9 +24,13 @@ class Waiting(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The leases of one process on the tasks of one agent in one state. `in_time`: those that have not run out."""
+    """The leases of one process on the tasks of one owner and agent in one state.
+
+    Owner None: tasks of other tenants, of any agent and state. `in_time`: those that have not run out.
+    """
 
     process_id: str
+    owner: str | None
     agent: str
     state: int
     number: int
@@ -79,6 +84,19 @@ class ExecutorSeen(NamedTuple):
     leases: int
     running: int
     last_seen: float
+    capacity: int
+
+
+class Capacity(NamedTuple):
+    """The slots of the processes that are alive, and how many of them the tasks of the tenant and of others hold.
+
+    `holders`: the owners of the tenant whose tasks hold most, with how many.
+    """
+
+    slots: int
+    held: int
+    held_by_others: int
+    holders: Sequence[tuple[str, int]]
 
 
 class Overview(NamedTuple):
@@ -91,6 +109,7 @@ class Overview(NamedTuple):
     tasks: Mapping[tuple[str, int], int]
     queue: Sequence[QueueOf]
     executors: Sequence[ExecutorSeen]
+    capacity: Capacity
     uncopied: int
     oldest_uncopied: float
     minutes: Sequence[Minute]
@@ -115,7 +134,7 @@ def tasks_of(
     found: Counter[tuple[str, int]] = Counter()
     for each in waiting:
         found[each.agent, each.state] += each.number
-    for held in running:
+    for held in _of_tenant(running):
         found[held.agent, held.state] += held.number
     for agent, state, count in paused:
         found[agent, state] += count
@@ -136,13 +155,17 @@ def queues_of(waiting: Iterable[Waiting], now: int) -> Sequence[QueueOf]:
 
 
 def executors_of(
-    alive_until: Mapping[str, int], running: Sequence[Running], now: int, ttl: float
+    announced: Mapping[str, tuple[int, int]], running: Sequence[Running], now: int, ttl: float
 ) -> Sequence[ExecutorSeen]:
-    """Return the processes that were announced, and those that hold leases; `ttl`: of a lease, in seconds."""
+    """Return the processes that were announced, and those that hold leases on tasks of the tenant.
+
+    `announced`: until when each is alive, and its capacity. `ttl`: of a lease, in seconds.
+    """
     found: list[ExecutorSeen] = []
-    for process_id in sorted({*alive_until, *(each.process_id for each in running)}):
-        held = [each for each in running if each.process_id == process_id]
-        until = alive_until.get(process_id, 0)
+    of_tenant = list(_of_tenant(running))
+    for process_id in sorted({*announced, *(each.process_id for each in of_tenant)}):
+        held = [each for each in of_tenant if each.process_id == process_id]
+        until, capacity = announced.get(process_id, (0, 0))
         renewed = until - int(ttl * 1_000_000)
         found.append(
             ExecutorSeen(
@@ -152,9 +175,31 @@ def executors_of(
                 sum(each.number for each in held),
                 sum(each.in_time for each in held),
                 _seconds(now - renewed) if until else 0.0,
+                capacity,
             )
         )
     return found
+
+
+def capacity_of(announced: Mapping[str, tuple[int, int]], running: Iterable[Running], now: int) -> Capacity:
+    """Return the slots of the processes that are alive, and whose tasks hold them."""
+    alive = {process_id: capacity for process_id, (until, capacity) in announced.items() if until > now}
+    held: Counter[str | None] = Counter()
+    for each in running:
+        if each.process_id in alive:
+            held[each.owner] += each.number
+    of_others = held.pop(None, 0)
+    holders = sorted([(owner, number) for owner, number in held.items() if owner is not None], key=_most_first)
+    return Capacity(sum(alive.values()), held.total(), of_others, holders[:_HOLDERS])
+
+
+def _of_tenant(running: Iterable[Running]) -> Iterable[Running]:
+    return (each for each in running if each.owner is not None)
+
+
+def _most_first(holder: tuple[str, int]) -> tuple[int, str]:
+    owner, number = holder
+    return -number, owner
 
 
 def minutes_of(recent: Iterable[Recent], now: int) -> Sequence[Minute]:

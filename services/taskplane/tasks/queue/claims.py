@@ -117,7 +117,7 @@ class Claims:
 
         `slots`: those of the process, all of them free.
         """
-        await self._leases.announce(process_id)
+        await self._leases.announce(process_id, slots.capacity)
         mine = _Stream(process_id, agents, slots)
         old = self._streams.get(process_id)
         if old is not None:

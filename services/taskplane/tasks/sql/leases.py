@@ -116,10 +116,10 @@ class Renewing:
             for each in held
         ]
 
-    def announce(self, conn: Connection, process_id: str, until: int, clock: LeaseClock) -> None:
+    def announce(self, conn: Connection, process_id: str, until: int, capacity: int, clock: LeaseClock) -> None:
         """Implement `TaskLog.announce`."""
         conn.execute(self._forgotten, {"long_ago": clock.now(conn) - _REMEMBERED})
-        conn.execute(self._announced, {"process_id": process_id, "alive_until": until})
+        conn.execute(self._announced, {"process_id": process_id, "alive_until": until, "capacity": capacity})
         conn.execute(self._alive, {"process": process_id, "until": until})
 
 

@@ -265,10 +265,10 @@ class SqlTaskLog:
         )
         return [renewed.get(each, Renewed(still_yours=False)) for each in held]
 
-    async def announce(self, process_id: str, until: int) -> None:
+    async def announce(self, process_id: str, until: int, capacity: int) -> None:
         """Implement `TaskLog.announce`."""
         if not has_nul(process_id):
-            await self._engine.write(self._renewing.announce, process_id, until, self._clock)
+            await self._engine.write(self._renewing.announce, process_id, until, capacity, self._clock)
 
     async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
         """Implement `TaskLog.loads`."""

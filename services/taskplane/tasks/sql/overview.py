@@ -13,6 +13,7 @@ from sqlalchemy import (
     case,
     func,
     literal_column,
+    null,
     select,
     text,
     union_all,
@@ -25,6 +26,7 @@ from taskplane.tasks.domain.overview import (
     Recent,
     Running,
     Waiting,
+    capacity_of,
     executors_of,
     first_minute,
     minutes_of,
@@ -61,25 +63,33 @@ _WAITING: Final = select(_queued.c.agent, _queued.c.state, func.count(), func.mi
     _queued.c.agent, _queued.c.state
 )
 
-_RUNNING: Final = (
+# Of other tenants nothing is told but how many they are.
+_leased: Final = (
     select(
-        lease.c.owner,
-        task.c.agent,
-        task.c.state,
-        func.count(),
-        func.sum(case((lease.c.lease_until > _now, 1), else_=0)),
+        lease.c.owner.label("process_id"),
+        case((_of_tenant, task.c.owner), else_=null()).label("owner"),
+        case((_of_tenant, task.c.agent), else_="").label("agent"),
+        case((_of_tenant, task.c.state), else_=0).label("state"),
+        lease.c.lease_until,
     )
     .select_from(lease.join(task, task.c.uid == lease.c.task_uid))
-    .where(_is_of_tenant)
-    .group_by(lease.c.owner, task.c.agent, task.c.state)
+    .subquery()
 )
+_RUNNING: Final = select(
+    _leased.c.process_id,
+    _leased.c.owner,
+    _leased.c.agent,
+    _leased.c.state,
+    func.count(),
+    func.sum(case((_leased.c.lease_until > _now, 1), else_=0)),
+).group_by(_leased.c.process_id, _leased.c.owner, _leased.c.agent, _leased.c.state)
 
 _uncopied: Final = (
     select(task.c.status_at).where(text(UNCOPIED), _is_of_tenant).order_by(task.c.status_at).limit(MOST_OPEN).subquery()
 )
 _UNCOPIED: Final = select(func.count(), func.min(_uncopied.c.status_at))
 
-_EXECUTORS: Final = select(executor.c.process_id, executor.c.alive_until)
+_EXECUTORS: Final = select(executor.c.process_id, executor.c.alive_until, executor.c.capacity)
 
 
 def _newest(state: int, limit: int) -> Subquery:
@@ -154,7 +164,7 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     running = [Running._make(values) for values in conn.execute(_RUNNING, of)]
     paused = [(agent, state, count) for agent, state, count in conn.execute(_PAUSED, of)]
     uncopied, oldest = conn.execute(_UNCOPIED, of).one()
-    alive_until: dict[str, int] = dict(conn.execute(_EXECUTORS).all())
+    announced = {process_id: (until, capacity) for process_id, until, capacity in conn.execute(_EXECUTORS)}
     seen: Sequence[Any] = conn.execute(_RECENT, of).all()
     complete = _complete_since(seen, since)
     recent = [Recent(agent, state, *rest) for agent, origin, state, *rest in seen if origin == MANAGED]
@@ -166,7 +176,8 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
         at=now,
         tasks=tasks_of(waiting, running, paused, recent),
         queue=queues_of(waiting, now),
-        executors=executors_of(alive_until, running, now, ttl),
+        executors=executors_of(announced, running, now, ttl),
+        capacity=capacity_of(announced, running, now),
         uncopied=uncopied,
         oldest_uncopied=0.0 if oldest is None else max(0, now - oldest) / 1_000_000,
         minutes=minutes_of(recent, now),

@@ -1,4 +1,4 @@
-"""The queue of a principal is read in its order, however many tasks are in it."""
+"""The queue of a principal is read in its order, however many tasks are in it; processes say how much they run."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,9 +15,11 @@ _AFTER = ["tenant", "owner", "ready_at", "agent", "in_turn"]
 
 def upgrade() -> None:
     _replace(_AFTER)
+    op.add_column("executor", sa.Column("capacity", sa.Integer, nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
+    op.drop_column("executor", "capacity")
     _replace(_BEFORE)
 
 
