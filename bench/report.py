@@ -48,11 +48,11 @@ are read once by a process and cached as long as they are valid.
 
 SHARING = "## One user beside others"
 BEHIND_SHARING = """
-Twenty tasks run at once. A user whose task is queued gets the next slot that is free, so that the wait is that for the
-end of one of the others. Readers of a long log read in short pieces, all of them together one at a time, and rest while
-calls are in flight. A turn reads only what is new in its session. A reader that does not read costs a page of the log
-and what was translated of it; what the process frees, the allocator of the C library returns when it can
-([operations.md](operations.md#memory)).
+Twenty tasks run at once, or a hundred where they take a minute. One user leaves a quarter of that to others, so that
+nobody waits for the end of another one's task. Readers of a long log read in short pieces, all of them together one at
+a time, and rest while calls are in flight. A turn reads only what is new in its session. A reader that does not read
+costs a page of the log and what was translated of it; what the process frees, the allocator of the C library returns
+when it can ([operations.md](operations.md#memory)).
 """
 
 

@@ -13,6 +13,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Change, Complete, Turn
 from taskplane.runtime.principal import Principal
+from taskplane.tasks.queue import patience
 
 SUBMITTED = a2a.TASK_STATE_SUBMITTED
 WORKING = a2a.TASK_STATE_WORKING
@@ -165,3 +166,30 @@ async def test_a_task_that_waits_for_another_one_of_its_owner_is_not_left_alone_
         answer = await plane.at_rest(asking, who=BOB)
         assert text(answer.status.message) == "it said: answer to hello"
         gate.open.set()
+
+
+async def test_tasks_that_all_wait_for_others_of_their_owner_come_to_an_end(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have the whole share of the owner; the tasks that they wait for are lent a slot, one by one."""
+    monkeypatch.setattr(patience, "LENT_AFTER", 0.01)
+    inside = 0
+    all_inside = asyncio.Event()
+    planes: list[Plane] = []
+
+    async def ask(turn: Turn) -> AsyncIterator[Change]:
+        nonlocal inside
+        inside += 1
+        if inside == 6:
+            all_inside.set()
+        await all_inside.wait()
+        (plane,) = planes
+        asked = await plane.submit("hello", agent="a")
+        yield Complete(f"it said: {text((await plane.at_rest(asked)).status.message)}")
+
+    agents = ("a", Scripted(Gate().script)), ("b", Scripted(ask))
+    async with open_plane(stores, *agents, capacity=8, **USERS) as plane:
+        planes.append(plane)
+        asking = [await plane.submit(f"ask {number}", agent="b") for number in range(6)]
+        for each in asking:
+            assert text((await plane.at_rest(each)).status.message) == "it said: answer to hello"

@@ -80,3 +80,14 @@ def test_what_is_given_back_is_there_again() -> None:
         slots.give_back(owner)
     assert slots.free == 2 and slots.has_room(ANN) and slots.has_room(EVE)
     assert slots.held_by({}).free == 4
+
+
+def test_one_slot_beyond_a_share_is_lent_but_never_the_last_one() -> None:
+    slots = Slots(8, "users")
+    assert taken(slots, ANN) == 6 and slots.has_room(ANN, lent=True)
+    slots.take(ANN)
+    assert slots.free == 1 and not slots.has_room(ANN, lent=True)
+    large = Slots(100, "users")
+    assert taken(large, ANN) == 75 and large.has_room(ANN, lent=True)
+    large.take(ANN)
+    assert not large.has_room(ANN, lent=True) and large.has_room(BOB)

@@ -53,7 +53,7 @@ async def test_the_next_place_goes_to_the_owner_who_has_the_fewest() -> None:
     await turn()
     journal.go.set()
     await asyncio.gather(*asked)
-    assert journal.order[2:5] in (["b0", "c0", "b1"], ["b0", "c0", "a2"])
+    assert {"b0", "c0"} < set(journal.order[2:5])
     assert journal.order.index("b1") < 10
     assert [name for name in journal.order if name[0] == "a"] == [f"a{number}" for number in range(100)]
 

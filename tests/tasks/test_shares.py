@@ -13,6 +13,7 @@ from tests.tasks.test_queue import Executor, connected, given
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.principal import Principal
+from taskplane.tasks.queue import patience
 
 USERS: dict[str, Any] = {"shared_by": pb.SHARED_BY_USERS}
 
@@ -107,7 +108,8 @@ async def test_the_tasks_of_a_tenant_leave_room_for_other_tenants(plane: Plane) 
     executor = await connected(plane, capacity=8)
     runs = [await created(plane, user(f"user {number}")) for number in range(9)]
     assert await assigned(executor, 7) == uids(runs[:7])
-    assert await told(executor) == [("tenant", "")]
+    # All of them, or those who were seen to wait.
+    assert {tenant for tenant, _ in await told(executor)} == {"tenant"}
     other = await created(plane, user("eve", "other"))
     assert await assigned(executor, 1) == [other.uid]
     executor.stream.cancel()
@@ -189,3 +191,27 @@ async def test_one_user_of_a_plane_has_all_of_it(plane: Plane) -> None:
 
     await eventually(backlog, bool)
     executor.stream.cancel()
+
+
+async def test_an_owner_whose_runs_do_not_end_is_lent_one_slot_beyond_its_share(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may wait for a task in the queue. It is one slot and never the last one, however long they wait."""
+    monkeypatch.setattr(patience, "LENT_AFTER", 0.01)
+    executors = [await connected(plane, "small", ["a"], capacity=4, **USERS)]
+    executors.append(await connected(plane, "large", ["b"], capacity=16, **USERS))
+    for executor, agent, share, lent in ((executors[0], "a", 3, 0), (executors[1], "b", 12, 1)):
+        runs = [await created(plane, user("ann"), agent=agent) for _ in range(share + 2)]
+        given = [await executor.assigned() for _ in range(share + lent)]
+        assert [each.record.uid for each in given] == uids(runs[: share + lent])
+        assert [each.lent for each in given] == [False] * share + [True] * lent
+        # Nothing more comes of hers, whenever the dispatcher looks; it does for each of these.
+        others = [await created(plane, user(f"user {number}"), agent=agent) for number in range(2 - (lent == 0))]
+        theirs = [await executor.assigned() for _ in others]
+        assert [each.record.uid for each in theirs] == uids(others)
+        for other in (*theirs, *given[share:]):
+            await ended(plane, executor, other)
+        if lent:
+            again = await executor.assigned()
+            assert (again.record.uid, again.lent) == (runs[-1].uid, True)
+        executor.stream.cancel()

@@ -42,7 +42,7 @@ class ExecutorSettings:
     # give up after about 5 seconds of silence.
     route_timeout: Interval = 3.0
     # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
-    renew_every: float = 5.0
+    renew_every: Lease = 5.0
     # Seconds that a run may take if its agent's policy does not say, counted anew for each attempt and after each
     # pause; 0: no limit, so that a run that hangs keeps its slot until it is canceled.
     run_limit: Duration = 86_400.0

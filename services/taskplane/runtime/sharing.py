@@ -47,12 +47,14 @@ class Slots:
         """Return the number of slots that nobody holds; less than 0 if there are more runs than slots."""
         return self.capacity - self._held
 
-    def has_room(self, owner: Owner) -> bool:
-        """Return whether the owner may have one more slot."""
+    def has_room(self, owner: Owner, *, lent: bool = False) -> bool:
+        """Return whether the owner may have one more slot; `lent`: one beyond its share, but not the last one."""
         if not self.tenant_has_room(owner[0]):
             return False
         held = self._by_owner[owner]
-        return self._shared_by == "one" or leaves_part(held + 1, self.free + held)
+        if self._shared_by == "one" or leaves_part(held + 1, self.free + held):
+            return True
+        return lent and self.free > 1 and leaves_part(held, self.free + held)
 
     def tenant_has_room(self, tenant: str) -> bool:
         """Return whether an owner of the tenant who holds nothing may have a slot."""

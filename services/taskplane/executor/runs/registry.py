@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.background import BackgroundTasks
@@ -59,6 +60,8 @@ class Runs:
         self._reserved: Counter[Owner] = Counter()
         # Runs of assigned tasks that have not begun, since the store could not know of every slot in use.
         self._standing: dict[Run, asyncio.Event] = {}
+        # Those of them that may have a slot beyond the share of their owner.
+        self._lent: WeakSet[Run] = WeakSet()
         self._active: dict[str, Run] = {}
         self._started: OrderedDict[tuple[str, int], None] = OrderedDict()
 
@@ -119,6 +122,8 @@ class Runs:
         caller = Principal(record.tenant, record.owner, record.owner)
         run = Run(self.ports, hosted, record, assignment.fence, until=time.monotonic(), caller=caller)
         with acting_as(Principal(record.tenant, record.owner, self.ports.actor, service=True)):
+            if assignment.lent:
+                self._lent.add(run)
             self._standing[run] = asyncio.Event()
             self._start(run)
             self._let_in()
@@ -183,7 +188,7 @@ class Runs:
         held.update(run.owner for run in self.leases() if run not in self._standing and not run.cancelled.is_set())
         slots = self._slots.held_by(held)
         for run, begin in list(self._standing.items()):
-            if slots.has_room(run.owner):
+            if slots.has_room(run.owner, lent=run in self._lent):
                 slots.take(run.owner)
                 del self._standing[run]
                 begin.set()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator, Collection
 from typing import Final, Protocol
 
@@ -11,12 +10,14 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.sharing import Owner, Slots
-from taskplane.storage.bell import Listener, key_of
+from taskplane.storage.bell import Listener
 from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
+from taskplane.tasks.queue.patience import Patience
 from taskplane.tasks.queue.rooms import Rooms
+from taskplane.tasks.queue.streams import NO_BACKLOG, Stream
 from taskplane.tasks.rings import Rung, is_news_to_its_holder
 from taskplane.tasks.store import QueueLog
 
@@ -24,8 +25,6 @@ _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
 # Owners whose tasks wait that executors are told by name; if there are more, nobody's new task takes a slot at once.
 _MOST_NAMED: Final = 256
-# Whether tasks wait since there is no free slot, and the owners whose tasks wait although there is one.
-_NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
 # Seconds: how soon what failed is tried again, and what another one may have been faster at.
 _RETRY: Final = 1.0
 _SOON: Final = 0.01
@@ -37,31 +36,6 @@ class Records(Protocol):
     def record(self, row: Row, task: a2a.Task | None = None) -> pb.TaskRecord:
         """Return the row."""
         ...
-
-
-class _Stream:
-    """One executor process that listens."""
-
-    def __init__(self, process_id: str, agents: Collection[str], slots: Slots) -> None:
-        self.process_id = process_id
-        self.key = key_of(process_id)
-        self.agents = frozenset(agents)
-        # All of them free: what it holds is read when tasks are given.
-        self.slots = slots
-        self.assigned: deque[Row] = deque()
-        self.renew_now = False
-        # What the process was told.
-        self.backlog = _NO_BACKLOG
-        self.replaced = False
-        self.changed = Listener()
-
-    def assign(self, row: Row) -> None:
-        self.assigned.append(row)
-        self.changed.hear()
-
-    def hint(self) -> None:
-        self.renew_now = True
-        self.changed.hear()
 
 
 class Claims:
@@ -86,7 +60,7 @@ class Claims:
         self._records = records
         self._poll_every = poll_every
         self._keepalive = keepalive
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         # Queued tasks that may have to wait for others of their session.
         self._in_turn: set[str] = set()
         # There may be others of them.
@@ -99,9 +73,10 @@ class Claims:
         self._starved = False
         self._freed = False
         # What executors know of the tasks that found no room.
-        self._backlog = _NO_BACKLOG
+        self._backlog = NO_BACKLOG
         self._waiting: set[Owner] = set()
         self._full = False
+        self._passed_over = Patience()
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -118,10 +93,11 @@ class Claims:
         `slots`: those of the process, all of them free.
         """
         await self._leases.announce(process_id, slots.capacity)
-        mine = _Stream(process_id, agents, slots)
+        mine = Stream(process_id, agents, slots)
         old = self._streams.get(process_id)
         if old is not None:
             mine.assigned.extend(old.assigned)
+            mine.lent |= old.lent
             old.assigned.clear()
             old.replaced = True
             old.changed.hear()
@@ -142,6 +118,8 @@ class Claims:
                     row = mine.assigned.popleft()
                     response = pb.ClaimResponse()
                     response.assignment.fence = row.fence
+                    response.assignment.lent = row.uid in mine.lent
+                    mine.lent.discard(row.uid)
                     response.assignment.record.CopyFrom(self._records.record(row))
                     yield response
                     await afp("claim.after_assign_sent")
@@ -150,13 +128,13 @@ class Claims:
         finally:
             self._leave(mine)
 
-    def _told(self, stream: _Stream, *, now: bool) -> pb.ClaimResponse:
+    def _told(self, stream: Stream, *, now: bool) -> pb.ClaimResponse:
         stream.backlog = self._backlog
         of_all, owners = self._backlog
         waiting = [pb.QueueOwner(tenant=tenant, owner=owner) for tenant, owner in sorted(owners)]
         return pb.ClaimResponse(hint=pb.RenewHint(now=now, backlog=of_all, waiting=waiting))
 
-    def _leave(self, stream: _Stream) -> None:
+    def _leave(self, stream: Stream) -> None:
         if self._streams.get(stream.process_id) is stream:
             del self._streams[stream.process_id]
         if stream.assigned:
@@ -255,6 +233,8 @@ class Claims:
             while not self.draining and await self._claim(agents):
                 pass
         self._starved = self._full or bool(self._waiting)
+        if (left := self._passed_over.note(self._waiting)) is not None:
+            self._wait_at_most(max(left, _SOON))
         if self._starved and self._freed:
             # Perhaps after the room was counted.
             self._work.hear()
@@ -270,7 +250,8 @@ class Claims:
         """Assign tasks once to processes that serve exactly `agents`; return whether another round may find more."""
         slots = {each.process_id: each.slots for each in self._streams.values() if each.agents == agents}
         loads = await self._log.loads(list(slots))
-        rooms = Rooms({process_id: slots[process_id].held_by(held) for process_id, held in loads.items()})
+        held = {process_id: slots[process_id].held_by(each) for process_id, each in loads.items()}
+        rooms = Rooms(held, self._passed_over.over())
         # One task is enough to know that there is a backlog.
         limit, room = (_MAX_CLAIMS, rooms) if rooms.any else (1, None)
         claimable = await self._log.claimable(sorted(agents), limit, self._after, room)
@@ -281,20 +262,27 @@ class Claims:
             return False
         until = await self._leases.until()
         claims: list[Claim] = []
+        lent_to: set[str] = set()
         for uid, principal in zip(claimable.uids, claimable.principals, strict=True):
             if not rooms.any:
                 self._full = True
                 break
-            process_id = rooms.take(principal)
+            process_id, lent = rooms.take(principal)
             if not process_id:
                 self._waiting.add(principal)
                 continue
+            if lent:
+                lent_to.add(uid)
             self._after = principal
+            self._passed_over.given(principal)
             claims.append(Claim(task_uid=uid, process_id=process_id, lease_until=until))
         answers = await self._log.submit_all(claims)
         for claim, answer in zip(claims, answers, strict=True):
             if isinstance(answer, Done):
                 self._unseen.append((claim.process_id, answer.row))
+                stream = self._streams.get(claim.process_id)
+                if stream is not None and claim.task_uid in lent_to:
+                    stream.lent.add(claim.task_uid)
             elif answer is None:
                 self._wait_at_most(_SOON)
             elif isinstance(answer, PlaneError):

@@ -1,15 +1,19 @@
 """The free slots of processes that run the same agents."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from taskplane.runtime.sharing import Owner, Slots
 
 
 class Rooms:
-    """The slots of each of these processes. An owner has room if one of them has."""
+    """The slots of each of these processes. An owner has room if one of them has.
 
-    def __init__(self, slots: Mapping[str, Slots]) -> None:
+    `patient`: owners who are lent a slot beyond their share.
+    """
+
+    def __init__(self, slots: Mapping[str, Slots], patient: Set[Owner] = frozenset()) -> None:
         self._slots = slots
+        self._patient = patient
 
     @property
     def any(self) -> bool:
@@ -18,17 +22,20 @@ class Rooms:
 
     def has_room(self, owner: Owner) -> bool:
         """Return whether this owner may have one more slot."""
-        return any(each.has_room(owner) for each in self._slots.values())
+        lent = owner in self._patient
+        return any(each.has_room(owner, lent=lent) for each in self._slots.values())
 
     def tenant_has_room(self, tenant: str) -> bool:
         """Return whether an owner of the tenant who holds nothing may have a slot."""
         return any(each.tenant_has_room(tenant) for each in self._slots.values())
 
-    def take(self, owner: Owner) -> str:
-        """Give the owner a slot of the process with the most room; return the id of the process, or "" without room."""
-        found = [process_id for process_id, each in self._slots.items() if each.has_room(owner)]
-        if not found:
-            return ""
-        process_id = max(found, key=lambda each: self._slots[each].free)
-        self._slots[process_id].take(owner)
-        return process_id
+    def take(self, owner: Owner) -> tuple[str, bool]:
+        """Give the owner a slot of the process with the most room; return the id of the process, or "" without room,
+        and whether the slot is lent."""
+        for lent in (False, True) if owner in self._patient else (False,):
+            found = [process_id for process_id, each in self._slots.items() if each.has_room(owner, lent=lent)]
+            if found:
+                process_id = max(found, key=lambda each: self._slots[each].free)
+                self._slots[process_id].take(owner)
+                return process_id, lent
+        return "", False

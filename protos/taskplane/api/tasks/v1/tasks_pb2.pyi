@@ -180,6 +180,36 @@ TASK_ORDER_CREATED: TaskOrder.ValueType  # 1
 """Oldest creation first, as a conversation reads."""
 Global___TaskOrder: _TypeAlias = TaskOrder  # noqa: Y015
 
+class _SharedBy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SharedByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SharedBy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SHARED_BY_UNSPECIFIED: _SharedBy.ValueType  # 0
+    """As TENANTS."""
+    SHARED_BY_TENANTS: _SharedBy.ValueType  # 1
+    """Users of several tenants."""
+    SHARED_BY_USERS: _SharedBy.ValueType  # 2
+    """Users of one tenant, which may have all slots."""
+    SHARED_BY_ONE: _SharedBy.ValueType  # 3
+    """One user, who may have all slots."""
+
+class SharedBy(_SharedBy, metaclass=_SharedByEnumTypeWrapper):
+    """Those who send tasks to a plane. An owner leaves a quarter of the slots of a process that other owners do not use, and
+    a tenant an eighth of those that other tenants do not use, both rounded down.
+    """
+
+SHARED_BY_UNSPECIFIED: SharedBy.ValueType  # 0
+"""As TENANTS."""
+SHARED_BY_TENANTS: SharedBy.ValueType  # 1
+"""Users of several tenants."""
+SHARED_BY_USERS: SharedBy.ValueType  # 2
+"""Users of one tenant, which may have all slots."""
+SHARED_BY_ONE: SharedBy.ValueType  # 3
+"""One user, who may have all slots."""
+Global___SharedBy: _TypeAlias = SharedBy  # noqa: Y015
+
 class _ArtifactForm:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1526,10 +1556,13 @@ class ClaimRequest(_message.Message):
     PROCESS_ID_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
+    SHARED_BY_FIELD_NUMBER: _builtins.int
     process_id: _builtins.str
     """Random per process start."""
     capacity: _builtins.int
     """The number of leases that it may hold at once."""
+    shared_by: Global___SharedBy.ValueType
+    """How much of the capacity is kept free for others when a lease is given."""
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the agents it runs."""
@@ -1540,10 +1573,11 @@ class ClaimRequest(_message.Message):
         process_id: _builtins.str = ...,
         agents: _abc.Iterable[_builtins.str] | None = ...,
         capacity: _builtins.int = ...,
+        shared_by: Global___SharedBy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "capacity", b"capacity", "process_id", b"process_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "capacity", b"capacity", "process_id", b"process_id", "shared_by", b"shared_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1557,7 +1591,12 @@ class Assignment(_message.Message):
 
     RECORD_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
+    LENT_FIELD_NUMBER: _builtins.int
     fence: _builtins.int
+    lent: _builtins.bool
+    """Its slot is beyond the share of its owner, none of whose tasks has ended or paused for 30 seconds: they may wait for
+    this one.
+    """
     @_builtins.property
     def record(self) -> Global___TaskRecord:
         """Without content."""
@@ -1567,10 +1606,11 @@ class Assignment(_message.Message):
         *,
         record: Global___TaskRecord | None = ...,
         fence: _builtins.int = ...,
+        lent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "lent", b"lent", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1584,24 +1624,53 @@ class RenewHint(_message.Message):
 
     NOW_FIELD_NUMBER: _builtins.int
     BACKLOG_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     now: _builtins.bool
     backlog: _builtins.bool
     """Queued tasks find no room. Tasks that are created meanwhile are to be queued as well (without `claim_for`), so that
     they take no turn from those that wait.
     """
+    @_builtins.property
+    def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueOwner]:
+        """The same for these owners only: their queued tasks wait although there are free slots, which are kept for others."""
+
     def __init__(
         self,
         *,
         now: _builtins.bool = ...,
         backlog: _builtins.bool = ...,
+        waiting: _abc.Iterable[Global___QueueOwner] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "now", b"now"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "now", b"now", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RenewHint: _TypeAlias = RenewHint  # noqa: Y015
+
+@_typing.final
+class QueueOwner(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    owner: _builtins.str
+    """Empty: every owner of the tenant."""
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueOwner: _TypeAlias = QueueOwner  # noqa: Y015
 
 @_typing.final
 class ClaimResponse(_message.Message):
@@ -3317,6 +3386,7 @@ class ExecutorFigures(_message.Message):
     LEASES_FIELD_NUMBER: _builtins.int
     RUNNING_FIELD_NUMBER: _builtins.int
     LAST_SEEN_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
     process_id: _builtins.str
     alive: _builtins.bool
     """Its renewals came in time."""
@@ -3325,6 +3395,8 @@ class ExecutorFigures(_message.Message):
     running: _builtins.int
     last_seen: _builtins.float
     """Seconds since it last renewed its leases."""
+    capacity: _builtins.int
+    """The number of leases that it may hold at once, on tasks of any tenant; 0: not known."""
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of the tasks that it holds."""
@@ -3338,14 +3410,71 @@ class ExecutorFigures(_message.Message):
         leases: _builtins.int = ...,
         running: _builtins.int = ...,
         last_seen: _builtins.float = ...,
+        capacity: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "alive", b"alive", "last_seen", b"last_seen", "leases", b"leases", "process_id", b"process_id", "running", b"running"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "alive", b"alive", "capacity", b"capacity", "last_seen", b"last_seen", "leases", b"leases", "process_id", b"process_id", "running", b"running"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExecutorFigures: _TypeAlias = ExecutorFigures  # noqa: Y015
+
+@_typing.final
+class CapacityFigures(_message.Message):
+    """The slots of the processes that are alive, and whose tasks hold them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOTS_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    HELD_BY_OTHERS_FIELD_NUMBER: _builtins.int
+    HOLDERS_FIELD_NUMBER: _builtins.int
+    slots: _builtins.int
+    held: _builtins.int
+    """By tasks of this tenant, and by those of other tenants."""
+    held_by_others: _builtins.int
+    @_builtins.property
+    def holders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityHolder]:
+        """The owners of this tenant whose tasks hold most, at most five of them."""
+
+    def __init__(
+        self,
+        *,
+        slots: _builtins.int = ...,
+        held: _builtins.int = ...,
+        held_by_others: _builtins.int = ...,
+        holders: _abc.Iterable[Global___CapacityHolder] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "held_by_others", b"held_by_others", "holders", b"holders", "slots", b"slots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityFigures: _TypeAlias = CapacityFigures  # noqa: Y015
+
+@_typing.final
+class CapacityHolder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    SLOTS_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    slots: _builtins.int
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+        slots: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner", "slots", b"slots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityHolder: _TypeAlias = CapacityHolder  # noqa: Y015
 
 @_typing.final
 class MinuteFigures(_message.Message):
@@ -3418,6 +3547,7 @@ class GetOverviewResponse(_message.Message):
     QUEUED_FIELD_NUMBER: _builtins.int
     BOUNDED_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
     uncopied: _builtins.int
     oldest_uncopied: _builtins.float
     """Seconds for which the first of them has been at rest."""
@@ -3449,6 +3579,8 @@ class GetOverviewResponse(_message.Message):
     def since(self) -> _timestamp_pb2.Timestamp:
         """The time from which on `minutes` are complete."""
 
+    @_builtins.property
+    def capacity(self) -> Global___CapacityFigures: ...
     def __init__(
         self,
         *,
@@ -3463,10 +3595,11 @@ class GetOverviewResponse(_message.Message):
         queued: Global___Percentiles | None = ...,
         bounded: _builtins.bool = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
+        capacity: Global___CapacityFigures | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "durations", b"durations", "queued", b"queued", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "capacity", b"capacity", "durations", b"durations", "queued", b"queued", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bounded", b"bounded", "durations", b"durations", "executors", b"executors", "minutes", b"minutes", "oldest_uncopied", b"oldest_uncopied", "queue", b"queue", "queued", b"queued", "since", b"since", "tasks", b"tasks", "uncopied", b"uncopied"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bounded", b"bounded", "capacity", b"capacity", "durations", b"durations", "executors", b"executors", "minutes", b"minutes", "oldest_uncopied", b"oldest_uncopied", "queue", b"queue", "queued", b"queued", "since", b"since", "tasks", b"tasks", "uncopied", b"uncopied"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

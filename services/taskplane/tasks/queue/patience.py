@@ -1,0 +1,36 @@
+"""Owners whose queued tasks wait although there are slots, and for how long they have been given none."""
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from taskplane.runtime.sharing import Owner
+
+LENT_AFTER: Final = 30.0
+"""Seconds for which an owner at the limit of its share is given nothing before it is lent a slot beyond it.
+
+So long none of its runs has ended: they may wait for tasks that are queued.
+"""
+
+
+class Patience:
+    """What is remembered of the owners who wait, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._since: dict[Owner, float] = {}
+
+    def given(self, owner: Owner) -> None:
+        """Note that the owner was given a slot."""
+        self._since.pop(owner, None)
+
+    def over(self) -> frozenset[Owner]:
+        """Return the owners who have waited long enough to be lent a slot."""
+        now = time.monotonic()
+        return frozenset(owner for owner, since in self._since.items() if now - since >= LENT_AFTER)
+
+    def note(self, waiting: Iterable[Owner]) -> float | None:
+        """Note who waits now; return the seconds until another one of them will have waited long enough."""
+        now = time.monotonic()
+        self._since = {owner: self._since.get(owner, now) for owner in waiting if owner[1]}
+        left = [LENT_AFTER - (now - since) for since in self._since.values()]
+        return min((each for each in left if each > 0), default=None)

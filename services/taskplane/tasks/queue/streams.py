@@ -1,0 +1,39 @@
+"""One claim stream: what its process was told, and what it is to be told."""
+
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from taskplane.runtime.sharing import Owner, Slots
+from taskplane.storage.bell import Listener, key_of
+from taskplane.tasks.domain.task import Row
+
+# Whether tasks wait since there is no free slot, and the owners whose tasks wait although there is one.
+NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
+
+
+class Stream:
+    """One executor process that listens."""
+
+    def __init__(self, process_id: str, agents: Collection[str], slots: Slots) -> None:
+        self.process_id = process_id
+        self.key = key_of(process_id)
+        self.agents = frozenset(agents)
+        # All of them free: what it holds is read when tasks are given.
+        self.slots = slots
+        self.assigned: deque[Row] = deque()
+        # Tasks whose slot is lent to their owner, by uid.
+        self.lent: set[str] = set()
+        self.renew_now = False
+        # What the process was told.
+        self.backlog = NO_BACKLOG
+        self.replaced = False
+        self.changed = Listener()
+
+    def assign(self, row: Row) -> None:
+        self.assigned.append(row)
+        self.changed.hear()
+
+    def hint(self) -> None:
+        self.renew_now = True
+        self.changed.hear()
