@@ -115,7 +115,7 @@ class Queue(Generic[Op, Answer]):
         if self.size and (self.size >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
             raise Exhausted("too many writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
         owner = waiting.owner
-        # Whoever has less than half of all leaves more than that.
+        # An owner with less than half of all leaves more than a quarter.
         if owner[1] and 2 * max(self.size / self._max_ops, (self._bytes + waiting.size) / self._max_bytes) > 1:
             self._check_share(owner, waiting.size)
         self.size += 1

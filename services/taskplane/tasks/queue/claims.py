@@ -72,7 +72,7 @@ class Claims:
         # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
         self._freed = False
-        # What executors know of the tasks that found no room.
+        # The tasks that found no room, as far as executors were told of them.
         self._backlog = NO_BACKLOG
         self._waiting: set[Owner] = set()
         self._full = False

@@ -14,7 +14,7 @@ So long none of its runs has ended: they may wait for tasks that are queued.
 
 
 class Patience:
-    """What is remembered of the owners who wait, by the monotonic clock."""
+    """The owners who wait, each since when, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._since: dict[Owner, float] = {}

@@ -8,7 +8,7 @@ from taskplane.runtime.sharing import Owner, Slots
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.task import Row
 
-# Whether tasks wait since there is no free slot, and the owners whose tasks wait although there is one.
+# True: tasks wait since there is no free slot. With it, the owners whose tasks wait although there is one.
 NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
 
 
@@ -25,7 +25,7 @@ class Stream:
         # Tasks whose slot is lent to their owner, by uid.
         self.lent: set[str] = set()
         self.renew_now = False
-        # What the process was told.
+        # The backlog that the process was told of.
         self.backlog = NO_BACKLOG
         self.replaced = False
         self.changed = Listener()

@@ -104,8 +104,8 @@ class _Waiting:
         return list(self._found)
 
     def _walk(self, at: Owner, last: Owner | None) -> None:
-        """Go on from one principal to the last one, or to the end. What has no room costs a step for each owner that
-        holds slots, or for each tenant that does."""
+        """Look at one principal after another, up to the last one or to the end. Those without room cost a step for
+        each owner that holds slots, or for each tenant that does."""
         statement, step = _NEXT_PRINCIPAL, {"agents": self._agents, "tenant": at[0], "owner": at[1]}
         while len(self._found) < _PRINCIPALS:
             row = self._conn.execute(statement, step).one_or_none()

@@ -63,7 +63,7 @@ _WAITING: Final = select(_queued.c.agent, _queued.c.state, func.count(), func.mi
     _queued.c.agent, _queued.c.state
 )
 
-# Of other tenants nothing is told but how many they are.
+# The tasks of other tenants are a number only.
 _leased: Final = (
     select(
         lease.c.owner.label("process_id"),
