@@ -17,8 +17,9 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Message as SdkMessage
 from a2a.types import Part as SdkPart
-from a2a.types import Role
+from a2a.types import Role, StreamResponse
 from google.adk.agents.llm_agent import LlmAgent
+from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -42,6 +43,7 @@ from taskplane.executor.agent import (
     ToolResult,
     Turn,
 )
+from taskplane.executor.deep_messages import read_as
 from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.message_metadata import CONVERTED
 
@@ -264,3 +266,14 @@ async def test_a_question_of_the_port_has_any_message(stores: Stores) -> None:
         task = await plane.run("go")
     assert task.status.state == a2a.TASK_STATE_INPUT_REQUIRED
     assert '"a"' in str(data_of(task.status.message))
+
+
+def test_data_of_a_remote_agent_that_is_too_deep_is_text() -> None:
+    """P12: as deep as the SDK reads it from JSON, which no parser of protobuf reads again."""
+    task = {"id": "t", "contextId": "c", "metadata": {"m": deep(40)}, "status": {"state": "TASK_STATE_WORKING"}}
+    given = ParseDict({"task": task}, StreamResponse())
+    found = to_dict(read_as(a2a.StreamResponse, given).task.metadata)["m"]
+    levels = 1
+    while not isinstance(found, str):
+        found, levels = found["a"], levels + 1
+    assert levels == 28 and json.loads(found) == deep(41 - levels)
