@@ -136,7 +136,7 @@ def wrong(case: Case, answer: Answer) -> str:
         return _wrong_stream(answer.body)
     if answer.kind == "application/json" and answer.body:
         try:
-            body = json.loads(answer.body)
+            body = json.loads(answer.body, parse_int=_integer)
         except ValueError:
             return "an answer that is no JSON"
         # An artifact may be any JSON.
@@ -146,12 +146,17 @@ def wrong(case: Case, answer: Answer) -> str:
     return ""
 
 
+def _integer(digits: str) -> int:
+    # The id of a request comes back however long it is, and Python reads no longer ones.
+    return int(digits[:4000])
+
+
 def _wrong_stream(body: bytes) -> str:
     """What is wrong with the events that came whole. Under /api an error has a name, and other events may have one."""
     for event in body.split(b"\n\n")[:-1]:
         data = next(line[6:] for line in event.split(b"\n") if line.startswith(b"data: "))
         if data.startswith(b'{"jsonrpc"') or b"event: error\n" in event:
-            what = _wrong_body(200, json.loads(data))
+            what = _wrong_body(200, json.loads(data, parse_int=_integer))
             if what:
                 return what
     return ""
