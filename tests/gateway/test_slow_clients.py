@@ -33,6 +33,7 @@ async def test_a_body_that_does_not_come_is_told_so(tmp_path: Path, sent: bytes)
         writer.write(_HEAD + sent)
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        assert head.startswith(b"HTTP/1.1 408 ")
         assert b"BODY_TIMEOUT" in await reader.readexactly(length)
 
 

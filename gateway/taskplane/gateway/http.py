@@ -22,6 +22,7 @@ _JSON_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 # In ASCII: `int` reads digits of other scripts, spaces and underscores as well.
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MAX_NAME: Final = 100
+_UNREAD: Final = frozenset({"TOO_MANY_UPLOADS", "TOO_MANY_IMPORTS"})
 # Codings that leave a body as it is.
 _NO_CODINGS: Final = frozenset({"identity", "chunked"})
 
@@ -75,10 +76,16 @@ def empty_reply(status: int) -> Content:
 
 def remedies(error: PlaneError) -> Headers:
     """Return the headers that say how to send a request which failed: `Retry-After` in whole seconds, if it is to be
-    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16)."""
+    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16). A connection whose body
+    is not read to its end is closed."""
+    headers: Headers = []
     if error.retry_after is not None:
-        return [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
-    return [(b"accept-encoding", b"identity")] if isinstance(error, BodyEncoded) else []
+        headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))
+    if isinstance(error, BodyEncoded):
+        headers.append((b"accept-encoding", b"identity"))
+    if isinstance(error, BodyTooSlow) or error.reason in _UNREAD:
+        headers.append((b"connection", b"close"))
+    return headers
 
 
 def attachment(name: str) -> tuple[bytes, bytes]:
@@ -184,33 +191,6 @@ class Request:
                 suggestion="send Content-Type: application/json",
             )
 
-    async def body(self, limit: int, timeout: float) -> bytes:
-        """Return the whole body. Raise BodyTooLarge above `limit` bytes, Invalid after `timeout` seconds."""
-        length = self.header(b"content-length")
-        if length and (not length.isdigit() or int(length) > limit):
-            raise BodyTooLarge(limit)
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._whole(limit)
-        except TimeoutError:
-            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
-
-    async def _whole(self, limit: int) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise BodyTooLarge(limit)
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                self.size = size
-                return b"".join(chunks)
-
 
 class BodyTooLarge(PlaneError):
     """A request body above the gateway's limit."""
@@ -222,6 +202,15 @@ class BodyTooLarge(PlaneError):
         super().__init__(
             f"the request body is larger than {limit} bytes", suggestion=suggestion, metadata={"limit": str(limit)}
         )
+
+
+class BodyTooSlow(PlaneError):
+    """A request body that does not arrive in time, or too slowly."""
+
+    code = "INVALID_ARGUMENT"
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message, reason=reason, suggestion="send it again, in one piece and over a faster connection")
 
 
 class BodyEncoded(PlaneError):

@@ -17,6 +17,7 @@ from taskplane.gateway.card import agent_name, find, version_of
 from taskplane.gateway.http import (
     BodyEncoded,
     BodyTooLarge,
+    BodyTooSlow,
     ClientGone,
     Headers,
     Reply,
@@ -55,7 +56,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     rpc_id, name = b"null", ""
     try:
         request.check_json()
-        body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
+        body = await plane.uploads.whole(request)
         envelope = await plane.worker.run(request.size, _parse, body)
         rpc_id = _id_of(envelope)
         name = _method_of(envelope)
@@ -103,6 +104,8 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
         status = 403
     elif isinstance(error, BodyEncoded):
         status = 415
+    elif isinstance(error, BodyTooSlow):
+        status = 408
     answered(name if name in METHODS else "unknown", error.reason)
     tracing.describe({"error.type": error.reason})
     if not rpc_id:

@@ -1,6 +1,5 @@
 """The dependencies of the gateway's handlers."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from taskplane.gateway.auth import Authenticator
 from taskplane.gateway.page.built import BuiltPage
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
+from taskplane.gateway.uploads import Uploads
 from taskplane.gateway.worker import Worker
 from taskplane.runtime.pacing import Pacer
 
@@ -35,8 +35,8 @@ class Plane:
     page: BuiltPage
     # Paces long reads.
     pacer: Pacer
-    # One slot for each session that may be imported at once.
-    imports: asyncio.Semaphore
+    # The bodies that are being read, and the imports.
+    uploads: Uploads
     # Readiness checks of the services, by name.
     probes: Mapping[str, Callable[[], Awaitable[bool]]]
     # Returns whether this process takes no new work.

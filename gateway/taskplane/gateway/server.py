@@ -23,6 +23,7 @@ from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.streams import Streams
+from taskplane.gateway.uploads import Uploads
 from taskplane.gateway.worker import Worker
 from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.http_server import listening, serving_http
@@ -105,7 +106,7 @@ async def open_gateway(
             worker=worker,
             page=built,
             pacer=pacer or Pacer(),
-            imports=asyncio.Semaphore(settings.max_imports),
+            uploads=Uploads(settings),
             probes=ready if ready is not None else probes(clients()),
             draining=drain.is_set,
         )

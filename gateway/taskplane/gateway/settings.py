@@ -65,12 +65,21 @@ class GatewaySettings:
     max_body: Size = 8 * 1024 * 1024
     # Seconds in which a request body must arrive; of an import, seconds until its next part. Must be more than 0.
     body_timeout: Interval = 30.0
+    # Bytes per second that a request body must bring on average after its first 5 seconds; a slower one is refused with
+    # BODY_TOO_SLOW. 0: any.
+    min_body_rate: Annotated[int, Range(0, 2**40)] = 4096
+    # Number of request bodies of one caller that take longer than a second to arrive, at once; further ones are refused
+    # with TOO_MANY_UPLOADS. Must be more than 0.
+    max_uploads_per_principal: Limit = 20
+    # Seconds in which a session that is imported must arrive, without the time in which it is read here. Must be
+    # more than 0.
+    import_upload_timeout: Interval = 1800.0
     # Bytes of a session that is imported; a larger one is refused. Must be more than 0.
     max_import: Size = 1024 * 1024 * 1024
     # Bytes of one line of a session that is imported; a longer one is refused. Must be more than 0.
     max_import_line: Size = 128 * 1024 * 1024
-    # Number of sessions that are imported at once; further imports are refused with TOO_MANY_IMPORTS. Each takes up to
-    # several times the memory of its longest line. Must be more than 0.
+    # Number of sessions that are imported at once, one of each caller; further imports are refused with
+    # TOO_MANY_IMPORTS. Each takes up to several times the memory of its longest line. Must be more than 0.
     max_imports: Limit = 2
     # Seconds that a store may take to make an import visible. Must be more than 0.
     import_timeout: Interval = 300.0

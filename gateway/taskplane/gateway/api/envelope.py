@@ -33,7 +33,7 @@ async def read_json(plane: Plane, request: Request, *, lenient: bool = False) ->
     `lenient`: it may have values that no JSON has and no database keeps, as runtimes write them.
     """
     request.check_json()
-    body = await request.body(plane.settings.max_body, plane.settings.body_timeout)
+    body = await plane.uploads.whole(request)
     try:
         return await plane.worker.run(request.size, parse_lenient if lenient else parse_json, body)
     except ValueError:

@@ -1,6 +1,5 @@
 """The import of an exported session, visible only when its last line was read and verified."""
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -22,15 +21,16 @@ from taskplane.gateway.api.import_ids import IdMapping
 from taskplane.gateway.api.import_staging import ImportAttempt
 from taskplane.gateway.api.shapes import session_json
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.http import BodyTooLarge, ClientGone, Reply, Request
+from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.uploads import Body
 from taskplane.gateway.validation import BYTE_ORDER_MARK
-from taskplane.runtime.errors import AlreadyExists, Exhausted, Invalid, NotFound
+from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound
 
 _log = logging.getLogger(__name__)
 _END: Final = "end"
-# Seconds after which one of the imports at work may be done.
-_RETRY_AFTER: Final = 5.0
+# Bytes of the first line, which is read before the import has a slot.
+_MAX_HEADER: Final = 1024 * 1024
 _ANOTHER: Final = "choose a whole, unchanged file that Export saved as NDJSON, or that `taskplane session export` wrote"
 # The reasons that have another one, or none: a task or an entry that is too large stays so.
 _SUGGESTIONS: Final = {
@@ -46,14 +46,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     that id, or another id that must be unique, exists; Invalid, with the `line` in its metadata; Exhausted
     `TOO_MANY_IMPORTS`."""
     _check_type(request)
-    if plane.imports.locked():
-        raise Exhausted(
-            f"{plane.settings.max_imports} sessions are being imported already",
-            reason="TOO_MANY_IMPORTS",
-            suggestion="import one session after the other",
-            retry_after=_RETRY_AFTER,
-        )
-    async with plane.imports:
+    with plane.uploads.importing(caller.principal):
         try:
             return await _import(plane, request)
         except Invalid as error:
@@ -71,14 +64,16 @@ async def _import(plane: Plane, request: Request) -> Reply:
         tally.add(text)
         mapping = _renamed(session, request.query.get("id", ""))
         await _check_free(plane, session.context_id)
-        staged = ImportAttempt(plane, session.context_id)
-        try:
-            await staged.begin(sb.ImportRecord(line=number, session=session))
-            await _Body(plane, staged, tally, session, mapping).read(lines)
-            made = await staged.commit()
-        except BaseException as error:
-            await staged.abort(error)
-            raise
+        # A body that is no import, or does not come, takes no slot.
+        with plane.uploads.import_slot():
+            staged = ImportAttempt(plane, session.context_id)
+            try:
+                await staged.begin(sb.ImportRecord(line=number, session=session))
+                await _Body(plane, staged, tally, session, mapping).read(lines)
+                made = await staged.commit()
+            except BaseException as error:
+                await staged.abort(error)
+                raise
     _log.info("imported session %s", made.context_id)
     return data_reply({"session": session_json(made), **tally.counts}, "Successfully imported session", status=201)
 
@@ -216,24 +211,13 @@ async def _check_free(plane: Plane, context_id: str) -> None:
 
 async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, bytes], None]:
     """Yield the lines of the body with their numbers and line feeds as they arrive; the last one may have no line feed.
-    Raise BodyTooLarge; Invalid `BODY_TIMEOUT` or `LINE_TOO_LONG`; ClientGone."""
+    Raise BodyTooLarge; BodyTooSlow; Invalid `LINE_TOO_LONG`; ClientGone."""
     settings = plane.settings
-    number = size = 0
+    number = 0
     rest = bytearray()
-    more = True
-    while more:
-        try:
-            async with asyncio.timeout(settings.body_timeout):
-                received = await request.receive()
-        except TimeoutError:
-            raise Invalid("the request body took too long to arrive", reason="BODY_TIMEOUT") from None
-        if received["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = received.get("body", b"")
-        more = received.get("more_body", False)
-        size += len(chunk)
-        if size > settings.max_import:
-            raise BodyTooLarge(settings.max_import, f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file")
+    too_large = f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file"
+    body = Body(request, settings.max_import, settings.import_upload_timeout, settings, too_large)
+    async for chunk in body.parts():
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             number += 1
@@ -243,7 +227,8 @@ async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, by
             rest.clear()
             yield number, line
         rest += pieces[-1]
-        if len(rest) > settings.max_import_line:
-            raise line_error(number + 1, f"is longer than {settings.max_import_line} bytes", "LINE_TOO_LONG")
+        most = settings.max_import_line if number else min(settings.max_import_line, _MAX_HEADER)
+        if len(rest) > most:
+            raise line_error(number + 1, f"is longer than {most} bytes", "LINE_TOO_LONG")
     if rest:
         yield number + 1, bytes(rest)

@@ -1,0 +1,170 @@
+"""Bodies that are sent slowly, over real sockets: each has its time, and nobody waits for another caller's."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.gateway.plane import Json, Plane, fresh, open_all, request, said
+
+from taskplane.gateway import uploads
+
+LINES = "application/x-ndjson"
+
+
+class Upload:
+    """A request whose body is sent as the test likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def answer(self) -> tuple[int, Json, bytes]:
+        """Status, body and head of the answer."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        found: Json = json.loads(await self.reader.readexactly(length))
+        return int(head.split()[1]), found, head
+
+    async def trickle(self, every: float) -> None:
+        """Sends a byte at a time, until the connection is closed."""
+        while not self.writer.is_closing():
+            self.writer.write(b" ")
+            await asyncio.sleep(every)
+
+
+@asynccontextmanager
+async def begun(
+    plane: Plane, at: str, user: str, content: bytes = b"", kind: str = "application/json", length: int = 100_000
+) -> AsyncGenerator[Upload]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
+    head = f"{at} HTTP/1.1\r\nHost: localhost\r\nX-User-Id: {user}\r\nContent-Type: {kind}\r\n"
+    writer.write(f"{head}Content-Length: {length}\r\n\r\n".encode() + content)
+    try:
+        async with asyncio.timeout(20):
+            yield Upload(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+async def exported(plane: Plane, user: str) -> bytes:
+    """A session of the user, as a file that can be imported."""
+    context = fresh()
+    body = request("SendMessage", {"message": said("hello", contextId=context)})
+    await plane.http.post("/", json=body, headers={"X-User-Id": user})
+    return (await plane.http.get(f"/api/sessions/{context}/export", headers={"X-User-Id": user})).content
+
+
+async def import_of(plane: Plane, user: str, content: bytes) -> tuple[int, str]:
+    """Status and code of an import that is sent at once."""
+    headers = {"X-User-Id": user, "Content-Type": LINES}
+    reply = await plane.http.post(f"/api/sessions/import?id={fresh()}", content=content, headers=headers)
+    return reply.status_code, reply.json().get("code", "")
+
+
+async def until_refused(plane: Plane, user: str, content: bytes) -> None:
+    """Waits until an import of the user is refused, since another one has come in."""
+    async with asyncio.timeout(20):
+        while await import_of(plane, user, content) != (429, "TOO_MANY_IMPORTS"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("at", "kind"),
+    [
+        ("POST /", "application/json"),
+        ("POST /api/tasks", "application/json"),
+        ("POST /api/sessions", "application/json"),
+        ("PUT /api/sessions/s", "application/json"),
+        ("PATCH /api/sessions/s", "application/json"),
+        ("PUT /api/sessions/s/effective_history", "application/json"),
+        ("POST /api/sessions/s/rewind", "application/json"),
+        ("POST /api/sessions/s/undo_rewind", "application/json"),
+        ("POST /api/sessions/s/fork", "application/json"),
+        ("POST /api/sessions/s/events", "application/json"),
+        ("POST /api/sessions/import", LINES),
+    ],
+)
+async def test_a_body_below_the_least_rate_is_refused_while_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, kind: str
+) -> None:
+    """L2: on every route that reads one; 408, and the connection is closed."""
+    monkeypatch.setattr(uploads, "AT_ONCE", 0.05)
+    monkeypatch.setattr(uploads, "GRACE", 0.2)
+    async with open_all(tmp_path) as plane, begun(plane, at, "ann", b"{", kind) as upload:
+        trickling = asyncio.create_task(upload.trickle(0.02))
+        status, body, head = await upload.answer()
+        trickling.cancel()
+        assert (status, b"connection: close" in head) == (408, True)
+        assert "BODY_TOO_SLOW" in json.dumps(body)
+
+
+async def test_an_import_has_a_time_for_all_of_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """L2: also where it never pauses and keeps the rate."""
+    async with open_all(tmp_path, min_body_rate=0, import_upload_timeout=0.5) as plane:
+        content = await exported(plane, "ann")
+        context = fresh()
+        at = f"POST /api/sessions/import?id={context}"
+        async with begun(plane, at, "bob", content[: content.index(b"\n") + 1], LINES) as upload:
+            trickling = asyncio.create_task(upload.trickle(0.02))
+            status, body, _ = await upload.answer()
+            trickling.cancel()
+            assert (status, body["code"]) == (408, "BODY_TIMEOUT")
+        assert (await plane.http.get(f"/api/sessions/{context}", headers={"X-User-Id": "bob"})).status_code == 404
+        assert (await import_of(plane, "bob", content))[0] in (201, 409)
+
+
+async def test_slow_imports_of_one_user_hold_up_nobody_else(tmp_path: Path) -> None:
+    """L2: one at a time of each user, and none of the slots for what has not shown a valid first line."""
+    async with open_all(tmp_path, max_imports=1) as plane:
+        content = await exported(plane, "ann")
+        header = content[: content.index(b"\n") + 1]
+        at = "POST /api/sessions/import?id="
+        async with begun(plane, at + fresh(), "eve", header[:20], LINES):
+            await until_refused(plane, "eve", b"{}")
+            # Another user is not refused: what is wrong with this body is its first line.
+            assert await import_of(plane, "bob", b"{}\n") == (400, "BAD_LINE")
+            async with begun(plane, at + fresh(), "carl", header, LINES):
+                await until_refused(plane, "dora", header)
+                assert await import_of(plane, "carl", header) == (429, "TOO_MANY_IMPORTS")
+        async with asyncio.timeout(20):
+            while (await import_of(plane, "eve", b"{}\n"))[0] == 429:
+                pass
+
+
+async def test_a_caller_sends_only_so_many_bodies_slowly_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L2: a further one is 429; other callers, and bodies that come at once, are not concerned."""
+    monkeypatch.setattr(uploads, "AT_ONCE", 0.05)
+    async with open_all(tmp_path, max_uploads_per_principal=1) as plane:
+        async with begun(plane, "POST /api/tasks", "eve") as first, begun(plane, "POST /api/tasks", "eve") as second:
+            answers = [asyncio.create_task(upload.answer()) for upload in (first, second)]
+            done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            status, body, head = done.pop().result()
+            assert (status, body["code"], b"connection: close" in head) == (429, "TOO_MANY_UPLOADS", True)
+            assert b"retry-after: 1" in head
+            quick = await plane.http.post("/api/sessions", json={"agent_ref": "a"}, headers={"X-User-Id": "eve"})
+            assert quick.status_code == 201
+            async with begun(plane, "POST /", "eve") as third:
+                status, body, _ = await third.answer()
+                assert (status, body["error"]["code"]) == (200, -32029)
+            assert await slow_session(plane, "bob") == 201
+            for task in waiting:
+                task.cancel()
+        # The slot is free again, as soon as the server has noticed that the client went.
+        async with asyncio.timeout(20):
+            while await slow_session(plane, "eve") != 201:
+                pass
+
+
+async def slow_session(plane: Plane, user: str) -> int:
+    """The status of a request to make a session, whose body ends with 10 spaces that come one after the other."""
+    content = b'{"agent_ref": "a"}'
+    async with begun(plane, "POST /api/sessions", user, content, length=len(content) + 10) as upload:
+        trickling = asyncio.create_task(upload.trickle(0.02))
+        status, _, _ = await upload.answer()
+        trickling.cancel()
+        return status
