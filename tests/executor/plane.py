@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 ANN = Principal("tenant", "ann", "user:ann")
 BOB = Principal("tenant", "bob", "user:bob")
+# Ann as our own processes act for her.
+SERVICE = ANN._replace(service=True)
 
 END = [3, 4, 5, 6, 7, 8]
 

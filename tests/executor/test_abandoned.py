@@ -9,7 +9,6 @@ import pytest
 from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Change, Complete, Text, Turn
@@ -200,25 +199,6 @@ async def test_a_task_that_says_nothing_for_long_is_looked_at_once_and_stays(sto
             assert await plane.conversation("c") == ["go"] and await voids(plane, "c") == []
         go_on.set()
         await plane.at_rest(reference)
-
-
-async def test_what_a_deleted_task_had_said_stays_and_one_that_had_said_nothing_leaves_nothing(stores: Stores) -> None:
-    """C16."""
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        if turn.text == "quiet":
-            await asyncio.Event().wait()
-        yield Complete("done")
-
-    async with open_plane(stores, ("a", Scripted(script))) as plane:
-        spoke = await plane.run("speak", context_id="c")
-        quiet = (await plane.submit("quiet", context_id="c")).task.task_id
-        await plane.reaches(quiet, a2a.TASK_STATE_WORKING)
-        for task_id in (spoke.id, quiet):
-            await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
-        assert await plane.conversation("c") == ["speak", "done", "quiet"]
-    async with open_plane(stores, ("a", Scripted(script)), **SWEEPING) as plane:
-        await eventually(lambda: plane.conversation("c"), lambda found: found == ["speak", "done"])
 
 
 async def test_a_refused_turn_is_not_put_back_by_the_task_of_another(stores: Stores) -> None:

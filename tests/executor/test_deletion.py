@@ -1,18 +1,18 @@
-"""Deleting a task leaves what it said in its session; deleting a session, no task without one. S4, C6."""
+"""Deleting a session leaves no task without one. S4, C6. What is deleted with a task: `test_deleted_words`."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.executor.plane import BOB, Held, Plane, Stores, eventually, open_plane, text, until
+from tests.executor.plane import BOB, Held, Plane, Stores, eventually, open_plane, text
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Say, Text, Turn
+from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Text, Turn
 from taskplane.runtime.errors import NotFound, Unavailable
 
 SCRIPTS: dict[str, list[Change]] = {
@@ -171,54 +171,6 @@ async def test_what_an_earlier_run_said_is_not_deleted_for_want_of_a_session(sto
 
 async def delete_task(plane: Plane, task_id: str) -> None:
     await plane.executor().DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
-
-
-class Down:
-    """A session that takes no copies while it is `down`."""
-
-    def __init__(self, stores: Stores) -> None:
-        self.down = True
-        stores.channel.before["AppendEntries"] = self._refuse
-
-    async def _refuse(self, request: sessions.AppendEntriesRequest) -> None:
-        if self.down and any(entry.message.role == a2a.ROLE_AGENT for entry in request.entries):
-            raise Unavailable("sessions are down")
-
-
-@pytest.mark.parametrize("state", ["runs", "asks", "has failed"])
-async def test_a_task_is_deleted_once_its_session_has_what_its_clients_have_seen(stores: Stores, state: str) -> None:
-    """C6, C7: messages that were not copied yet, and of one that runs the text that it is in the middle of."""
-    ends: dict[str, Change] = {"runs": Text("half a"), "asks": AskInput("which?"), "has failed": Fail("broken")}
-    last = ends[state]
-    said = {"runs": "half a", "asks": "which?", "has failed": "broken"}[state]
-
-    async def run(turn: Turn) -> AsyncIterator[Change]:
-        yield Say("one")
-        yield last
-        if state == "runs":
-            await asyncio.Event().wait()
-
-    sessions_ = Down(stores)
-    sessions_.down = state != "asks"
-    async with open_plane(stores, ("a", Scripted(run))) as plane:
-        reference = await plane.submit("go", context_id="c")
-        task_id = reference.task.task_id
-        record = await eventually(lambda: plane.record(task_id), lambda record: said in str(record.task))
-        if state != "asks":
-            assert await plane.conversation("c") == ["go"]
-            with pytest.raises(Unavailable):
-                await delete_task(plane, task_id)
-            # It is not gone before that, but nothing more is said in it.
-            assert (await plane.record(task_id)).state in (a2a.TASK_STATE_CANCELED, a2a.TASK_STATE_FAILED)
-        sessions_.down = False
-        await delete_task(plane, task_id)
-        assert await plane.conversation("c") == ["go", "one", said]
-        with pytest.raises(NotFound):
-            await plane.record(record.id)
-        with pytest.raises(NotFound):
-            await delete_task(plane, task_id)
-        await until(lambda: not plane.room.runs.active)
-        assert await plane.conversation("c") == ["go", "one", said]
 
 
 async def test_a_task_whose_session_is_gone_and_a_document_are_deleted_as_they_are(stores: Stores) -> None:

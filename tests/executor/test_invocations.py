@@ -7,7 +7,8 @@ from tests.executor.plane import ANN, BOB, said
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.executor.turns.invocations import derived, identify, identify_rewind
+from taskplane.executor.derived_ids import derived
+from taskplane.executor.turns.invocations import identify, identify_rewind
 from taskplane.runtime.errors import Invalid
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.executor.plane import ANN, Held, Plane, Stores, eventually, open_plane, said, text, until
+from tests.executor.plane import ANN, SERVICE, Held, Plane, Stores, eventually, open_plane, said, text, until
 from tests.executor.rewinding import answer, invocation, rewind, texts, turns
 from tests.executor.scripted import Scripted
 from tests.executor.test_deletion import submit_under_deletion, there
@@ -253,7 +253,7 @@ async def test_a_run_that_is_stopped_leaves_no_copy_running(stores: Stores, how:
             (run,) = plane.room.runs.active
             plane.room.runs.stop(run, "a test takes its lease")
         elif how == "erased":
-            await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
+            await stores.tasks(SERVICE).DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
         else:
             await plane.room.drain()
         await until(lambda: not plane.room.runs.active)

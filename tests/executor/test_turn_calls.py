@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.executor.isolated import Caller
-from tests.executor.plane import ANN, BOB, Plane, Stores, open_plane, text
+from tests.executor.plane import ANN, BOB, SERVICE, Plane, Stores, open_plane, text
 from tests.executor.scripted import Scripted
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -103,7 +103,7 @@ async def test_a_task_that_is_gone_is_left_out(stores: Stores) -> None:
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         kept, gone = await plane.run("one"), await plane.run("two")
         waiting = await plane.submit("go", reference_task_ids=[gone.id, kept.id])
-        await stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=gone.id))
+        await stores.tasks(SERVICE).DeleteTask(tasks.DeleteTaskRequest(task_id=gone.id))
         deleted.set()
         assert (await plane.at_rest(waiting)).status.state == a2a.TASK_STATE_COMPLETED
     assert [task.id for task in found] == [kept.id]

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
+from taskplane.sessions.domain.deleting import listed_lines
 from taskplane.sessions.domain.history import InEffect
 from taskplane.sessions.domain.replay import Line, Name
-from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
+from taskplane.sessions.domain.session import EVENT, HIDDEN, MESSAGE, OUTCOME, PUSHED, REWIND, UNDO, VOID
 
 
 def each_line(listed: Sequence[str]) -> str:
@@ -54,8 +55,19 @@ class Naive:
         """Without the turns that were begun anew since that world began."""
         return frozenset(name for name in names if self.anew.get(name, 0) <= world.since)
 
+    def deleted(self) -> set[Name]:
+        listed = [line.listed.split("\n") for line in self.lines if line.kind == VOID]
+        return {name for each in listed for name in each if name and not name.startswith(HIDDEN)}
+
+    def hidden(self) -> set[str]:
+        listed = [line.listed.split("\n") for line in self.lines if line.kind == VOID]
+        return {name.removeprefix(HIDDEN) for each in listed for name in each if name.startswith(HIDDEN)}
+
     def voided(self) -> set[Name]:
-        last = {line.target: line for line in self.lines if line.kind == VOID}
+        return self.void_for_now() | self.deleted()
+
+    def void_for_now(self) -> set[Name]:
+        last = {line.target: line for line in self.lines if line.kind == VOID and not line.listed}
         return {target for target, line in last.items() if not line.off}
 
     def see(self, name: Name, push: int, world: World) -> None:
@@ -69,7 +81,7 @@ class Naive:
         self.anew.clear()
         void_now: set[Name] = set()
         world = World()
-        void = self.voided()
+        void = self.void_for_now()
         for line in self.lines:
             if line.kind == REWIND and line.off:
                 continue
@@ -79,6 +91,8 @@ class Naive:
             self.see(line.name, 0, world)
             if line.kind == EVENT:
                 self.events[line.seq] = entered
+            if line.kind == VOID and line.listed:
+                continue
             if line.kind == VOID and not line.off:
                 void_now.add(line.target)
             elif line.kind == VOID and line.target in void_now:
@@ -173,13 +187,26 @@ class Naive:
         if world.push:
             listed = [(i, who) for i, (who, where) in enumerate(self.sightings) if where == world.push]
             gone = self.voided()
-            kept = (n for n, (i, who) in enumerate(listed) if i not in world.messages and who not in gone)
+            hidden = self.hidden()
+            kept = (
+                n
+                for n, (i, who) in enumerate(listed)
+                if i not in world.messages and who not in gone and f"{world.push} {n}" not in hidden
+            )
             result.insert(0, (world.push, tuple(kept)))
         return result
 
 
 INVOCATIONS = ["a", "b", "c", "d", "e"]
 names = st.sampled_from(INVOCATIONS)
+
+
+def deletion(seq: int, turns: Sequence[str], hidden: Sequence[tuple[int, int]] = ()) -> Line:
+    """The void of a deleted task with these turns."""
+    target = turns[0] if turns else "document"
+    return Line(
+        seq, VOID, target, task_id=f"task{seq}", target=target, listed=listed_lines(turns, hidden, ["an entry"])
+    )
 
 
 @st.composite
@@ -189,6 +216,10 @@ def lines(draw: st.DrawFn) -> list[Line]:
     for seq in range(1, draw(st.integers(1, 14)) + 1):
         kind = draw(kinds)
         steers = kind in (REWIND, UNDO, PUSHED)
+        if kind == VOID and draw(st.integers(0, 2)) == 0:
+            hidden = draw(st.lists(st.tuples(st.integers(1, seq), st.integers(0, 3)), max_size=2))
+            found.append(deletion(seq, draw(st.lists(names, max_size=2, unique=True)), hidden))
+            continue
         found.append(
             Line(
                 seq,

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sessions.naive import INVOCATIONS, Naive, lines, names, plain
+from tests.sessions.naive import INVOCATIONS, Naive, deletion, lines, names, plain
 
 from taskplane.sessions.domain.history import CutTurns, Reading, can_rewind_to, cut, effective, undo_error
 from taskplane.sessions.domain.replay import Line
-from taskplane.sessions.domain.session import MESSAGE, REWIND, UNDO
+from taskplane.sessions.domain.session import EVENT, MESSAGE, PUSHED, REWIND, UNDO, VOID
 
 
 @settings(max_examples=250, deadline=None)
@@ -41,7 +41,12 @@ def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log
     """R3, R8, R9."""
     asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
     undoable = Naive(log).undo_error() == ""
-    assert cut(log) == CutTurns(Naive(log).cut(), Naive(log).cut_and_voided(), undoable)
+    deletions = [line for line in log if line.kind == VOID and line.listed]
+    for applied in (0, 5):
+        unfinished = [line.task_id for line in deletions if line.seq > applied]
+        deleted = sorted(map(str, Naive(log).deleted()))
+        found = CutTurns(Naive(log).cut(), Naive(log).cut_and_voided(), undoable, deleted, unfinished)
+        assert cut(log, applied) == found
     assert [name for name in asked if can_rewind_to(log, name)] == [name for name in asked if Naive(log).stands(name)]
     assert undo_error(log) == Naive(log).undo_error()
 
@@ -77,6 +82,40 @@ def test_rewinding_before_a_rewind_restores_what_was_before_it(log: list[Line], 
     seq = len(log) + 1
     both = [*log, Line(seq, REWIND, "new1", target=target), Line(seq + 1, REWIND, "new2", target="new1")]
     assert plain(effective(both)) == plain(effective(log))
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines(), lines(), st.lists(names, min_size=1, max_size=2, unique=True))
+def test_the_turn_of_a_deleted_task_is_never_in_effect_again(
+    before: list[Line], after: list[Line], turns: list[str]
+) -> None:
+    """C16: whatever rewinds, undos, voids, pushed histories, copies and events follow, in any order."""
+    seq = len(before) + 1
+    log = [*before, deletion(seq, turns), *(line._replace(seq=line.seq + seq) for line in after)]
+    for end in range(seq, len(log) + 1):
+        now, by_seq = log[:end], {line.seq: line for line in log[:end]}
+        for one in effective(now):
+            line = by_seq[one.seq]
+            if line.kind == PUSHED:
+                listed = line.listed.split("\n")
+                assert not {listed[index] for index in one.kept}.intersection(turns)
+            else:
+                assert {line.name, line.group}.isdisjoint(turns)
+        assert not any(can_rewind_to(now, turn) for turn in turns)
+        assert set(turns) <= set(cut(now).deleted)
+
+
+@settings(max_examples=250, deadline=None)
+@given(lines(), st.lists(names, min_size=1, max_size=2, unique=True))
+def test_a_deletion_brings_nothing_back(log: list[Line], turns: list[str]) -> None:
+    """C16: what a deleted turn had cut stays cut, and nothing is in another order."""
+    before = {one.seq: one.kept for one in effective(log)}
+    after = effective([*log, deletion(len(log) + 1, turns)])
+    assert [one.seq for one in after] == [seq for seq in before if seq in {one.seq for one in after}]
+    for one in after:
+        assert set(one.kept) <= set(before[one.seq])
+    unsaid = [line for line in log if line.kind in (MESSAGE, EVENT) and {line.name, line.group}.isdisjoint(turns)]
+    assert {one.seq for one in after} >= {line.seq for line in unsaid if line.seq in before}
 
 
 @settings(max_examples=60, deadline=None)

@@ -118,7 +118,8 @@ TASK_STORE: Final[dict[str, Row]] = {
         ),
         Cell({"task": {"id": "{new}", "context_id": "{spare}"}}, "OK"),
     ),
-    "DeleteTask": (*_task(), *_task(expected_generation=1)),
+    "DeleteTask": (Cell({"task_id": "{done}"}, _REFUSED),),
+    "ListTurns": _task(),
     "ListUncopied": (
         *_session("OK"),
         Cell(

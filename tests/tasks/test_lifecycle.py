@@ -52,7 +52,7 @@ async def test_a_live_task_that_is_deleted_ends_as_canceled(
     async with opened(await migrated("taskplane.tasks")) as plane:
         run = await plane.create(working=True)
         caplog.set_level(logging.INFO, LOGGER)
-        await plane.store(ANN).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
+        await plane.store(ANN._replace(service=True)).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
     assert lines(caplog) == [("task ended", run.id, "canceled")]
 
 

@@ -264,7 +264,7 @@ async def test_the_holder_is_told_to_renew_when_something_happens_to_its_task(pl
     elif what == "message":
         await plane.store(ANN).AddMessage(follow_up(run.id))
     else:
-        await plane.store(ANN).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
+        await plane.store(ANN._replace(service=True)).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
     await executor.told_to_renew()
     assert (await executor.renew(lease(run))).leases[0].still_yours is (what == "message")
 

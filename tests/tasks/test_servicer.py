@@ -223,8 +223,8 @@ async def test_a_document_is_stored_whole_and_replaced_whole(plane: Plane) -> No
 async def test_a_deleted_task_is_gone(plane: Plane) -> None:
     run = await plane.create(working=True)
     with pytest.raises(NotFound):
-        await plane.store(BOB).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
-    await plane.store(ANN).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
+        await plane.store(BOB._replace(service=True)).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
+    await plane.store(ANN._replace(service=True)).DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
     with pytest.raises(NotFound):
         await plane.store(ANN).GetTask(pb.GetTaskRequest(task_id=run.id))
     assert (await run.append(chunk())).refusal.reason == "TASK_NOT_FOUND"
@@ -249,7 +249,7 @@ async def test_create_names_the_uncopied_tasks_of_its_session(plane: Plane, url:
         await plane.store(ANN).ListUncopied(pb.ListUncopiedRequest())
     await plane.store().MarkCopied(pb.MarkCopiedRequest(task_uid=run.uid, generation=3))
     assert [task.uid for task in (await plane.store().CreateTask(creation())).uncopied] == [paused.uid]
-    await plane.store(ANN).DeleteTask(pb.DeleteTaskRequest(task_id=paused.id))
+    await plane.store(ANN._replace(service=True)).DeleteTask(pb.DeleteTaskRequest(task_id=paused.id))
     assert not (await plane.store().CreateTask(creation())).uncopied
 
 

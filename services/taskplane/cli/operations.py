@@ -64,7 +64,7 @@ def cancel_task(options: Options, task_id: str) -> int:
 
 
 def delete_task(options: Options, task_id: str, yes: bool) -> int:
-    """Delete a task of any owner with its log. Without `yes` ask on a terminal, and refuse elsewhere."""
+    """Delete a task of any owner with its log and its words. Without `yes` ask on a terminal, and refuse elsewhere."""
     if not yes and not sys.stdin.isatty():
         return report_error(nobody_to_ask(f"Task {task_id} was not deleted"), options.output)
 
@@ -72,7 +72,7 @@ def delete_task(options: Options, task_id: str, yes: bool) -> int:
         task = await connection.operated_id(task_id)
         if not yes:
             found = (await connection.operations.task(task))["task"]
-            if not confirm(f"Delete task {task} of {found['owner']} with its log, for good? [y/N] "):
+            if not confirm(f"Delete task {task} of {found['owner']} with its log and its words, for good? [y/N] "):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.operations.delete(task)

@@ -73,7 +73,7 @@ def cancel(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Fo
 def delete(
     task_id: TaskId, yes: Yes = False, url: Url = URL, token_env: TokenEnv = "", output: Format = "text"
 ) -> None:
-    """Delete a task with its log for its owner, canceling it if it runs."""
+    """Delete a task with its log and its words for its owner, canceling it if it runs."""
     from taskplane.cli.operations import delete_task
 
     raise typer.Exit(delete_task(Options(url, token_env, output), task_id, yes))

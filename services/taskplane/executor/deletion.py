@@ -1,6 +1,6 @@
 """Deletions that touch both stores, so that the executor does them; no transaction holds the two together.
 
-A task is deleted once its session has all that was said in it. A session is deleted with its tasks, and turns that
+A task is deleted once its session has voided its turns for good. A session is deleted with its tasks, and turns that
 begin meanwhile are met half way: who deletes removes the session first and then looks for tasks once more; who begins a
 turn makes the task first and then looks for the session. So of a task that the one did not see the other sees that its
 session is gone, and deletes it.
@@ -12,32 +12,27 @@ from contextlib import suppress
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.session_log import SessionLog
-from taskplane.executor.states import TERMINAL
-from taskplane.executor.sweeps.copying import Copier, Source
-from taskplane.runtime.errors import NotFound, Refused
+from taskplane.executor.sweeps.deleting import delete_with_words
+from taskplane.executor.sweeps.reconcile import Reconciler
+from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)
 
 
-async def delete_task(store: TaskStoreStub, sessions: SessionLog, copier: Copier, task_id: str) -> None:
-    """Cancel a task if it has not ended, copy what its session does not have of it, then delete it.
+async def delete_task(store: TaskStoreStub, sessions: SessionLog, reconciler: Reconciler, task_id: str) -> None:
+    """Cancel a task if it has not ended, and delete it with its words.
 
     Acts for the principal of the current context, which must be the task's owner and a service. NotFound.
     """
-    asked = pb.GetTaskRequest(task_id=task_id, history_length=0)
-    record = (await store.GetTask(asked)).record
-    if record.origin == pb.ORIGIN_MANAGED:
-        if record.state not in TERMINAL:
-            try:
-                record = (await store.CancelTask(pb.CancelTaskRequest(task_id=task_id))).record
-            except Refused as error:
-                log.info("task %s is deleted as it is: %s", task_id, error)
-                record = (await store.GetTask(asked)).record
-        if record.copied_generation < record.message_generation:
-            await copier.task(Source.of(record), record.copied_generation)
-    await store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
-    await sessions.touch(record.context_id)
+    context_id = await delete_with_words(store, sessions, task_id)
+    try:
+        await reconciler.apply(context_id)
+    except NotFound:
+        return
+    except PlaneError as error:
+        log.info("the deletion of task %s is looked at once more by a sweep: %s", task_id, error)
+    await sessions.touch(context_id)
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:

@@ -63,12 +63,13 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
         return pb.GetAgentCardResponse(card=self._agents.named(request.agent).agent.card)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        deleting = delete_task(self._ports.store, self._ports.sessions, self._ports.copier, request.task_id)
+        deleting = delete_task(self._ports.store, self._ports.sessions, self._ports.reconciler, request.task_id)
         await self._background.serve(deleting, caller(), name=f"deletion of task {request.task_id}")
         return pb.DeleteTaskResponse()
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        await delete_session(self._ports.store, self._ports.sessions, request.context_id)
+        deleting = delete_session(self._ports.store, self._ports.sessions, request.context_id)
+        await self._background.serve(deleting, caller(), name=f"deletion of session {request.context_id}")
         return pb.DeleteSessionResponse()
 
     async def RewindSession(self, request: pb.RewindSessionRequest, context: Context) -> pb.RewindSessionResponse:

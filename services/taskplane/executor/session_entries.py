@@ -8,9 +8,11 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.executor.agent import text_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.runtime import titles
-from taskplane.runtime.errors import NotFound
+from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.retry import retry_briefly
 
+TASK_DELETED: Final = "TASK_DELETED"
+"""The reason of a refusal: the task of a turn was deleted, and nothing more is stored of it."""
 OPENING: Final = 2
 """Entries with which a turn begins that becomes a task."""
 
@@ -42,6 +44,10 @@ async def _mark(log: SessionLog, context_id: str, invocation_id: str, *, off: bo
         await retry_briefly(lambda: log.append(context_id, [entry]))
     except NotFound:
         return
+    except Refused as error:
+        # The void of a deleted task is not taken back.
+        if error.reason != TASK_DELETED:
+            raise
 
 
 def title_of(message: a2a.Message) -> str:

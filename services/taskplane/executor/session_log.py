@@ -39,10 +39,12 @@ class SessionLog:
         create: pb.NewSession | None = None,
         expected_version: int = 0,
         own_message_id: str = "",
+        openings: Sequence[str] = (),
     ) -> pb.AppendEntriesResponse:
         """Append all entries or none, in one call; a repeat changes nothing.
 
         `own_message_id`: the message of the first entry gets this id if the session has another one under its own.
+        `openings`: a title made of one of these texts is replaced, if one of the entries is the void of a deleted task.
         Conflict: the session is not at `expected_version`, if that is given.
         """
         return await self._service.AppendEntries(
@@ -52,6 +54,7 @@ class SessionLog:
                 create=create,
                 expected_version=expected_version,
                 own_message_id=own_message_id,
+                openings=openings,
             )
         )
 
@@ -117,12 +120,23 @@ class SessionLog:
                     return entry
         return None
 
+    async def rewinds(self, context_id: str) -> Sequence[str]:
+        """Return the ids of all rewinds of a session, which are their invocations. NotFound."""
+        request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_REWIND])
+        async with aclosing(self._entries(request)) as entries:
+            return [entry.id async for entry in entries]
+
+    async def is_deleted(self, context_id: str, invocation_id: str) -> bool:
+        """Return whether a turn is of a deleted task. NotFound."""
+        cut = await self._service.ListCut(pb.ListCutRequest(context_id=context_id))
+        return invocation_id in cut.deleted_invocation_ids
+
     async def is_void(self, context_id: str, invocation_id: str) -> bool:
         """Return whether the turn was voided and this was not taken back."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_VOID], newest_first=True)
         async with aclosing(self._entries(request)) as entries:
             async for entry in entries:
-                if entry.target == invocation_id:
+                if entry.target == invocation_id or invocation_id in entry.deleted.invocation_ids:
                     return not entry.off
         return False
 

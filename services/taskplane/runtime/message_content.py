@@ -1,16 +1,30 @@
-"""The content of a message: what tells it from another one under the same id."""
+"""The content of a message: what tells it from another one under the same id, its text, and digests of both."""
 
+import hashlib
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Literal, Protocol
+
+
+class _Part(Protocol):
+    """A part of a message of A2A, of which this package knows no class."""
+
+    @property
+    def text(self) -> str: ...
+
+    def HasField(self, field_name: Literal["text"], /) -> bool: ...
+
+    def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...
 
 
 class _Message(Protocol):
-    """A message of A2A, of which this package knows no class."""
+    """A message of A2A."""
 
+    @property
+    def message_id(self) -> str: ...
     @property
     def role(self) -> int: ...
     @property
-    def parts(self) -> Iterable[object]: ...
+    def parts(self) -> Iterable[_Part]: ...
     @property
     def reference_task_ids(self) -> Iterable[str]: ...
 
@@ -22,3 +36,30 @@ def same_content(one: _Message, other: _Message) -> bool:
         and list(one.parts) == list(other.parts)
         and list(one.reference_task_ids) == list(other.reference_task_ids)
     )
+
+
+def words_of(message: _Message) -> str:
+    """Return the text parts of a message in one line, with white space as one blank."""
+    return " ".join(" ".join(part.text for part in message.parts).split())
+
+
+def digests(message: _Message) -> tuple[int, int]:
+    """Return the digest of the id of a message, 0 if it has none, and that of its role and content.
+
+    The content is its text, with white space as one blank; with other parts than texts, all of them.
+    """
+    parts = list(message.parts)
+    if all(part.HasField("text") for part in parts):
+        said = b"text\0" + words_of(message).encode()
+    else:
+        said = b"\0".join([b"parts", *(part.SerializeToString(deterministic=True) for part in parts)])
+    return id_digest(message.message_id), _digest(b"%d\0" % message.role + said)
+
+
+def id_digest(message_id: str) -> int:
+    """Return the digest of an id; 0 for none."""
+    return _digest(message_id.encode()) if message_id else 0
+
+
+def _digest(content: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "little")

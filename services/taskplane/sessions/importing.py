@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
 from taskplane.runtime.times import micros
-from taskplane.sessions.domain.payload import listed, message_id_in, pack, read_event
+from taskplane.sessions.domain.payload import listed, listed_deletion, message_id_in, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
     SAID,
@@ -19,7 +19,14 @@ from taskplane.sessions.domain.session import (
     changes_history,
 )
 from taskplane.sessions.domain.state import read_delta
-from taskplane.sessions.validation import check_id, check_imported, check_payload, check_text, check_time
+from taskplane.sessions.validation import (
+    check_deletion,
+    check_id,
+    check_imported,
+    check_payload,
+    check_text,
+    check_time,
+)
 
 
 class ImportedEntry(NamedTuple):
@@ -110,6 +117,10 @@ def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
             raise Invalid("an event rewinds before what its data says", reason="BAD_PAYLOAD")
     elif which == "pushed":
         listing = listed(given.pushed)
+    elif which == "deleted":
+        deleted = given.deleted
+        check_deletion("the entry", given.task_id, deleted.invocation_ids, deleted.entry_ids, off=given.off)
+        listing = listed_deletion(given)
     restored = pb.Entry(state_delta=given.state_delta) if given.HasField("state_delta") else pb.Entry()
     restored.artifact_versions.update(given.artifact_versions)
     said_here = pack(given, which) or b""

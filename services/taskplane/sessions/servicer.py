@@ -149,6 +149,8 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
             session=wire.session(session),
             voided_invocation_ids=cut.voided,
             undoable=cut.undoable,
+            deleted_invocation_ids=cut.deleted,
+            unfinished_task_ids=cut.unfinished,
         )
 
     async def WatchEntries(
@@ -182,7 +184,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         return pb.DropAbandonedImportsResponse(pages=await self._log.drop_abandoned_imports())
 
     async def TouchSession(self, request: pb.TouchSessionRequest, context: Context) -> pb.TouchSessionResponse:
-        await self._log.touch(commands.Touch(scope=_scope(), context_id=request.context_id))
+        await self._log.touch(commands.Touch(scope=_scope(), context_id=request.context_id, task_id=request.task_id))
         return pb.TouchSessionResponse()
 
     async def ListUnapplied(self, request: pb.ListUnappliedRequest, context: Context) -> pb.ListUnappliedResponse:

@@ -100,6 +100,8 @@ OPENS: Final = (
     f"((kind = {OUTCOME} AND task_id <> '')"
     f" OR ((kind = {MESSAGE} OR kind = {VOID}) AND task_id = '' AND request_hash IS NOT NULL))"
 )
+# The void of a deleted task.
+DELETES: Final = f"kind = {VOID} AND listed <> ''"
 partial_index(
     "session_by_update", LISTED, session.c.tenant, session.c.owner, session.c.updated_at, session.c.context_id
 )
@@ -197,6 +199,7 @@ session_remains: Final = Table(
     sqlite_with_rowid=False,
 )
 partial_index("entry_opens", OPENS, entry.c.created_at)
+partial_index("entry_deletes", DELETES, entry.c.context_id, entry.c.owner, entry.c.tenant, entry.c.seq)
 # Partial, so that it is taken for nothing but a lookup of a message.
 partial_index(
     "entry_message",

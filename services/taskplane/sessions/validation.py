@@ -260,13 +260,26 @@ def _check_entry(where: str, entry: Entry) -> None:
         raise Invalid(f"{where} has no such generation", fields={f"{where}.generation": "is not negative"})
 
 
+def check_deletion(where: str, task_id: str, turns: Sequence[str], entry_ids: Sequence[str], *, off: bool) -> None:
+    """Raise Invalid for the void of a deleted task that could not be stored, or that takes a void back."""
+    check_id(f"{where}.task_id", task_id)
+    for field, names in (("invocation_ids", turns), ("entry_ids", entry_ids)):
+        for name in names:
+            check_id(f"{where}.deleted.{field}", name)
+    if off:
+        raise Invalid(
+            f"{where} takes a void back and deletes a task", reason="BAD_PAYLOAD", fields={f"{where}.off": "is not set"}
+        )
+
+
 # The payloads that an entry of a kind may have; None: it may have none. Kinds that are missing here may have any but a
-# pushed history.
+# pushed history and a deletion.
 _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     MESSAGE: ("message",),
     OUTCOME: ("message", None),
     EVENT: ("data",),
     PUSHED: ("pushed",),
+    VOID: ("deleted", "message", "data", None),
 }
 _ANY: Final = ("message", "data", None)
 

@@ -6,7 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.times import micros, set_time
 from taskplane.sessions.domain import commands
-from taskplane.sessions.domain.payload import listed, message_id_in, pack, read_event, unpack
+from taskplane.sessions.domain.payload import listed, listed_deletion, message_id_in, pack, read_event, unpack
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
 from taskplane.sessions.store import (
@@ -18,7 +18,7 @@ from taskplane.sessions.store import (
     UnappliedSession,
     UnsettledPage,
 )
-from taskplane.sessions.validation import check_payload
+from taskplane.sessions.validation import check_deletion, check_payload
 
 
 def session(of: Session) -> pb.Session:
@@ -124,6 +124,7 @@ def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
         create=create,
         expected_version=request.expected_version,
         own_message_id=request.own_message_id,
+        openings=request.openings,
     )
 
 
@@ -140,6 +141,10 @@ def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, delta
             deltas[given.id] = delta
     elif which == "pushed":
         listing = listed(given.pushed)
+    elif which == "deleted":
+        deleted = given.deleted
+        check_deletion(f"entries[{index}]", given.task_id, deleted.invocation_ids, deleted.entry_ids, off=given.off)
+        listing = listed_deletion(given)
     tenant, owner, actor = scope
     speaks = which == "message" and kind in SAID
     # By position, in the order of the table: a third of the time of keyword arguments.

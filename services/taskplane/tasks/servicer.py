@@ -45,7 +45,8 @@ POLICY: Final[dict[str, Access]] = {
     _STORE + "ListEvents": Access.USER,
     _STORE + "CancelTask": Access.USER,
     _STORE + "PutTask": Access.USER,
-    _STORE + "DeleteTask": Access.USER,
+    _STORE + "DeleteTask": Access.SERVICE,
+    _STORE + "ListTurns": Access.USER,
     _STORE + "ListUncopied": Access.USER,
     _STORE + "MarkCopied": Access.SERVICE,
     _STORE + "MarkSuperseded": Access.SERVICE,
@@ -233,6 +234,18 @@ class TaskStore(pb_grpc.TaskStoreServicer):
             commands.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
         )
         return pb.DeleteTaskResponse()
+
+    async def ListTurns(self, request: pb.ListTurnsRequest, context: Context) -> pb.ListTurnsResponse:
+        validation.check(request)
+        row, found = await self._log.turns(_scope(), request.task_id)
+        response = pb.ListTurnsResponse(
+            invocation_ids=found.turns,
+            message_ids=found.message_ids,
+            contents=found.contents,
+            openings=found.openings,
+        )
+        self._wire.fill(response.record, row)
+        return response
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
         validation.list_uncopied(request)

@@ -21,6 +21,7 @@ from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.overview import Overview
 from taskplane.tasks.domain.task import Event, Lease, Row, Scope
+from taskplane.tasks.domain.turns import TurnsOfTask
 from taskplane.tasks.pages import (
     PAGE_BYTES,
     PAGE_EVENTS,
@@ -244,6 +245,10 @@ class SessionReadLog(Protocol):
 
     async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
         """Compare messages with those of a session's documents, superseded ones and cut turns included."""
+        ...
+
+    async def turns(self, scope: Scope, task_id: str) -> tuple[Row, TurnsOfTask]:
+        """Return a task with its turns and the digests of its messages. NotFound."""
         ...
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:

@@ -170,6 +170,7 @@ _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
     ),
     pb.CancelTaskRequest: (_name("task_id"),),
     pb.DeleteTaskRequest: (_name("task_id"), _at_least("expected_generation")),
+    pb.ListTurnsRequest: (_name("task_id"),),
     pb.MarkCopiedRequest: (_name("task_uid"), _at_least("generation", 1)),
     pb.MarkSupersededRequest: (_name("context_id"), _at_least("steered_seq", 1), _names("cut_invocation_ids")),
     pb.ListTaskInfosRequest: (_name("context_id"),),

@@ -17,7 +17,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.workflow import Workflow
 from google.genai import types
 from tests.executor.adapters.adk_agents import Obedient, obedient
-from tests.executor.plane import Plane, Stores, open_plane, text
+from tests.executor.plane import SERVICE, Plane, Stores, open_plane, text
 from tests.executor.rewinding import invocation, rewind
 from tests.executor.scripted import Scripted
 
@@ -273,7 +273,7 @@ async def test_a_large_artifact_is_the_tasks_and_loaded_from_there(world: World)
     assert all(len(str(event)) < 10_000 for event in await events(world.plane))
     assert "2600000 b'x' text/plain" in await said(world.plane, "load name=big")
     assert "2500000 b'x' text/plain" in await said(world.plane, "load name=big version=0")
-    await world.plane.stores.tasks().DeleteTask(tasks.DeleteTaskRequest(task_id=made[0]))
+    await world.plane.stores.tasks(SERVICE).DeleteTask(tasks.DeleteTaskRequest(task_id=made[0]))
     assert "'text': None, 'names': ['big']" in await said(world.plane, "load name=big version=0")
 
 

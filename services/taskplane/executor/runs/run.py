@@ -30,9 +30,10 @@ from taskplane.executor.runs.router_call import RouterCall
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
 from taskplane.executor.runs.status_texts import StatusTexts
 from taskplane.executor.runs.turn_calls import Calls
+from taskplane.executor.session_entries import TASK_DELETED
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime import logs, tracing
-from taskplane.runtime.errors import Internal, NotFound, PlaneError
+from taskplane.runtime.errors import Internal, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal
@@ -240,7 +241,12 @@ class Run:
     async def _copy_message(self) -> None:
         """Copy the message that the session store did not take. Raise Unavailable if it still takes none after a while:
         the new task fails then, instead of keeping its sender waiting for as long as that lasts."""
-        await retry_briefly(lambda: self._ports.copier.task(self._source, self._record.copied_generation))
+        try:
+            await retry_briefly(lambda: self._ports.copier.task(self._source, self._record.copied_generation))
+        except Refused as error:
+            if error.reason == TASK_DELETED:
+                raise SessionGone from error
+            raise
 
     async def _load(self) -> None:
         """Read a task from the queue, and append WORKING before anything has an effect."""

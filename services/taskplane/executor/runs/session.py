@@ -19,10 +19,10 @@ from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input
 from taskplane.executor.runs.outbox import Committed
 from taskplane.executor.runs.ports import Ports
-from taskplane.executor.session_entries import OPENING
+from taskplane.executor.session_entries import OPENING, TASK_DELETED
 from taskplane.executor.sweeps.copying import Source
 from taskplane.executor.sweeps.reconcile import is_behind
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.retry import retry_until_reachable
 
@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class SessionGone(Exception):
-    """The session was deleted while the task was created, and whoever deleted it did not see the task."""
+    """The session was deleted while the task was created, and whoever deleted it did not see the task; or it has
+    forgotten the task, which was deleted before and created again by a late call."""
 
 
 class TurnCut(Exception):
@@ -110,7 +111,7 @@ class RunSession:
     async def copy(self) -> None:
         """Copy every committed message, however long the session cannot be reached."""
         await self._settle()
-        if await retry_until_reachable(lambda: self._buffer.copy(self._ports.copier)):
+        if await retry_until_reachable(self._copy):
             self._saw_copy()
         await self._check_alone(self._buffer.entries_before)
 
@@ -129,7 +130,7 @@ class RunSession:
         """Copy what a task said that has ended, after its clients were told; a sweep repeats what fails."""
         try:
             await self._settle()
-            if await self._buffer.copy(self._ports.copier):
+            if await self._copy():
                 self._saw_copy()
                 await self._ports.copier.mark(self._source, self._buffer.copied)
             await self._check_alone(self._buffer.entries_before)
@@ -140,9 +141,17 @@ class RunSession:
         except PlaneError as error:
             log.warning("task %s is not copied to its session yet: %s", self._source.task_id, error)
 
+    async def _copy(self) -> bool:
+        try:
+            return await self._buffer.copy(self._ports.copier)
+        except Refused as error:
+            if error.reason == TASK_DELETED:
+                raise SessionGone from error
+            raise
+
     async def delete_task(self) -> None:
-        """Delete the task, as whoever deleted its session would have done."""
-        log.info("task %s is deleted, since its session was while it was created", self._source.task_id)
+        """Delete the task, as whoever deleted its session, or an earlier task of its turn, would have done."""
+        log.info("task %s is deleted, since it or its session was while it was created", self._source.task_id)
         with suppress(NotFound):
             request = pb.DeleteTaskRequest(task_id=self._source.task_id)
             await retry_until_reachable(lambda: self._ports.store.DeleteTask(request))
@@ -158,7 +167,7 @@ class RunSession:
         try:
             while self.copies_at_once and not self._buffer.silent:
                 await afp("copy.mid_run.before")
-                copied = await self._buffer.copy(self._ports.copier)
+                copied = await self._copy()
                 await afp("copy.mid_run.after")
                 if copied:
                     self._saw_copy()
@@ -211,10 +220,13 @@ class RunSession:
         return self._history_unread
 
     async def _check_in_effect(self, *invocations: str) -> None:
-        """Bring the session's tasks, this one among them, in line with its history. TurnCut: it is superseded now."""
+        """Bring the session's tasks, this one among them, in line with its history. TurnCut: it is superseded now.
+        SessionGone: its task was deleted before."""
         try:
-            cut = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
+            applied = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
         except NotFound:
             return
-        if not cut.isdisjoint((self._source.invocation_id, *invocations)):
+        if self._source.invocation_id in applied.deleted:
+            raise SessionGone
+        if not applied.cut.isdisjoint((self._source.invocation_id, *invocations)):
             raise TurnCut

@@ -3,8 +3,7 @@
 Such a turn is voided, so that its message is in no further prompt; a repeat of it takes the void back. The session
 history knows which turns to look at, whichever executor began them, and each is looked at once.
 
-A turn whose task was deleted before it had said anything is one of them, if it was deleted before the turn was looked
-at: nothing is left of it but the question. What a deleted task had said stays, and so does what it was asked.
+A turn whose task was deleted is voided already, for good, and stays so.
 """
 
 import logging

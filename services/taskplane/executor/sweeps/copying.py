@@ -10,6 +10,7 @@ claimed may be one whose session was deleted while it was created: then its firs
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.session_entries import title_of
+from taskplane.executor.session_entries import TASK_DELETED, title_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import events
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
@@ -131,7 +132,8 @@ class Copier:
         """Append copies in their order. Return None if there is no session.
 
         A session that was never begun is begun by the first message of the task. The key of a follow-up may have named
-        another turn before; such a message gets the id that any other copy has.
+        another turn before; such a message gets the id that any other copy has. Refused `TASK_DELETED`: the session
+        has forgotten the task for good.
         """
         first = entries[0]
         create = (
@@ -174,6 +176,17 @@ class Copier:
         """Claim that the session has every message of the task up to `generation`."""
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
+    async def _task_or_none(self, source: Source, copied: int) -> None:
+        """Copy a task, or delete it: one that was created for a turn whose task was deleted must not stay."""
+        try:
+            await self.task(source, copied)
+        except Refused as error:
+            if error.reason != TASK_DELETED:
+                raise
+            log.info("task %s was deleted, and is not to come back", source.task_id)
+            with suppress(NotFound):
+                await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=source.task_id))
+
     async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
         """Copy tasks at rest, each on behalf of its owner. A task that fails leaves the others their turn."""
         for task in tasks:
@@ -186,7 +199,7 @@ class Copier:
             )
             try:
                 with acting_as(Principal(task.tenant, task.owner, actor, service=True)):
-                    await self.task(source, task.copied_generation)
+                    await self._task_or_none(source, task.copied_generation)
             except PlaneError as error:
                 log.warning("task %s could not be copied to its session: %s", task.task_id, error)
 

@@ -1,5 +1,5 @@
 """Application of a session's history to its tasks, after an entry that changes which turns are in effect: a rewind, an
-undo, a pushed history, or the event of a runtime that rewinds by itself.
+undo, a pushed history, the event of a runtime that rewinds by itself, or the void of a deleted task.
 
 What is cut follows from the whole history, so it does not matter who applies it, how often, or in which order: a task
 keeps the number of the newest entry that it was brought in line with. An executor that dies half way leaves a session
@@ -7,11 +7,15 @@ behind that says so (`applied_seq`); its next turn, its next rewind or a sweep b
 """
 
 import logging
+from contextlib import suppress
+from typing import NamedTuple
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.sweeps.deleting import delete_with_words
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal, acting_as
@@ -24,15 +28,24 @@ def is_behind(session: sessions.Session) -> bool:
     return session.applied_seq < session.steered_seq
 
 
+class Applied(NamedTuple):
+    """The invocations that are `cut`, and those of deleted tasks."""
+
+    cut: frozenset[str]
+    deleted: frozenset[str]
+
+
 class Reconciler:
     """Applies histories for the principal of the current context, which must be the session's owner and a service."""
 
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub) -> None:
         self._store = store
         self._history = history
+        self._log = SessionLog(history)
 
-    async def apply(self, context_id: str) -> frozenset[str]:
-        """Cancel and supersede the tasks with a cut invocation, restore the others; return the cut invocations.
+    async def apply(self, context_id: str) -> Applied:
+        """Cancel and supersede the tasks with a cut invocation, restore the others, and delete those whose deletion was
+        not finished.
 
         Tasks of voided turns are not superseded, since a void can be taken back while this runs. Done again it changes
         nothing, but for tasks that were created since. NotFound: there is no such session.
@@ -40,6 +53,9 @@ class Reconciler:
         found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
         steered = found.session.steered_seq
         cut = frozenset(found.invocation_ids).difference(found.voided_invocation_ids)
+        for task_id in found.unfinished_task_ids:
+            with suppress(NotFound):
+                await delete_with_words(self._store, self._log, task_id)
         if steered:
             request = pb.MarkSupersededRequest(context_id=context_id, steered_seq=steered, cut_invocation_ids=cut)
             marked = await self._store.MarkSuperseded(request)
@@ -49,7 +65,7 @@ class Reconciler:
             await afp("rewind.after_mark")
         if is_behind(found.session):
             await self._history.MarkApplied(sessions.MarkAppliedRequest(context_id=context_id, seq=steered))
-        return cut
+        return Applied(cut, frozenset(found.deleted_invocation_ids))
 
     async def sweep(self, actor: str) -> None:
         """Apply what nobody applied, in every session, each on behalf of its owner.

@@ -1,4 +1,4 @@
-"""The invocation of a turn: its idempotency key, the hash of its request, and the ids derived from it."""
+"""The invocation of a turn: its idempotency key, the hash of its request."""
 
 import hashlib
 from typing import Any
@@ -8,7 +8,7 @@ import orjson
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.ids import TIME_DIGITS, new_id
+from taskplane.runtime.ids import new_id
 from taskplane.runtime.message_json import readable
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import MAX_ID
@@ -43,12 +43,6 @@ def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str
     if not key:
         return _unique()
     return _keyed("undo", caller, "", key), hashlib.sha256(orjson.dumps([request.context_id])).digest()
-
-
-def derived(invocation_id: str, what: str) -> str:
-    """Return an id derived from an invocation: the same for a repeat of the turn, and its neighbour in indexes."""
-    digits = hashlib.sha256(f"{invocation_id}:{what}".encode()).hexdigest()
-    return invocation_id[:TIME_DIGITS] + digits[TIME_DIGITS:32]
 
 
 def _unique() -> tuple[str, bytes]:

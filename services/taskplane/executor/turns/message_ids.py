@@ -8,8 +8,8 @@ import logging
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.derived_ids import derived
 from taskplane.executor.session_log import SessionLog
-from taskplane.executor.turns.invocations import derived
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.message_content import same_content
 

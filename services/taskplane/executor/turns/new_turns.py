@@ -7,6 +7,7 @@ together with that order.
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -16,12 +17,12 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Policy
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.deletion import delete_with_session
+from taskplane.executor.derived_ids import derived
 from taskplane.executor.hosted import PolicyFailed
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
-from taskplane.executor.session_entries import unvoid, void
+from taskplane.executor.session_entries import TASK_DELETED, unvoid, void
 from taskplane.executor.turns.follow_ups import FollowUps
-from taskplane.executor.turns.invocations import derived
 from taskplane.executor.turns.routing import Proposal, Routing
 from taskplane.executor.turns.saving import Decision, Opening
 from taskplane.executor.turns.send import Send, reference
@@ -119,7 +120,8 @@ class NewTurns:
             # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
             # the same time. Should only the task store succeed, the message is copied from there like any other.
             # One with an expected version must not have made a task when it is refused.
-            new = not send.keyed and not send.expected_version
+            # The id that a client made may be that of a deleted task, which the session knows.
+            new = not send.keyed and not send.expected_version and not send.task_id
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
                 # Before the router begins what only a run in this process can go on with.
@@ -210,6 +212,7 @@ class NewTurns:
                 raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
             await afp("submit.after_create")
             saved = await _saved(saving)
+            await self._check_not_deleted(saving, record.id)
             if saved is not None and response.created:
                 await self._put_back(send, saved)
             started = response.fence > 0 and self._runs.start_fresh(
@@ -249,6 +252,15 @@ class NewTurns:
                 self._runs.give_back(send.caller)
         return reference(record, created=response.created), started
 
+    async def _check_not_deleted(self, saving: "asyncio.Task[Decision]", task_id: str) -> None:
+        """Raise TASK_DELETED where the session refused the turn of a task that was just created: it was deleted before
+        its message was saved."""
+        refused = saving.exception()
+        if isinstance(refused, Refused) and refused.reason == TASK_DELETED:
+            with suppress(NotFound):
+                await self._store.DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
+            raise refused
+
     async def _put_back(self, send: Send, decision: Decision) -> None:
         """Take back the void of a turn that a sweep may have voided: a repeated one, or one that took long."""
         # Half of it, since the stores have clocks of their own.
@@ -270,7 +282,7 @@ class NewTurns:
 
     async def _void_refused(self, send: Send, error: PlaneError) -> None:
         """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""
-        if error.reason == "KEY_REUSED" or isinstance(error, (Unavailable, DeadlineExceeded)):
+        if error.reason in ("KEY_REUSED", TASK_DELETED) or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.explicit_key and isinstance(error, RETRYABLE):
             return

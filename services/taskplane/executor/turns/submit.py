@@ -5,6 +5,7 @@ cancels nothing.
 """
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -12,11 +13,13 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.derived_ids import derived, turn_after
 from taskplane.executor.loading import Agents
 from taskplane.executor.runs.registry import Runs
+from taskplane.executor.session_entries import TASK_DELETED
 from taskplane.executor.turns import rewind_messages, validation
 from taskplane.executor.turns.follow_ups import FollowUps
-from taskplane.executor.turns.invocations import derived, identify
+from taskplane.executor.turns.invocations import identify
 from taskplane.executor.turns.new_turns import NewTurns
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.send import Send
@@ -46,6 +49,7 @@ class Submits:
         self._rewinds = rewinds
         self._background = background
         self._store = runs.ports.store
+        self._sessions = runs.ports.sessions
         self._follow_ups = FollowUps(runs.ports)
         self._new_turns = NewTurns(
             runs, self._follow_ups, background, route_timeout=route_timeout, abandoned_after=abandoned_after
@@ -103,12 +107,21 @@ class Submits:
             return await self._follow_ups.add(send)
         except NotFound:
             if not send.create_unknown_task:
+                await self._check_not_deleted(send)
                 raise
         except Refused as error:
             # The turn that created a task is no further message to it: its repeat is answered as the new turn it was.
             if not (send.create_unknown_task and error.reason == "KEY_REUSED"):
                 raise
         return await self._new_turns.begin(send, send.task_id)
+
+    async def _check_not_deleted(self, send: Send) -> None:
+        """Raise Refused `TASK_DELETED` for a repeated message to a task that is gone, where it names its session."""
+        if not send.keyed:
+            return
+        with suppress(NotFound):
+            if await self._sessions.is_deleted(send.context_id, send.invocation_id):
+                raise Refused(f"task {send.task_id} was deleted, and nothing brings it back", reason=TASK_DELETED)
 
     async def _rewind(self, send: Send) -> pb.SubmitResponse:
         """Rewind the session; other content of the message begins a turn of its own."""
@@ -128,7 +141,7 @@ class Submits:
             return pb.SubmitResponse(rewound=pb.Rewound(task=rewind_messages.refusal(send.message, send.invocation_id)))
         rewound = pb.Rewound(task=done.task)
         if rewind_messages.says_something(send.message):
-            turn = derived(send.invocation_id, "turn")
+            turn = turn_after(send.invocation_id)
             rewind_messages.leave_out(rewound.task, turn)
             message = rewind_messages.as_turn(send.message, turn)
             after = replace(send, invocation_id=turn, message=message, expected_version=0, as_task=True)

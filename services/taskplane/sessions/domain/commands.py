@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from taskplane.runtime.errors import PlaneError
+from taskplane.sessions.domain.deleting import Deletions
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import Entry, Scope, Session, new_salt
 from taskplane.sessions.domain.state import Change, Delta
@@ -60,7 +61,8 @@ class Append:
 
     `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
     events, by the id of their entry. `own_message_id`: the id under which the message of the first entry is stored if
-    the session has another message under that which it has; "": it keeps its id.
+    the session has another message under that which it has; "": it keeps its id. `openings`: how the messages begin
+    of a task that one of the entries deletes. `title`: the new one, if that of the session is made of one of them.
     """
 
     scope: Scope
@@ -70,6 +72,8 @@ class Append:
     expected_version: int = 0
     deltas: Mapping[str, Delta] = field(default_factory=dict[str, Delta])
     own_message_id: str = ""
+    openings: Sequence[str] = ()
+    title: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,10 +111,11 @@ class MarkApplied:
 
 @dataclass(slots=True, kw_only=True)
 class Touch:
-    """Record that a task of the session changed now. Answer: the `Session`."""
+    """Record that a task of the session changed now. Answer: the `Session`. `task_id`: not if that one was deleted."""
 
     scope: Scope
     context_id: str
+    task_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,7 +201,7 @@ class Found:
     owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, if
     `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once.
     `first_said` is the payload of the first message that it has under the id of one to append, for one that may be
-    stored under another id.
+    stored under another id. `deletions`: those of the session's tasks with their ids, for appends and touches.
     """
 
     session: Session | None
@@ -204,6 +209,7 @@ class Found:
     lines: Sequence[Line] = ()
     changes: Iterable[Change] = ()
     first_said: bytes | None = None
+    deletions: Deletions | None = None
 
 
 def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:

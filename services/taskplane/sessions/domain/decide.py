@@ -1,8 +1,8 @@
 """The decision about one operation on one session: the new row and entries, the answer of a repeat, or a refusal.
 
 Every rule about writing is here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, key reused, version mismatch, not allowed by the history. A repeat is answered
-before a version mismatch.
+first is given, in this order: not found, key reused, task deleted, version mismatch, not allowed by the history. A
+repeat is answered before a version mismatch.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,13 @@ from typing import Any
 from taskplane.runtime.validation import is_segment
 from taskplane.sessions.domain import commands, rewinds
 from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
-from taskplane.sessions.domain.errors import key_reused, no_segment, session_not_found, version_mismatch
+from taskplane.sessions.domain.errors import (
+    key_reused,
+    no_segment,
+    session_not_found,
+    task_deleted,
+    version_mismatch,
+)
 from taskplane.sessions.domain.payload import kept_apart
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats
 
@@ -76,6 +82,8 @@ def _touch(found: Found, op: commands.Touch, now: int) -> Outcome:
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
+    if op.task_id and found.deletions is not None and op.task_id in found.deletions.tasks:
+        return task_deleted(op.task_id)
     session = was._replace(updated_at=max(now, was.updated_at))
     return Write(session=session, answer=session)
 
@@ -106,6 +114,10 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
                 return key_reused(entry.id)
             known.append(stored)
         given = [entry for entry in given if entry.id not in found.stored]
+    if found.deletions is not None:
+        refused = next(filter(found.deletions.refuse, op.entries), None)
+        if refused is not None:
+            return task_deleted(refused.id)
     if was is not None and not given:
         return commands.Appended(session=was, appended=0, known=known)
     version = was.version if was is not None else 0
@@ -115,6 +127,8 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
     if renamed is not None:
         given = [renamed, *given[1:]]
     begun = was or _begin(op.scope, op.context_id, op.create or commands.NewSession(), now)
+    if op.title is not None:
+        begun = begun._replace(title=op.title)
     session, new = grow(begun, given, now)
     answer = commands.Appended(session=session, appended=len(new), known=known, renamed=renamed is not None)
     deltas = [(entry.seq, op.deltas[entry.id]) for entry in new if entry.id in op.deltas] if op.deltas else ()

@@ -18,6 +18,16 @@ def key_reused(entry_id: str) -> Refused:
     )
 
 
+def task_deleted(entry_id: str) -> Refused:
+    """Return the error for an entry of a task that was deleted."""
+    return Refused(
+        "the task of this turn was deleted, and nothing brings it back",
+        reason="TASK_DELETED",
+        suggestion="send the message again under a new idempotency key, without a task id",
+        metadata={"entry_id": entry_id},
+    )
+
+
 def version_mismatch(context_id: str, expected: int, version: int) -> Conflict:
     """Return the error for a session that was changed meanwhile; its `version` is in the metadata."""
     return Conflict(

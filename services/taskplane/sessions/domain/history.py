@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.replay import Line, Name, Replayed
-from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID
+from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID, VOID
 
 
 class InEffect(NamedTuple):
@@ -42,8 +42,11 @@ class Reading:
         self.push = log.push.seq if log.push is not None else 0
         self.kept: Sequence[int] = ()
         if log.push is not None:
+            hidden = {index for seq, index in log.deletions.hidden if seq == self.push}
             listed = enumerate(log.push.listed)
-            self.kept = [i for i, (place, name) in listed if name not in log.voided and not log.cuts(place)]
+            self.kept = [
+                i for i, (place, name) in listed if name not in log.voided and i not in hidden and not log.cuts(place)
+            ]
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> "Reading":
@@ -130,25 +133,29 @@ def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
 class CutTurns(NamedTuple):
     """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
-    `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back.
-    `undoable`: the newest rewind can be undone.
+    `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back,
+    unless the turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks whose void is not
+    applied yet. `undoable`: the newest rewind can be undone.
     """
 
     invocations: Sequence[str] = ()
     voided: Sequence[str] = ()
     undoable: bool = False
+    deleted: Sequence[str] = ()
+    unfinished: Sequence[str] = ()
 
 
-def cut(lines: Iterable[Line]) -> CutTurns:
-    """Return the invocations that are not in effect."""
+def cut(lines: Iterable[Line], applied: int = 0) -> CutTurns:
+    """Return the invocations that are not in effect. `applied`: the entry up to which its tasks are in line."""
     lines = list(lines)
     log = Replayed(lines)
     out = _cut(log, lines)
     undoable = _undo_error(log, lines) == ""
-    if not log.voided:
-        return CutTurns(list(out), [], undoable)
     voided = {line.invocation_id for line in lines if line.group in log.voided} | log.voided
-    return CutTurns(list(out), [name for name in out if name in voided], undoable)
+    unfinished = [line.task_id for line in lines if line.seq > applied and line.kind == VOID and line.listed]
+    return CutTurns(
+        list(out), [name for name in out if name in voided], undoable, sorted(log.deletions.turns), unfinished
+    )
 
 
 def _cut(log: Replayed, lines: Sequence[Line]) -> dict[str, None]:

@@ -3,7 +3,8 @@
 Replies are put together from it without another copy. No other module of the rules knows the messages of the contract.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, EncodeError
@@ -13,12 +14,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import json_reading, message_times
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.message_content import same_content
-from taskplane.runtime.message_metadata import INVOCATION_KEYS
+from taskplane.runtime.message_content import digests, same_content, words_of
+from taskplane.runtime.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.struct_values import DEPTH
 from taskplane.runtime.validation import is_id
-from taskplane.sessions.domain.session import REDUCED
+from taskplane.sessions.domain.deleting import DeletedWords, Digests, listed_lines
+from taskplane.sessions.domain.session import EVENT, REDUCED, Entry
 
 
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:
@@ -33,6 +35,8 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
     try:
         if which == "message":
             payload = _delimited(_MESSAGE, entry.message.SerializeToString())
+        elif which == "deleted":
+            payload = pb.Entry(deleted=entry.deleted).SerializeToString()
         else:
             payload = _delimited(_PUSHED, entry.pushed.SerializeToString())
         # A nested message takes at least two bytes, so that a small payload cannot be too deep.
@@ -122,6 +126,15 @@ def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
     return pb.Entry(pushed=pushed).SerializeToString()
 
 
+def leave_out(payload: bytes | None, indexes: Collection[int]) -> tuple[bytes, str]:
+    """Return a new pushed history without the messages with these indexes, and its `Entry.listed`."""
+    pushed = pb.Entry.FromString(payload or b"").pushed
+    kept = [index for index in range(len(pushed.messages)) if index not in indexes]
+    left = unpack_pushed(keep_messages(payload, kept))
+    left.reduced_invocation_ids.extend(pushed.reduced_invocation_ids)
+    return pack_pushed(left)
+
+
 def unpack_pushed(payload: bytes | None) -> pb.Messages:
     """Return a stored pushed history, without times that it does not have."""
     return pb.Entry.FromString(payload or b"").pushed
@@ -147,6 +160,88 @@ def invocations_in(pushed: pb.Messages) -> Sequence[str]:
     for index, name in enumerate(pushed.invocation_ids[: len(names)]):
         names[index] = names[index] or _id(name)
     return names
+
+
+def listed_deletion(entry: pb.Entry) -> str:
+    """Return the `Entry.listed` of a void; "" if it is not that of a deleted task."""
+    if not entry.HasField("deleted"):
+        return ""
+    deleted = entry.deleted
+    return listed_lines(deleted.invocation_ids, ((one.seq, one.index) for one in deleted.hidden), deleted.entry_ids)
+
+
+def with_hidden(void: Entry, hidden: Iterable[tuple[int, int]]) -> Entry:
+    """Return the void of a deleted task with the messages of pushed histories that it hides."""
+    stored = pb.Entry.FromString(void.payload or b"")
+    del stored.deleted.hidden[:]
+    stored.deleted.hidden.extend([pb.HiddenMessage(seq=seq, index=index) for seq, index in hidden])
+    return void._replace(payload=stored.SerializeToString(), listed=listed_deletion(stored))
+
+
+def deleted_words(payloads: Iterable[bytes | None]) -> DeletedWords:
+    """Return the digests in the stored voids of deleted tasks, and their turns."""
+    turns: set[str] = set()
+    ids: set[int] = set()
+    contents: set[int] = set()
+    for payload in payloads:
+        deleted = pb.Entry.FromString(payload or b"").deleted
+        turns.update(deleted.invocation_ids)
+        ids.update(deleted.message_ids)
+        contents.update(deleted.contents)
+    return DeletedWords(turns, ids - {0}, contents)
+
+
+def pushed_digests(pushed: pb.Messages) -> list[tuple[str, Digests]]:
+    """Return the turn of each message of a pushed history, "" for none, and its digests."""
+    return [(name, digests(one)) for name, one in zip(invocations_in(pushed), pushed.messages, strict=True)]
+
+
+def said_digests(payload: bytes | None) -> Iterator[Digests]:
+    """Yield the digests of the messages in a stored payload."""
+    return map(digests, messages(payload))
+
+
+def first_words(payload: bytes | None, kept: Sequence[int] = (0,)) -> str:
+    """Return the text of the message in a stored payload, or of the first that is `kept` of a pushed history."""
+    said = messages(payload)
+    return words_of(said[kept[0]]) if kept and kept[0] < len(said) else ""
+
+
+def without_words(stored: Entry, hidden: Collection[int] = ()) -> Entry:
+    """Return an entry without what it says: its messages have ids and roles only, an event its turn and what it rewinds
+    before. Of a pushed history only the messages with these indexes lose their words."""
+    entry = pb.Entry(withheld=True)
+    given = pb.Entry.FromString(stored.payload or b"")
+    if stored.kind == EVENT:
+        actions = {"rewind_before_invocation_id": stored.target} if stored.target else {}
+        entry.data = json.dumps({"invocation_id": stored.invocation_id} | ({"actions": actions} if actions else {}))
+    elif given.HasField("message"):
+        entry.message.CopyFrom(_bare(given.message))
+    elif given.HasField("pushed"):
+        entry.pushed.CopyFrom(given.pushed)
+        for index in hidden:
+            entry.pushed.messages[index].CopyFrom(_bare(given.pushed.messages[index]))
+    return stored._replace(payload=entry.SerializeToString())
+
+
+def without_state(rewind: Entry) -> Entry:
+    """Return a rewind without the changes of the state, which repeat what earlier events said."""
+    entry = pb.Entry.FromString(rewind.payload or b"")
+    if not entry.HasField("state_delta"):
+        return rewind
+    entry.ClearField("state_delta")
+    entry.withheld = True
+    return rewind._replace(payload=entry.SerializeToString())
+
+
+def _bare(message: a2a.Message) -> a2a.Message:
+    bare = a2a.Message(
+        message_id=message.message_id, role=message.role, context_id=message.context_id, task_id=message.task_id
+    )
+    turn = invocation_in(message)
+    if turn:
+        bare.metadata.fields[INVOCATION].string_value = turn
+    return bare
 
 
 def pack_state(values: Mapping[str, Value], versions: Mapping[str, int]) -> bytes:

@@ -13,10 +13,10 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from taskplane.sessions.domain.deleting import Deletions, Name
 from taskplane.sessions.domain.session import EVENT, PUSHED, REDUCED, REWIND, SAID, UNDO, VOID
 
-# An entry without an invocation is a turn of its own, named by its number.
-Name = str | int
+__all__ = ["Cut", "Line", "Name", "PushedHistory", "Replayed"]
 
 
 class Line(NamedTuple):
@@ -96,16 +96,20 @@ class PushedHistory:
 class Replayed:
     """The first place of each invocation (`seen`), the `voided` ones, and the `state`: the cuts in the end.
 
-    It holds nothing of the entries but these places. `seq` is the number of the newest one, or 0.
+    The turns of deleted tasks are voided, whatever follows. It holds nothing of the entries but these places. `seq` is
+    the number of the newest one, or 0.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
         """Replay all entries of a session in the order of their numbers, or all up to some number."""
         self.seq = lines[-1].seq if lines else 0
-        self.voided = _voided(lines)
+        self.deletions = Deletions.of(line.listed for line in lines if line.kind == VOID and line.listed)
+        voided = _voided(lines)
+        self.voided = voided | self.deletions.turns
         self._seen: dict[Name, int] = {}
         self._events: dict[int, int] = {}
-        self.state, self._place = _replay(lines, self.voided, self._seen, self._events)
+        # What a deleted task had cut stays cut, unless it was voided otherwise, too.
+        self.state, self._place = _replay(lines, voided, self._seen, self._events)
         self.push = self.state.push if self.state is not None else None
         self._starts, self._ends = _intervals(self.state)
 
@@ -172,7 +176,7 @@ class Replayed:
 
 
 def _voided(lines: Sequence[Line]) -> frozenset[Name]:
-    off = {line.target: line.off for line in lines if line.kind == VOID}
+    off = {line.target: line.off for line in lines if line.kind == VOID and not line.listed}
     return frozenset(target for target, taken_back in off.items() if not taken_back)
 
 
@@ -186,7 +190,7 @@ def _replay(
     state: Cut | None = None
     # The cuts when each place was reached.
     states: dict[int, Cut | None] = {}
-    # The invocations voided so far; `voided` are those voided in the end.
+    # The invocations voided so far; `voided` are those voided in the end whose rewinds do not count, either.
     void: set[Name] = set()
     place = 0
     for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:
@@ -209,6 +213,8 @@ def _replay(
             continue
         if kind == EVENT:
             events[seq] = place
+        if kind == VOID and listing:
+            continue
         if kind == VOID and not off:
             void.add(target)
         elif kind == VOID and target in void:

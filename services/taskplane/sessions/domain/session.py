@@ -26,6 +26,10 @@ KINDS: Final[Mapping[int, str]] = {
 SAID: Final = frozenset({MESSAGE, OUTCOME})
 # Stands in `Entry.listed` before an invocation that was reduced; no id begins with it.
 REDUCED: Final = "\t"
+# Stand in `Entry.listed` of the void of a deleted task, each in a line: a name of one of its turns is an id, a message
+# of a pushed history is `HIDDEN` with two numbers, another entry that has its words is `WORDS` with an id.
+HIDDEN: Final = "\t"
+WORDS: Final = "\t\t"
 
 
 class Scope(NamedTuple):
@@ -81,7 +85,8 @@ class Entry(NamedTuple):
     invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
     payload is an A2A message that a conversation shows, and `message_id` is its id; None: it has none that can be
     stored, or the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
-    messages names, or nothing, each followed by a line feed.
+    messages names, or nothing, each followed by a line feed; for the void of a deleted task, what is hidden with it,
+    after a line feed (see `domain.deleting`); "" for any other.
     """
 
     tenant: str
@@ -146,13 +151,18 @@ def begins_session_task(entry: Entry) -> bool:
     """Return whether the session has a session task from this entry on: a rewind, pushed history or direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
-    return entry.kind != UNDO and changes_history(entry)
+    return entry.kind not in (UNDO, VOID) and changes_history(entry)
 
 
 def changes_history(entry: Entry) -> bool:
-    """Return whether the entry changes what is in effect of those before it; a void concerns one turn and does not."""
+    """Return whether the entry changes what is in effect of those before it, and so what its tasks show.
+
+    A void that can be taken back concerns one turn and does not; that of a deleted task does.
+    """
     if entry.kind == EVENT:
         return bool(entry.target)
+    if entry.kind == VOID:
+        return bool(entry.listed)
     return entry.kind in (UNDO, PUSHED) or (entry.kind == REWIND and not entry.off)
 
 

@@ -1,8 +1,9 @@
 """One transaction of the session log: read the rows of a batch of operations, decide each operation, write the results.
 
 The number of statements does not depend on the number of operations, except for rewinds and undos, each of which reads
-the log of its session, and for messages under ids that are in use, each of which reads the first one under its id. The
-rules are not here but in `domain.decide`.
+the log of its session, for messages under ids that are in use, each of which reads the first one under its id, and for
+sessions that were rewound or have deleted tasks, in each of which these are looked up. The rules are not here but in
+`domain.decide`.
 """
 
 import time
@@ -15,9 +16,11 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Found, Operation, Write
 from taskplane.sessions.domain.decide import decide
+from taskplane.sessions.domain.deleting import Deletions
 from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
+from taskplane.sessions.sql.deleting import completed, read_deletions, without_deleted
 from taskplane.sessions.sql.loading import read_lines, read_payloads
 from taskplane.sessions.sql.pushing import compared
 from taskplane.sessions.sql.statements import Key
@@ -69,9 +72,11 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
             continue
         known = {each[2]: stored[each] for each in wanted if each in stored} if stored else {}
         was = sessions.get(key)
-        if was is not None and isinstance(op, commands.Append):
-            op = compared(conn, was, op, known)
         found = Found(session=was, stored=known)
+        if was is not None and isinstance(op, commands.Append):
+            op, found.deletions = _with_log(conn, was, op, known)
+        elif was is not None and isinstance(op, commands.Touch) and op.task_id:
+            found.deletions = read_deletions(conn, was)
         if was is not None and commands.needs_lines(op, known):
             found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)
         if was is not None and key in said:
@@ -88,6 +93,16 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     written = list(writes.values())
     _write(conn, written, dialect)
     return Batch(outcomes, written)
+
+
+def _with_log(
+    conn: Connection, was: Session, op: commands.Append, known: Mapping[str, Entry]
+) -> tuple[commands.Append, Deletions | None]:
+    """Return an append with what follows from the log of its session, and what is deleted there."""
+    deletions = read_deletions(conn, was)
+    if deletions is not None:
+        op = without_deleted(conn, was, op, known)
+    return completed(conn, was, compared(conn, was, op, known), known), deletions
 
 
 def _ids(op: Operation) -> list[Key]:

@@ -13,6 +13,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.sessions.domain.history import Reading, conversation, effective
 from taskplane.sessions.domain.payload import keep_messages, messages, timed_messages
 from taskplane.sessions.domain.session import EVENT, MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.sql.deleting import withheld
 from taskplane.sessions.sql.history_index import HistoryIndex, HistoryIndexCache, ids_in, made, read_index
 from taskplane.sessions.sql.loading import (
     OF_SESSION,
@@ -51,6 +52,7 @@ def list_effective(
 ) -> EntryPage:
     """Implement `SessionLog.entries`, for a listing of what is in effect."""
     of, reads = read_short(conn, scope, context_id)
+    now = of
     bound = bound_of(of, query)
     place = EffectivePlace(of.seq, of.version, 0)
     if query.page_token:
@@ -69,7 +71,7 @@ def list_effective(
     wanted = listing.page(place.offset)
     if reads is None:
         reads = read_entries(conn, of, {seq for seq, _ in wanted})
-    page = _Page(conn, of, known.reading, reads)
+    page = _Page(conn, now, known.reading, reads, deleted_since=of.seq)
     count = fitting((page.size(one) for one in wanted), query.page_size)
     token = ""
     if place.offset + count < listing.total:
@@ -150,11 +152,15 @@ class _Listing:
 
 
 class _Page:
-    """The listed units as entries."""
+    """The listed units as entries. What was deleted since an earlier page was read is listed without its words."""
 
-    def __init__(self, conn: Connection, of: Session, reading: Reading, reads: Mapping[int, Read]) -> None:
+    def __init__(
+        self, conn: Connection, of: Session, reading: Reading, reads: Mapping[int, Read], *, deleted_since: int
+    ) -> None:
+        """`of`: the session as it is now. `deleted_since`: the number of its entries when it was listed first."""
         self._conn = conn
         self._of = of
+        self._since = deleted_since
         self._reading = reading
         self._reads = reads
         self._pushed: Sequence[a2a.Message] | None = None
@@ -167,7 +173,8 @@ class _Page:
     def entries(self, units: Sequence[_Unit]) -> Iterator[Entry]:
         """Yield the units as entries, in order; successive messages of the pushed history are one entry."""
         reads = {seq: self._reads[seq] for seq, _ in units}
-        complete_ = dict(zip(reads, complete(self._conn, self._of, list(reads.values())), strict=True))
+        found = withheld(self._conn, self._of, complete(self._conn, self._of, list(reads.values())), self._since)
+        complete_ = dict(zip(reads, found, strict=True))
         for seq, group in groupby(units, key=itemgetter(0)):
             stored = complete_[seq]
             if seq == self._reading.push:

@@ -11,6 +11,7 @@ from taskplane.runtime.errors import Exhausted
 from taskplane.runtime.page_tokens import Bound
 from taskplane.sessions.domain import history
 from taskplane.sessions.domain.session import MESSAGE, OUTCOME, PUSHED, Entry, Scope, Session
+from taskplane.sessions.sql.deleting import withheld
 from taskplane.sessions.sql.loading import (
     ROWS,
     complete,
@@ -95,6 +96,7 @@ def list_entries(conn: Connection, scope: Scope, context_id: str, query: EntryFi
     if query.page_token:
         after = EntryPlace.read(query.page_token, key, bound).seq
     page, more = _read_page(conn, of, query, after)
+    page = withheld(conn, of, page)
     token = EntryPlace(page[-1].seq).token(key, bound) if more else ""
     return EntryPage(of, page, token)
 
@@ -103,7 +105,7 @@ def read_after(conn: Connection, scope: Scope, context_id: str, seq: int, limit:
     """Implement `SessionLog.after`."""
     of = get_session(conn, scope, context_id)
     page, _ = _read_page(conn, of, EntryFilter(page_size=limit), seq) if of.seq > seq else ((), False)
-    return EntryPage(of, page, "")
+    return EntryPage(of, withheld(conn, of, page), "")
 
 
 def _read_page(conn: Connection, of: Session, query: EntryFilter, after: int) -> tuple[Sequence[Entry], bool]:
@@ -155,7 +157,7 @@ def bound_of(of: Session, query: EntryFilter) -> Bound:
 def list_cut(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, history.CutTurns]:
     """Implement `SessionLog.cut`."""
     of = get_session(conn, scope, context_id)
-    return of, history.cut(read_lines(conn, of)) if of.seq else history.CutTurns()
+    return of, history.cut(read_lines(conn, of), of.applied_seq) if of.seq else history.CutTurns()
 
 
 def list_unapplied(conn: Connection, limit: int, after: UnappliedSession | None) -> Sequence[UnappliedSession]:
@@ -173,7 +175,7 @@ def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[
     of = get_session(conn, scope, context_id)
     reads = list(read_entries(conn, of, seqs).values())
     check_reply(sum(read.size for read in reads), context_id)
-    return {one.seq: one for one in complete(conn, of, reads)}
+    return {one.seq: one for one in withheld(conn, of, complete(conn, of, reads))}
 
 
 def check_reply(size: int, context_id: str) -> None:

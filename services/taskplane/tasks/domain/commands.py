@@ -115,6 +115,7 @@ class Put:
     """Store a whole document task. `uid` and `salt` are used if it is new. Answer: `Done` with `created`.
 
     `validate_only`: write nothing. Answer: `Checked`.
+    `without`: turns of deleted tasks, which are left out of it.
     """
 
     scope: Scope
@@ -124,6 +125,7 @@ class Put:
     agent: str = ""
     expected_generation: int = 0
     validate_only: bool = False
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,7 +14,14 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
-from taskplane.tasks.domain.documents import pack_turns, stored_document, turns_in, turns_of, unpack_turns
+from taskplane.tasks.domain.documents import (
+    pack_turns,
+    shown_document,
+    stored_document,
+    turns_in,
+    turns_of,
+    unpack_turns,
+)
 from taskplane.tasks.domain.drafts import Draft, task_not_found
 from taskplane.tasks.domain.ending import cancel, canceled, not_managed, terminal, visible
 from taskplane.tasks.domain.leases import claim, orphan, time_out
@@ -220,7 +227,10 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     state = int(op.task.status.state)
     if state not in STATES and state != 0:
         return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
-    task = stored_document(op.task, found.document, now)
+    given = shown_document(op.task, op.without) if op.without else op.task
+    if op.without.issuperset(turns_in(op.task, row.invocation_id if row is not None else None) or [""]):
+        return _task_deleted(op.task.id)
+    task = stored_document(given, found.document, now)
     content = task.SerializeToString()
     if row is None:
         row = _new_document(op, now)
@@ -267,6 +277,14 @@ def _new_document(op: commands.Put, now: int) -> Row:
         ready_at=None,
         input_generation=0,
         message_generation=0,
+    )
+
+
+def _task_deleted(task_id: str) -> PlaneError:
+    return Refused(
+        f"what task {task_id} says was deleted, and nothing brings it back",
+        reason="TASK_DELETED",
+        suggestion="leave its messages out, and store what follows under another id",
     )
 
 

@@ -4,7 +4,7 @@ without what was said in turns that a rewind cut. Pure."""
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -26,12 +26,12 @@ def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Ta
         document.history.extend(kept)
     if not document.status.HasField("timestamp"):
         document.status.timestamp.FromMicroseconds(now)
-    for message in _messages(document):
+    for message in messages_in(document):
         if message_times.KEY in message.metadata.fields:
             del message.metadata.fields[message_times.KEY]
     _add_ids(document)
-    times = {message.message_id: message for message in _messages(before)} if before is not None else {}
-    for message in _messages(document):
+    times = {message.message_id: message for message in messages_in(before)} if before is not None else {}
+    for message in messages_in(document):
         known = times.get(message.message_id)
         if known is not None and message_times.KEY in known.metadata.fields:
             message.metadata.fields[message_times.KEY].CopyFrom(known.metadata.fields[message_times.KEY])
@@ -66,7 +66,7 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
     given = {one.message_id: one for one in messages}
     reduced: set[str] = set()
     for document, had in documents:
-        for at, (said, turn) in enumerate(zip(_messages(document), turns_of(document), strict=True)):
+        for at, (said, turn) in enumerate(zip(messages_in(document), turns_of(document), strict=True)):
             if at == len(document.history) and any(message_flags(said)):
                 continue
             turn = turn or had or ""
@@ -113,7 +113,7 @@ def turns_of(document: a2a.Task) -> Sequence[str]:
     A message that names no turn is of the one before it. What the user says begins a turn: if it names none, it is of
     the next one that is named. The last one may be named by the document alone.
     """
-    said = list(_messages(document))
+    said = messages_in(document)
     turns = [named_turn(message) or "" for message in said]
     after = named_turn(document) or ""
     for at in range(len(said) - 1, -1, -1):
@@ -126,10 +126,9 @@ def turns_of(document: a2a.Task) -> Sequence[str]:
     return turns
 
 
-def _messages(task: a2a.Task) -> Iterator[a2a.Message]:
-    yield from task.history
-    if task.status.HasField("message"):
-        yield task.status.message
+def messages_in(task: a2a.Task) -> Sequence[a2a.Message]:
+    """Return the history of a task and the message of its status."""
+    return [*task.history, *([task.status.message] if task.status.HasField("message") else [])]
 
 
 def _add_ids(document: a2a.Task) -> None:

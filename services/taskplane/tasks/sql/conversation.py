@@ -142,15 +142,19 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
 
 def compare_documents(conn: Connection, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
     """Implement `TaskLog.compare`."""
-    if has_nul(context_id):
-        return compare(messages, ())
+    return compare(messages, () if has_nul(context_id) else documents_of_session(conn, scope, context_id))
+
+
+def documents_of_session(
+    conn: Connection, scope: Scope, context_id: str, without: str = ""
+) -> Iterator[tuple[a2a.Task, str | None]]:
+    """Yield the documents of a session as they are stored, hidden ones too, each with the turn it has if it names none.
+
+    `without`: the uid of one that is left out.
+    """
     rows = conn.execute(_ALL_DOCUMENTS, {**owner(scope), "context_id": context_id})
     outlines = [_Outline._make(row) for row in rows]
-    return compare(messages, _documents(conn, outlines))
-
-
-def _documents(conn: Connection, outlines: Sequence[_Outline]) -> Iterator[tuple[a2a.Task, str | None]]:
-    for some in _in_parts(outlines):
+    for some in _in_parts([one for one in outlines if one.uid != without]):
         tasks = contents(conn, [one.uid for one in some])
         for one in some:
             yield tasks[one.uid].stored(), one.invocation_id

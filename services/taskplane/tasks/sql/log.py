@@ -23,6 +23,7 @@ from taskplane.tasks.domain.figures import Summary
 from taskplane.tasks.domain.infos import Info
 from taskplane.tasks.domain.overview import Overview
 from taskplane.tasks.domain.task import PARALLEL, Event, Lease, Row, Scope, content_size
+from taskplane.tasks.domain.turns import TurnsOfTask
 from taskplane.tasks.pages import (
     PAGE_BYTES,
     PAGE_EVENTS,
@@ -49,6 +50,7 @@ from taskplane.tasks.sql import (
     reads,
     tenants,
     trimming,
+    turns,
     watching,
 )
 from taskplane.tasks.sql.apply import Parts, apply_batch
@@ -163,6 +165,10 @@ class SqlTaskLog:
     async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
         """Implement `TaskLog.compare`."""
         return await self._engine.read(conversation.compare_documents, scope, context_id, messages)
+
+    async def turns(self, scope: Scope, task_id: str) -> tuple[Row, TurnsOfTask]:
+        """Implement `TaskLog.turns`."""
+        return await self._engine.read(turns.list_turns, scope, task_id)
 
     async def session(self, scope: Scope, context_id: str) -> Sequence[Info]:
         """Implement `TaskLog.session`."""

@@ -116,8 +116,11 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
-        there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+        """Deletes a task with its log and its words. One that has not ended is canceled first. Then its turns are voided in its
+        session for good, and the task is deleted: conversation, prompts, exports and title forget what was said in it, and
+        nothing brings it back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its session
+        has the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of agents and
+        webhooks that were delivered keep the words. One that failed half way is finished by another one, or by a sweep.
         NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -155,7 +158,8 @@ class AgentExecutorServicer:
 
     def ApplySession(self, request, context):
         """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-        pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
+        pushed history, a runtime's event, the void of a deleted task), and documents that were stored after it. Does nothing
+        where they are. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

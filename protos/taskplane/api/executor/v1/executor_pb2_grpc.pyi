@@ -34,8 +34,11 @@ class AgentExecutorStub:
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_executor_pb2.GetAgentCardRequest, _executor_pb2.GetAgentCardResponse]
     """NOT_FOUND `AGENT_NOT_FOUND`."""
     DeleteTask: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteTaskRequest, _executor_pb2.DeleteTaskResponse]
-    """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
-    there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+    """Deletes a task with its log and its words. One that has not ended is canceled first. Then its turns are voided in its
+    session for good, and the task is deleted: conversation, prompts, exports and title forget what was said in it, and
+    nothing brings it back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its session
+    has the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of agents and
+    webhooks that were delivered keep the words. One that failed half way is finished by another one, or by a sweep.
     NOT_FOUND.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteSessionRequest, _executor_pb2.DeleteSessionResponse]
@@ -57,7 +60,8 @@ class AgentExecutorStub:
     """
     ApplySession: _aio.UnaryUnaryMultiCallable[_executor_pb2.ApplySessionRequest, _executor_pb2.ApplySessionResponse]
     """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-    pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
+    pushed history, a runtime's event, the void of a deleted task), and documents that were stored after it. Does nothing
+    where they are. NOT_FOUND.
     """
     EraseOwner: _aio.UnaryUnaryMultiCallable[_executor_pb2.EraseOwnerRequest, _executor_pb2.EraseOwnerResponse]
     """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
@@ -107,8 +111,11 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         request: _executor_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_executor_pb2.DeleteTaskRequest, _abc.Awaitable[_executor_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_executor_pb2.DeleteTaskResponse]:
-        """Deletes a task with its log. One that has not ended is canceled first, and its session gets what was said and is not
-        there yet: what a client has seen stays in the conversation. One that failed half way is finished by another one.
+        """Deletes a task with its log and its words. One that has not ended is canceled first. Then its turns are voided in its
+        session for good, and the task is deleted: conversation, prompts, exports and title forget what was said in it, and
+        nothing brings it back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its session
+        has the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of agents and
+        webhooks that were delivered keep the words. One that failed half way is finished by another one, or by a sweep.
         NOT_FOUND.
         """
 
@@ -154,7 +161,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_executor_pb2.ApplySessionRequest, _abc.Awaitable[_executor_pb2.ApplySessionResponse]],
     ) -> _abc.Awaitable[_executor_pb2.ApplySessionResponse]:
         """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-        pushed history, a runtime's event), and documents that were stored after it. Does nothing where they are. NOT_FOUND.
+        pushed history, a runtime's event, the void of a deleted task), and documents that were stored after it. Does nothing
+        where they are. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

@@ -45,7 +45,7 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_UNDO: _EntryKind.ValueType  # 5
     """Restores what the newest rewind before it cut."""
     ENTRY_KIND_VOID: _EntryKind.ValueType  # 6
-    """Removes the invocation `target` (`off` unset), or takes that back (`off` set)."""
+    """Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
     ENTRY_KIND_PUSHED: _EntryKind.ValueType  # 7
     """`pushed` replaces everything before it."""
 
@@ -63,7 +63,7 @@ ENTRY_KIND_REWIND: EntryKind.ValueType  # 4
 ENTRY_KIND_UNDO: EntryKind.ValueType  # 5
 """Restores what the newest rewind before it cut."""
 ENTRY_KIND_VOID: EntryKind.ValueType  # 6
-"""Removes the invocation `target` (`off` unset), or takes that back (`off` set)."""
+"""Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
 ENTRY_KIND_PUSHED: EntryKind.ValueType  # 7
 """`pushed` replaces everything before it."""
 Global___EntryKind: _TypeAlias = EntryKind  # noqa: Y015
@@ -100,7 +100,7 @@ class Session(_message.Message):
     """It has had a rewind, a pushed history or a direct answer, so its session task is listed."""
     steered_seq: _builtins.int
     """The number of the newest entry that changes which entries before it are in effect: a rewind, an undo, a pushed
-    history, or a runtime's event that rewinds. 0: there is none.
+    history, a runtime's event that rewinds, or the void of a deleted task. 0: there is none.
     """
     applied_seq: _builtins.int
     """The number of the entry up to which its tasks are in line with that; see MarkApplied."""
@@ -170,6 +170,80 @@ class Messages(_message.Message):
 Global___Messages: _TypeAlias = Messages  # noqa: Y015
 
 @_typing.final
+class DeletedTask(_message.Message):
+    """The turns of a task that is deleted, in the void that comes before the deletion. Nothing brings them back into effect,
+    neither a VOID with `off` nor a rewind, an undo, a pushed history, a copy or an import. It holds no words.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    MESSAGE_IDS_FIELD_NUMBER: _builtins.int
+    CONTENTS_FIELD_NUMBER: _builtins.int
+    ENTRY_IDS_FIELD_NUMBER: _builtins.int
+    HIDDEN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """All turns of the task; the first one is the `target` of the void. None: a document that names no turn."""
+
+    @_builtins.property
+    def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Digests of the ids and of the contents of its messages, in order (see `TaskStore.ListTurns`): messages of pushed
+        histories that name no turn are compared with them.
+        """
+
+    @_builtins.property
+    def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Further entries whose payload has its words: rewinds that began one of its turns."""
+
+    @_builtins.property
+    def hidden(self) -> _containers.RepeatedCompositeFieldContainer[Global___HiddenMessage]:
+        """Messages of earlier pushed histories that have its id or its words. Set by the store."""
+
+    def __init__(
+        self,
+        *,
+        invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        message_ids: _abc.Iterable[_builtins.int] | None = ...,
+        contents: _abc.Iterable[_builtins.int] | None = ...,
+        entry_ids: _abc.Iterable[_builtins.str] | None = ...,
+        hidden: _abc.Iterable[Global___HiddenMessage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contents", b"contents", "entry_ids", b"entry_ids", "hidden", b"hidden", "invocation_ids", b"invocation_ids", "message_ids", b"message_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletedTask: _TypeAlias = DeletedTask  # noqa: Y015
+
+@_typing.final
+class HiddenMessage(_message.Message):
+    """A message of a pushed history: the number of its entry, and its index there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    index: _builtins.int
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "seq", b"seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HiddenMessage: _TypeAlias = HiddenMessage  # noqa: Y015
+
+@_typing.final
 class Entry(_message.Message):
     """One entry of a session. Never changes. `seq` and `created_at` are the store's."""
 
@@ -208,10 +282,12 @@ class Entry(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     PUSHED_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     OFF_FIELD_NUMBER: _builtins.int
     STATE_DELTA_FIELD_NUMBER: _builtins.int
     ARTIFACT_VERSIONS_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     id: _builtins.str
     """Unique per owner. A user's message: its invocation. A turn's outcome: "<invocation>-outcome". A copy: "<task
@@ -239,12 +315,20 @@ class Entry(_message.Message):
     """
     off: _builtins.bool
     """VOID: take an earlier void back. REWIND: it was refused and has no effect."""
+    withheld: _builtins.bool
+    """Its words are those of a deleted task and are left out here: a message has no parts, an event says only its turn and
+    what it rewinds. Set by the store for each read; never stored.
+    """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def message(self) -> _a2a_pb2.Message: ...
     @_builtins.property
     def pushed(self) -> Global___Messages: ...
+    @_builtins.property
+    def deleted(self) -> Global___DeletedTask:
+        """VOID: `task_id` is deleted."""
+
     @_builtins.property
     def state_delta(self) -> _struct_pb2.Struct:
         """REWIND: the changes that restore the session's state; null stands for a key to be removed. Set by the store."""
@@ -269,16 +353,18 @@ class Entry(_message.Message):
         message: _a2a_pb2.Message | None = ...,
         data: _builtins.str = ...,
         pushed: Global___Messages | None = ...,
+        deleted: Global___DeletedTask | None = ...,
         target: _builtins.str = ...,
         off: _builtins.bool = ...,
         state_delta: _struct_pb2.Struct | None = ...,
         artifact_versions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        withheld: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "data", b"data", "message", b"message", "payload", b"payload", "pushed", b"pushed", "state_delta", b"state_delta"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "data", b"data", "deleted", b"deleted", "message", b"message", "payload", b"payload", "pushed", b"pushed", "state_delta", b"state_delta"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "artifact_versions", b"artifact_versions", "created_at", b"created_at", "data", b"data", "generation", b"generation", "id", b"id", "invocation_id", b"invocation_id", "kind", b"kind", "message", b"message", "off", b"off", "payload", b"payload", "pushed", b"pushed", "request_hash", b"request_hash", "seq", b"seq", "state_delta", b"state_delta", "target", b"target", "task_id", b"task_id", "task_invocation_id", b"task_invocation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "artifact_versions", b"artifact_versions", "created_at", b"created_at", "data", b"data", "deleted", b"deleted", "generation", b"generation", "id", b"id", "invocation_id", b"invocation_id", "kind", b"kind", "message", b"message", "off", b"off", "payload", b"payload", "pushed", b"pushed", "request_hash", b"request_hash", "seq", b"seq", "state_delta", b"state_delta", "target", b"target", "task_id", b"task_id", "task_invocation_id", b"task_invocation_id", "withheld", b"withheld"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["message", "data", "pushed"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["message", "data", "pushed", "deleted"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -563,6 +649,7 @@ class AppendEntriesRequest(_message.Message):
     CREATE_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     OWN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     expected_version: _builtins.int
     """0: any."""
@@ -578,6 +665,12 @@ class AppendEntriesRequest(_message.Message):
     def create(self) -> Global___NewSession:
         """Unset: the session must exist."""
 
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With a void that has `deleted`: how the messages of the users of its task begin. A title made of one of them is
+        replaced by the first words that are left. Not stored.
+        """
+
     def __init__(
         self,
         *,
@@ -586,10 +679,11 @@ class AppendEntriesRequest(_message.Message):
         create: Global___NewSession | None = ...,
         expected_version: _builtins.int = ...,
         own_message_id: _builtins.str = ...,
+        openings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create", b"create"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version", "own_message_id", b"own_message_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version", "openings", b"openings", "own_message_id", b"own_message_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1264,6 +1358,8 @@ class ListCutResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     VOIDED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     UNDOABLE_FIELD_NUMBER: _builtins.int
+    DELETED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    UNFINISHED_TASK_IDS_FIELD_NUMBER: _builtins.int
     undoable: _builtins.bool
     """The newest rewind counts and can be undone: no turn was begun after it."""
     @_builtins.property
@@ -1278,6 +1374,14 @@ class ListCutResponse(_message.Message):
         then begins again: their tasks are not superseded.
         """
 
+    @_builtins.property
+    def deleted_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The turns of deleted tasks. They are among the voided ones where the session has an entry of them."""
+
+    @_builtins.property
+    def unfinished_task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The deleted tasks whose void is newer than the entry `applied_seq`: their deletion may have to be finished."""
+
     def __init__(
         self,
         *,
@@ -1285,10 +1389,12 @@ class ListCutResponse(_message.Message):
         session: Global___Session | None = ...,
         voided_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
         undoable: _builtins.bool = ...,
+        deleted_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        unfinished_task_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invocation_ids", b"invocation_ids", "session", b"session", "undoable", b"undoable", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted_invocation_ids", b"deleted_invocation_ids", "invocation_ids", b"invocation_ids", "session", b"session", "undoable", b"undoable", "unfinished_task_ids", b"unfinished_task_ids", "voided_invocation_ids", b"voided_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1644,15 +1750,19 @@ class TouchSessionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
+    task_id: _builtins.str
+    """The task that changed, where it must not be one that was deleted: a document that names no turn. Empty: not checked."""
     def __init__(
         self,
         *,
         context_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -227,7 +227,9 @@ class SessionHistoryServicer:
     def AppendEntries(self, request, context):
         """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
         stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
-        another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
+        another session, FAILED_PRECONDITION `KEY_REUSED`. Messages, outcomes, events and voids that are taken back of a turn
+        whose task was deleted (see DeletedTask) are refused, stored or not: FAILED_PRECONDITION `TASK_DELETED`. From a
+        pushed history the messages of such turns are left out. ABORTED `VERSION_MISMATCH`: the session is not at
         `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
         NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
         kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
@@ -239,7 +241,7 @@ class SessionHistoryServicer:
 
     def ListEntries(self, request, context):
         """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
-        reading order. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        reading order. The words of deleted tasks are in neither: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -345,7 +347,7 @@ class SessionHistoryServicer:
 
     def TouchSession(self, request, context):
         """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
-        change. Raises no version and adds no entry. NOT_FOUND.
+        change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -353,7 +355,8 @@ class SessionHistoryServicer:
 
     def WatchEntries(self, request, context):
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-        caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+        caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
+        not in it. Closes cleanly without `deleted`
         when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
         so it is another session than the one that the caller knew.
         """

@@ -40,7 +40,9 @@ class SessionHistoryStub:
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
     stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
-    another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
+    another session, FAILED_PRECONDITION `KEY_REUSED`. Messages, outcomes, events and voids that are taken back of a turn
+    whose task was deleted (see DeletedTask) are refused, stored or not: FAILED_PRECONDITION `TASK_DELETED`. From a
+    pushed history the messages of such turns are left out. ABORTED `VERSION_MISMATCH`: the session is not at
     `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
     NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
     kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
@@ -48,7 +50,7 @@ class SessionHistoryStub:
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
-    reading order. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+    reading order. The words of deleted tasks are in neither: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """Returns the session as one completed A2A Task, with the context id as `id` and the effective history as `history`;
@@ -106,11 +108,12 @@ class SessionHistoryStub:
     """
     TouchSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.TouchSessionRequest, _sessions_pb2.TouchSessionResponse]
     """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
-    change. Raises no version and adds no entry. NOT_FOUND.
+    change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was deleted.
     """
     WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
     """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-    caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+    caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
+    not in it. Closes cleanly without `deleted`
     when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
     so it is another session than the one that the caller knew.
     """
@@ -207,7 +210,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.AppendEntriesResponse]:
         """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
         stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
-        another session, FAILED_PRECONDITION `KEY_REUSED`. ABORTED `VERSION_MISMATCH`: the session is not at
+        another session, FAILED_PRECONDITION `KEY_REUSED`. Messages, outcomes, events and voids that are taken back of a turn
+        whose task was deleted (see DeletedTask) are refused, stored or not: FAILED_PRECONDITION `TASK_DELETED`. From a
+        pushed history the messages of such turns are left out. ABORTED `VERSION_MISMATCH`: the session is not at
         `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
         NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
         kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
@@ -221,7 +226,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
         """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
-        reading order. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        reading order. The words of deleted tasks are in neither: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
 
     @_abc_1.abstractmethod
@@ -351,7 +356,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.TouchSessionRequest, _abc.Awaitable[_sessions_pb2.TouchSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.TouchSessionResponse]:
         """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
-        change. Raises no version and adds no entry. NOT_FOUND.
+        change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was deleted.
         """
 
     @_abc_1.abstractmethod
@@ -361,7 +366,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.WatchEntriesRequest, _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]],
     ) -> _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]:
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-        caller ends it or the session is deleted. Begins with the session as it was found. Closes cleanly without `deleted`
+        caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
+        not in it. Closes cleanly without `deleted`
         when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
         so it is another session than the one that the caller knew.
         """

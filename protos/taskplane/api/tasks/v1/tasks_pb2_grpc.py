@@ -85,6 +85,11 @@ class TaskStoreStub:
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskResponse.FromString,
                 _registered_method=True)
+        self.ListTurns = channel.unary_unary(
+                '/taskplane.api.tasks.v1.TaskStore/ListTurns',
+                request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsResponse.FromString,
+                _registered_method=True)
         self.ListUncopied = channel.unary_unary(
                 '/taskplane.api.tasks.v1.TaskStore/ListUncopied',
                 request_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListUncopiedRequest.SerializeToString,
@@ -263,7 +268,8 @@ class TaskStoreServicer:
         owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+        newest first, in that of its messages; one that names none keeps the turn it had. FAILED_PRECONDITION `TASK_DELETED`:
+        nothing is left without `without_invocation_ids`, and nothing is stored. One that was superseded stays so
         until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
         names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
@@ -272,9 +278,18 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
-        does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
-        `expected_generation`.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
+        told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
+        session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
+        everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTurns(self, request, context):
+        """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
+        a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -490,6 +505,11 @@ def add_TaskStoreServicer_to_server(servicer, server):
                     servicer.DeleteTask,
                     request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskResponse.SerializeToString,
+            ),
+            'ListTurns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTurns,
+                    request_deserializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsResponse.SerializeToString,
             ),
             'ListUncopied': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUncopied,
@@ -853,6 +873,33 @@ class TaskStore:
             '/taskplane.api.tasks.v1.TaskStore/DeleteTask',
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskRequest.SerializeToString,
             taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.DeleteTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTurns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.tasks.v1.TaskStore/ListTurns',
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsRequest.SerializeToString,
+            taskplane_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ListTurnsResponse.FromString,
             options,
             channel_credentials,
             insecure,

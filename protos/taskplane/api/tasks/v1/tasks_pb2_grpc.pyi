@@ -72,14 +72,20 @@ class TaskStoreStub:
     owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
     `expected_generation`.
     The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-    newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+    newest first, in that of its messages; one that names none keeps the turn it had. FAILED_PRECONDITION `TASK_DELETED`:
+    nothing is left without `without_invocation_ids`, and nothing is stored. One that was superseded stays so
     until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
     names none is of the turn of the message before it, or of the one after it if the user sent it.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
-    does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
-    `expected_generation`.
+    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
+    told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
+    session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
+    everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """
+    ListTurns: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTurnsRequest, _tasks_pb2.ListTurnsResponse]
+    """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
+    a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
     """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
     """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
@@ -269,7 +275,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages; one that names none keeps the turn it had. One that was superseded stays so
+        newest first, in that of its messages; one that names none keeps the turn it had. FAILED_PRECONDITION `TASK_DELETED`:
+        nothing is left without `without_invocation_ids`, and nothing is stored. One that was superseded stays so
         until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
         names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
@@ -280,9 +287,20 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. What its session
-        does not have of it is lost: see AgentExecutor.DeleteTask. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at
-        `expected_generation`.
+        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
+        told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
+        session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
+        everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTurns(
+        self,
+        request: _tasks_pb2.ListTurnsRequest,
+        context: _aio.ServicerContext[_tasks_pb2.ListTurnsRequest, _abc.Awaitable[_tasks_pb2.ListTurnsResponse]],
+    ) -> _abc.Awaitable[_tasks_pb2.ListTurnsResponse]:
+        """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
+        a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,81 @@
+"""The deletion of a task with its words: its turns are voided in its session for good, then the task goes.
+
+The void is the decision. From it on nothing is stored of these turns any more, so whatever a process that dies leaves
+behind is finished by the next deletion, by the next request in that session, or by a sweep: the session says that its
+tasks are not in line with its history (`sweeps.reconcile`).
+"""
+
+import logging
+from contextlib import suppress
+
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.derived_ids import turn_after
+from taskplane.executor.session_log import SessionLog
+from taskplane.executor.states import TERMINAL
+from taskplane.runtime.errors import Conflict, NotFound, Refused
+from taskplane.runtime.failpoints import afp
+
+log = logging.getLogger(__name__)
+
+
+async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: str) -> str:
+    """Cancel a task if it has not ended, void its turns, then delete it; return its session.
+
+    Acts for the principal of the current context, which must be the task's owner and a service. NotFound.
+    """
+    asked = pb.ListTurnsRequest(task_id=task_id)
+    found = await store.ListTurns(asked)
+    if found.record.origin == pb.ORIGIN_MANAGED and found.record.state not in TERMINAL:
+        try:
+            await store.CancelTask(pb.CancelTaskRequest(task_id=task_id))
+        except Refused as error:
+            log.info("task %s is deleted as it is: %s", task_id, error)
+        found = await store.ListTurns(asked)
+    while True:
+        record = found.record
+        await _void(history, found)
+        await afp("delete.after_void")
+        try:
+            await store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id, expected_generation=record.generation))
+        except Conflict:
+            # It was written again meanwhile, and may have other turns by now.
+            found = await store.ListTurns(asked)
+            continue
+        await afp("delete.after_task")
+        log.info("task %s of session %s is deleted with its words", task_id, record.context_id)
+        return record.context_id
+
+
+async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
+    """Void the turns of a task for good. A session that is gone says nothing of them."""
+    record, turns = found.record, list(found.invocation_ids)
+    deleted = sessions.DeletedTask(invocation_ids=turns, message_ids=found.message_ids, contents=found.contents)
+    with suppress(NotFound):
+        deleted.entry_ids.extend(await _rewinds_before(history, record.context_id, turns))
+    # A document may name no turn.
+    target = turns[0] if turns else record.id
+    void = sessions.Entry(
+        id=f"{record.uid}-deleted-{record.generation}",
+        kind=sessions.ENTRY_KIND_VOID,
+        invocation_id=target,
+        task_id=record.id,
+        generation=record.generation,
+        target=target,
+        deleted=deleted,
+    )
+    # Of a managed task of which nothing is copied the session may be about to be begun.
+    begins = record.origin == pb.ORIGIN_MANAGED and not record.copied_generation
+    create = sessions.NewSession(agent=record.agent) if begins else None
+    try:
+        await history.append(record.context_id, [void], create, openings=found.openings)
+    except NotFound:
+        log.info("session %s of task %s is gone", record.context_id, record.id)
+
+
+async def _rewinds_before(history: SessionLog, context_id: str, turns: list[str]) -> list[str]:
+    """Return the rewinds whose request has the words of one of these turns, which it began."""
+    if not (await history.session(context_id)).steered_seq:
+        return []
+    return [rewind for rewind in await history.rewinds(context_id) if turn_after(rewind) in turns]

@@ -1,0 +1,110 @@
+"""Deleted tasks: which entries are of one, and which messages of a pushed history have its words. Pure.
+
+A void with the turns of a deleted task hides them for good. It is the only entry that no later one takes back.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Self
+
+from taskplane.sessions.domain.session import HIDDEN, MESSAGE, VOID, WORDS, Entry
+
+# An entry without an invocation is a turn of its own, named by its number.
+Name = str | int
+
+# The digests of the id and of the content of a message; an id of 0: it has none.
+Digests = tuple[int, int]
+
+
+class Deletions(NamedTuple):
+    """The deletions of a session: the `turns` of deleted tasks, the messages of pushed histories that are `hidden`, as
+    number and index, and the ids of further `entries` that have deleted words. `tasks`: the ids, if they were read.
+    """
+
+    turns: frozenset[str] = frozenset()
+    hidden: frozenset[tuple[int, int]] = frozenset()
+    entries: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, listings: Iterable[str], tasks: Iterable[str] = ()) -> Self:
+        """Read the `Entry.listed` of each void of a deleted task."""
+        turns: set[str] = set()
+        hidden: set[tuple[int, int]] = set()
+        entries: set[str] = set()
+        for line in (line for listed in listings for line in listed.split("\n") if line):
+            if line.startswith(WORDS):
+                entries.add(line.removeprefix(WORDS))
+            elif line.startswith(HIDDEN):
+                seq, index = line.removeprefix(HIDDEN).split()
+                hidden.add((int(seq), int(index)))
+            else:
+                turns.add(line)
+        return cls(frozenset(turns), frozenset(hidden), frozenset(entries), frozenset(tasks))
+
+    def has(self, entry: Entry) -> bool:
+        """Return whether an entry is of a turn of a deleted task."""
+        return entry.invocation_id in self.turns or entry.task_invocation_id in self.turns
+
+    def refuse(self, entry: Entry) -> bool:
+        """Return whether an entry would bring a deleted task back, and so is stored no more.
+
+        A message in a task that is gone is one, too, whatever turn it names; a void says nothing.
+        """
+        if entry.kind == VOID and not entry.off:
+            return False
+        return self.has(entry) or (entry.kind == MESSAGE and entry.task_id in self.tasks)
+
+
+def is_deletion(entry: Entry) -> bool:
+    """Return whether an entry is the void of a deleted task."""
+    return entry.kind == VOID and bool(entry.listed)
+
+
+def listed_lines(turns: Iterable[str], hidden: Iterable[tuple[int, int]], entries: Iterable[str]) -> str:
+    """Return the `Entry.listed` of the void of a deleted task."""
+    lines = [
+        *turns,
+        *(f"{HIDDEN}{seq} {index}" for seq, index in hidden),
+        *(f"{WORDS}{entry_id}" for entry_id in entries),
+    ]
+    return "\n" + "".join(f"{line}\n" for line in lines)
+
+
+class DeletedWords(NamedTuple):
+    """The digests of what was said in deleted tasks, whose turns are `turns`."""
+
+    turns: AbstractSet[str]
+    message_ids: AbstractSet[int]
+    contents: AbstractSet[int]
+
+    def suspects(self, pushed: Sequence[tuple[str, Digests]]) -> list[int]:
+        """Return the indexes of the messages of a pushed history that may have deleted words.
+
+        Each message is given with the turn that it names, or nothing. One that names a turn that is not deleted is of
+        that turn, unless it has the id of a deleted message.
+        """
+        return [
+            index
+            for index, (turn, (message_id, content)) in enumerate(pushed)
+            if turn in self.turns or message_id in self.message_ids or (not turn and content in self.contents)
+        ]
+
+    def deleted_among(
+        self, pushed: Sequence[tuple[str, Digests]], suspects: Iterable[int], live: AbstractSet[Digests]
+    ) -> list[int]:
+        """Return which of the `suspects` have deleted words, given what else was said in the session (`live`).
+
+        A message of another turn under the same id, or without one with the same content, is that one's.
+        """
+        contents = {content for _, content in live}
+        return [
+            index
+            for index in suspects
+            if pushed[index][0] in self.turns
+            or (
+                pushed[index][1] not in live
+                if pushed[index][1][0] in self.message_ids
+                else pushed[index][1][1] not in contents
+            )
+        ]

@@ -1,0 +1,91 @@
+"""Processes die in the middle of the deletion of a task; a repeat or the sweep finishes it, and its words stay gone."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from tests.conftest import ENGINES
+from tests.system.conftest import server_of
+from tests.system.plane import CODE, STEADY, Plane, running
+from tests.system.steering import Steerer, steering
+
+from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.api.sessions.v1 import sessions_pb2 as sb
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.retry import retry_until_reachable
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+# Process and failpoint; the void is stored there, but not at the first.
+PLACES = [
+    ("sessions", "append.before_commit"),
+    ("sessions", "append.after_commit_before_ack"),
+    ("executor", "delete.after_void"),
+    ("tasks", "append.before_commit"),
+    ("tasks", "append.after_commit_before_ack"),
+    ("executor", "delete.after_task"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
+async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
+    """A plane in four processes, whose processes are killed and started again."""
+    server = server_of(request.param, request)
+    async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
+        yield started
+
+
+async def killed(four: Plane, user: Steerer, name: str, place: str) -> tuple[str, str]:
+    """A session of two turns whose first one was being deleted while a process died; the task that was deleted."""
+    context = uuid4().hex
+    gone, _ = [await user.turn(f"echo {word}", context) for word in ("zanzibar", "kept")]
+    await user.copied(context)
+    if name != "executor":
+        # What it was not answered yet it would repeat, and that would come past the failpoint first.
+        await four.kill("executor")
+        await four.start("executor")
+    await four.arm(name, place)
+    await user.connected()
+    call = asyncio.ensure_future(user.executor.DeleteTask(xb.DeleteTaskRequest(task_id=gone.id)))
+    assert await four.death(name) == CODE
+    await four.start(name)
+    await user.connected()
+    with suppress(PlaneError):
+        await call
+    return context, gone.id
+
+
+async def words(user: Steerer, context: str) -> str:
+    """All that the session and its tasks say."""
+    entries = await user.sessions.ListEntries(sb.ListEntriesRequest(context_id=context))
+    return f"{entries} {await user.shown(context)} {await user.session(context)} {await user.listed(context)}"
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES[1:])
+async def test_a_deletion_that_a_process_did_not_survive_is_finished_by_the_sweep(
+    four: Plane, name: str, place: str
+) -> None:
+    """C16: without another request of its client; from the void on the session has forgotten the words."""
+    async with steering(four) as user:
+        context, gone = await killed(four, user, name, place)
+        assert "zanzibar" not in await words(user, context)
+        await user.applied(context)
+        assert gone not in await user.listed(context)
+        assert await user.shown(context) == ["echo kept", "kept"]
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES)
+async def test_a_repeat_of_a_deletion_that_a_process_did_not_survive_finishes_it(
+    four: Plane, name: str, place: str
+) -> None:
+    """C16: or it finds that the task is gone."""
+    async with steering(four) as user:
+        context, gone = await killed(four, user, name, place)
+        with suppress(NotFound):
+            await retry_until_reachable(lambda: user.executor.DeleteTask(xb.DeleteTaskRequest(task_id=gone)))
+        assert gone not in await user.listed(context) and "zanzibar" not in await words(user, context)
+        await user.turn("echo next", context)
+        assert await user.shown(context) == ["echo kept", "kept", "echo next", "next"]
