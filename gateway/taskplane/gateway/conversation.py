@@ -203,8 +203,20 @@ async def _page(
         own_first = page.shown_before[:1] == [0]
         first = page.messages[0].message_id if own_first else "".join(asked.shown[page.first_shown :][:1])
         if not page.more or len(units) >= limit:
-            return _Page(units, page.more, first)
+            return _Page(_without_withheld(units, page.more), page.more, first)
         asked.before = first
+
+
+def _without_withheld(units: Sequence[Unit], more: bool) -> Sequence[Unit]:
+    """Return units without those of tasks that were deleted since their list was read: these are there without words.
+
+    The first one stays if `more` come before it, since it names their page.
+    """
+    return [
+        one
+        for at, one in enumerate(units)
+        if (one.parts if isinstance(one, a2a.Message) else not one.withheld) or (more and at == 0)
+    ]
 
 
 def _together(page: pb.ListMessagesResponse, shown: Sequence[Unit]) -> list[Unit]:

@@ -7,15 +7,17 @@ nobody finds; whatever is missing after a crash is done by the repeat of the cal
 import hashlib
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.applying import apply_session
+from taskplane.gateway.deletion import delete_written
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.validation import check_size
-from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.titles import title_of
 from taskplane.runtime.validation import is_id
@@ -30,7 +32,8 @@ async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: 
     """Store a document and return what is stored. A session that does not exist is created for `agent`.
 
     Raise Refused `MANAGED` if an executor runs the task; AlreadyExists if the id belongs to another owner; Conflict
-    `GENERATION_MISMATCH`, if `expected_generation` is not 0; Invalid. Nothing is changed then.
+    `GENERATION_MISMATCH`, if `expected_generation` is not 0; Invalid. Nothing is changed then. The turns of deleted
+    tasks are left out; Refused `TASK_DELETED`: nothing is left of it, and it is gone.
     """
     asked = pb.PutTaskRequest(task=task, expected_generation=expected_generation, agent=agent)
     check_size(asked)
@@ -40,13 +43,37 @@ async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: 
         await _put(plane, _checking(asked))
         await _begin(plane, task.context_id, begin)
         await afp("document.after_session")
-    stored = await _put(plane, asked)
-    await afp("document.after_put")
-    record = stored.record
-    begun = await _tell(plane, record, stored.invocation_ids, begin)
-    if begun or stored.created:
-        await _keep_in_line(plane, record.context_id)
-    return stored
+    while True:
+        stored = await _put(plane, asked)
+        await afp("document.after_put")
+        record = stored.record
+        try:
+            begun = await _tell(plane, record, stored.invocation_ids, begin)
+        except Refused as error:
+            # Whoever deletes a task tells the session first, so of two at once one sees the other.
+            asked = await _without_deleted(plane, asked, stored, error)
+            continue
+        if begun or stored.created:
+            await _keep_in_line(plane, record.context_id)
+        return stored
+
+
+async def _without_deleted(
+    plane: Plane, asked: pb.PutTaskRequest, stored: pb.PutTaskResponse, refusal: Refused
+) -> pb.PutTaskRequest:
+    """Return the request for a document without the turns of deleted tasks. If nothing is left, delete it and raise
+    Refused `TASK_DELETED`."""
+    cut = await plane.sessions.ListCut(sb.ListCutRequest(context_id=stored.record.context_id))
+    if not set(stored.invocation_ids) <= set(cut.deleted_invocation_ids):
+        left = pb.PutTaskRequest(without_invocation_ids=cut.deleted_invocation_ids)
+        left.MergeFrom(asked)
+        left.expected_generation = 0
+        left.task.id = stored.record.id
+        return left
+    with suppress(NotFound, Conflict):
+        await delete_written(plane, stored.record)
+    refusal.suggestion = "leave its messages out, and store what follows under another id"
+    raise refusal
 
 
 async def _put(plane: Plane, asked: pb.PutTaskRequest) -> pb.PutTaskResponse:
@@ -95,7 +122,7 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
     this change; return whether some turns are new.
 
     A session that was deleted meanwhile is created again. Another failure is logged only: the document is stored, and
-    what is missing is done when it is stored again.
+    what is missing is done when it is stored again. Raise Refused `TASK_DELETED` if one of its turns is deleted.
     """
     context_id = record.context_id
     entries = [
@@ -108,11 +135,14 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
             asked = sb.AppendEntriesRequest(context_id=context_id, entries=entries[-_MOST_TURNS:], create=begin)
             if (await plane.sessions.AppendEntries(asked)).appended:
                 return True
+        touch = sb.TouchSessionRequest(context_id=context_id, task_id="" if entries else record.id)
         try:
-            await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=context_id))
+            await plane.sessions.TouchSession(touch)
         except NotFound:
             await _begin(plane, context_id, begin)
     except PlaneError as error:
+        if isinstance(error, Refused) and error.reason == "TASK_DELETED":
+            raise
         _log.warning("session %s does not know all of task %s: %s", context_id, record.id, error)
     return False
 

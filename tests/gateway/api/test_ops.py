@@ -153,15 +153,17 @@ async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane:
     assert (again.status_code, again.json()["code"]) == (409, "TERMINAL")
 
 
-async def test_an_operator_deletes_a_task_and_what_it_said_stays_in_its_session(plane: Plane) -> None:
-    """V2: as its owner would."""
+async def test_an_operator_deletes_a_task_with_its_words(plane: Plane) -> None:
+    """V2, C16: as its owner would, and the log says who did."""
     done = await say(plane, BOB, "hello")
     assert (await ask(plane, OLGA, "DELETE", f"/api/ops/tasks/{done['id']}")).status_code == 204
     for key, path in ((BOB, "/api/tasks"), (OLGA, "/api/ops/tasks")):
         gone = await ask(plane, key, "GET", f"{path}/{done['id']}")
         assert (gone.status_code, gone.json()["code"]) == (404, "TASK_NOT_FOUND")
-    kept = await data(plane, BOB, f"/api/sessions/{done['contextId']}/effective_history")
-    assert [message["role"] for message in kept["messages"]] == ["user", "agent"]
+    left = await data(plane, BOB, f"/api/sessions/{done['contextId']}/effective_history")
+    assert left["messages"] == []
+    exported = await ask(plane, BOB, "GET", f"/api/sessions/{done['contextId']}/export")
+    assert "hello" not in exported.text and '"actor":"olga"' in exported.text
 
 
 async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Plane) -> None:

@@ -43,6 +43,9 @@ class IdMapping:
         one.target = self.id(one.target)
         if one.HasField("message"):
             self._message(one.message)
+        if one.HasField("deleted"):
+            for names in (one.deleted.invocation_ids, one.deleted.entry_ids):
+                names[:] = [self.id(name) for name in names]
         if one.HasField("pushed"):
             for message in one.pushed.messages:
                 self._message(message)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import deletion
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.concerns import concerns
 from taskplane.gateway.api.envelope import data_reply, list_reply
@@ -122,11 +122,13 @@ async def cancel(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Delete a task of the operator's tenant with its log, for its owner, with the operator as the actor; its messages
-    stay in its session. Raise NotFound."""
+    """Delete a task of the operator's tenant with its log and its words, for its owner, with the operator as the actor.
+
+    Raise NotFound.
+    """
     task_id = request.arguments["task"]
     with acting_as(await _owner(plane, task_id, caller)):
-        await plane.executor.DeleteTask(xb.DeleteTaskRequest(task_id=task_id))
+        await deletion.delete_task(plane, task_id)
     return empty_reply(204)
 
 

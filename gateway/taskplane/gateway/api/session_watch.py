@@ -135,6 +135,8 @@ def _changes_history(entry: sb.Entry) -> bool:
     """Return whether an entry changes which earlier entries are in effect."""
     if entry.kind == sb.ENTRY_KIND_EVENT:
         return bool(entry.target)
+    if entry.kind == sb.ENTRY_KIND_VOID:
+        return entry.HasField("deleted")
     return entry.kind in _REWIND_KINDS and not entry.off
 
 

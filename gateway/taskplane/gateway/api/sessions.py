@@ -60,7 +60,7 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
         events += (
             event_json(page.session, entry, entry.data)
             for entry in page.entries
-            if after is None or entry.created_at.ToNanoseconds() > after
+            if not entry.withheld and (after is None or entry.created_at.ToNanoseconds() > after)
         )
         if not page.next_page_token or 0 < limit <= len(events):
             break

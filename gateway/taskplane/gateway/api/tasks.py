@@ -4,9 +4,8 @@ from contextlib import aclosing
 from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway import documents, etags, operations
+from taskplane.gateway import deletion, documents, etags, operations
 from taskplane.gateway.api.envelope import data_reply, list_reply, read_json
 from taskplane.gateway.api.session_tasks import iterate_tasks
 from taskplane.gateway.api.shapes import task_json
@@ -43,8 +42,8 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def delete(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Delete a task with its log, canceling it if it runs; its messages stay in its session. Raise NotFound."""
-    await plane.executor.DeleteTask(xb.DeleteTaskRequest(task_id=request.arguments["task"]))
+    """Delete a task with its log and its words, canceling it if it runs. Raise NotFound."""
+    await deletion.delete_task(plane, request.arguments["task"])
     return empty_reply(204)
 
 
