@@ -65,7 +65,7 @@ async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
         target=target,
         deleted=deleted,
     )
-    # Of a managed task of which nothing is copied the session may be about to be begun.
+    # The session of a managed task may be about to be begun as long as nothing of the task is copied.
     begins = record.origin == pb.ORIGIN_MANAGED and not record.copied_generation
     create = sessions.NewSession(agent=record.agent) if begins else None
     try:

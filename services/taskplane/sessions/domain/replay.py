@@ -108,7 +108,7 @@ class Replayed:
         self.voided = voided | self.deletions.turns
         self._seen: dict[Name, int] = {}
         self._events: dict[int, int] = {}
-        # What a deleted task had cut stays cut, unless it was voided otherwise, too.
+        # A deletion takes back no cut of its task, unless the turn was voided otherwise, too.
         self.state, self._place = _replay(lines, voided, self._seen, self._events)
         self.push = self.state.push if self.state is not None else None
         self._starts, self._ends = _intervals(self.state)

@@ -1308,6 +1308,7 @@ class PutTaskRequest(_message.Message):
     EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    WITHOUT_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     expected_generation: _builtins.int
     """0: any."""
     agent: _builtins.str
@@ -1317,6 +1318,10 @@ class PutTaskRequest(_message.Message):
     def task(self) -> _a2a_pb2.Task:
         """`context_id` is required; the store makes an `id` if it is empty. Partial messages in `history` are left out."""
 
+    @_builtins.property
+    def without_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Turns of deleted tasks: their messages and artifacts are left out of what is stored."""
+
     def __init__(
         self,
         *,
@@ -1324,10 +1329,11 @@ class PutTaskRequest(_message.Message):
         expected_generation: _builtins.int = ...,
         agent: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        without_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "task", b"task", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "task", b"task", "validate_only", b"validate_only", "without_invocation_ids", b"without_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1369,6 +1375,71 @@ class PutTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PutTaskResponse: _TypeAlias = PutTaskResponse  # noqa: Y015
+
+@_typing.final
+class ListTurnsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTurnsRequest: _TypeAlias = ListTurnsRequest  # noqa: Y015
+
+@_typing.final
+class ListTurnsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORD_FIELD_NUMBER: _builtins.int
+    INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    MESSAGE_IDS_FIELD_NUMBER: _builtins.int
+    CONTENTS_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def record(self) -> Global___TaskRecord:
+        """Without its content."""
+
+    @_builtins.property
+    def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The turn that created the task first. None: a document that names no turn, or that shares all it names."""
+
+    @_builtins.property
+    def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The first 8 bytes, little-endian, of SHA-256 of the id and of the content of each message; 0: it has no id. The
+        content is the role and the text, with white space as one blank; of a message with other parts than texts, all parts.
+        """
+
+    @_builtins.property
+    def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first 200 characters of what its users said, with white space as one blank: of 100 messages at most."""
+
+    def __init__(
+        self,
+        *,
+        record: Global___TaskRecord | None = ...,
+        invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        message_ids: _abc.Iterable[_builtins.int] | None = ...,
+        contents: _abc.Iterable[_builtins.int] | None = ...,
+        openings: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contents", b"contents", "invocation_ids", b"invocation_ids", "message_ids", b"message_ids", "openings", b"openings", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTurnsResponse: _TypeAlias = ListTurnsResponse  # noqa: Y015
 
 @_typing.final
 class DeleteTaskRequest(_message.Message):
