@@ -28,6 +28,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.adapters import adapt
 from taskplane.executor.agent import Complete, Policy, Turn
+from taskplane.executor.changes import value_of
 from taskplane.runtime.errors import Invalid, Unavailable
 
 COMPLETED, FAILED, ASKS = a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED, a2a.TASK_STATE_INPUT_REQUIRED
@@ -225,6 +226,38 @@ async def test_several_questions_are_answered_together_by_id_or_one_after_the_ot
             assert done.status.state == COMPLETED
             spoken = await plane.conversation(asked.context_id)
             assert "Name: Ann" in spoken and any(words.startswith("Age: 40") for words in spoken)
+
+
+def acting() -> Any:
+    """A graph that asks for the approval of two actions as HumanInTheLoopMiddleware of langchain does."""
+    told = "May it be called?"
+    actions: list[dict[str, Any]] = [{"name": name, "args": {}, "description": told} for name in ("read", "remove")]
+
+    def act(state: MessagesState) -> dict[str, Any]:
+        decisions = interrupt({"action_requests": actions})["decisions"]
+        return {"messages": [AIMessage(" ".join(one["type"] + one.get("message", "") for one in decisions))]}
+
+    return graph(act, saver=InMemorySaver())
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("yes", "approve approve"),
+        ({"approved": False, "reason": ": later"}, "reject: later reject: later"),
+        ({"decisions": [{"type": "approve"}, {"type": "reject"}]}, "approve reject"),
+    ],
+)
+async def test_actions_are_approved_or_rejected_in_any_clear_form(stores: Stores, answer: object, outcome: str) -> None:
+    """I1: an unclear answer asks the same question again."""
+    async with open_plane(stores, ("a", adapt(acting(), "a"))) as plane:
+        asked = await plane.run("go")
+        question = asked.status.message
+        again = await plane.run("ok, but not remove", task_id=asked.id, context_id=asked.context_id)
+        assert again.status.state == ASKS and list(again.status.message.parts) == list(question.parts)
+        part = a2a.Part(text=answer) if isinstance(answer, str) else a2a.Part(data=value_of(answer))
+        done = await plane.run("", task_id=asked.id, context_id=asked.context_id, parts=[part])
+        assert (done.status.state, text(done.status.message)) == (COMPLETED, outcome)
 
 
 async def test_a_question_that_was_overtaken_fails_and_says_so(stores: Stores) -> None:

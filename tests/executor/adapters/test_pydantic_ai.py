@@ -138,10 +138,12 @@ async def test_a_call_that_waits_asks_the_user_and_goes_on_with_the_answer() -> 
     ("answer", "result"),
     [
         (said("Yes."), "gone: a"),
-        (said("Better not"), "Better not"),
+        (said("", parts=[a2a.Part(data=value_of({"approved": True}))]), "gone: a"),
+        (said("", parts=[a2a.Part(data=value_of({"approved": False, "reason": "not now"}))]), "not now"),
+        (said("No"), "denied"),
         (said("", parts=[a2a.Part(data=value_of({"call-0": True}))]), "gone: a"),
         (said("", parts=[a2a.Part(data=value_of({"call-0": "Approved!"}))]), "gone: a"),
-        (said("", parts=[a2a.Part(data=value_of({"call-0": "Not now"}))]), "Not now"),
+        (said("", parts=[a2a.Part(data=value_of({"call-0": {"confirmed": True}}))]), "gone: a"),
     ],
 )
 async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result: str) -> None:
@@ -161,11 +163,9 @@ async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result:
         assert result in server.requests[1].said[-1][1]
 
 
-@pytest.mark.parametrize(
-    "given", ["no", "false", "deny", "", 0, 1, None, {"approved": False}, {"approved": True}, ["yes"], False]
-)
-async def test_nothing_but_a_clear_yes_allows_a_call(given: object) -> None:
-    """I1: a value for the call that is neither true nor a yes denies it."""
+@pytest.mark.parametrize("given", ["no", "false", "deny", {"approved": False}, {"denied": True}, False])
+async def test_a_clear_no_denies_a_call(given: object) -> None:
+    """I1: whatever the text beside it says."""
     called: list[str] = []
 
     def with_tool(agent: Agent[None, Any]) -> None:
@@ -181,6 +181,35 @@ async def test_nothing_but_a_clear_yes_allows_a_call(given: object) -> None:
         answer = said("", parts=[a2a.Part(text="yes"), a2a.Part(data=value_of({"call-0": given}))])
         assert text_of(await all_of(agent.run(later(asked, answer, first)))) == "So be it."
         assert called == []
+
+
+UNCLEAR = ["ok, but not the delete", "not now", "", 0, 1, None, ["yes"], {"approved": True, "except": "a"}]
+
+
+@pytest.mark.parametrize("given", UNCLEAR)
+async def test_an_unclear_answer_asks_the_same_question_again(given: object) -> None:
+    """I1: neither is the tool called nor denied, and a clear answer afterwards is taken."""
+    called: list[str] = []
+
+    def with_tool(agent: Agent[None, Any]) -> None:
+        @agent.tool_plain(requires_approval=True)
+        def remove(file: str) -> str:
+            called.append(file)
+            return f"gone: {file}"
+
+    async with served(with_tool, output_type=[str, DeferredToolRequests]) as (agent, server):
+        server.add(calls(("remove", {"file": "a"})), text("So be it."))
+        first = said("remove it")
+        asked = await all_of(agent.run(turn("", message=first)))
+        unclear = said("", parts=[a2a.Part(data=value_of({"call-0": given}))])
+        again = await all_of(agent.run(later(asked, unclear, first)))
+        question, repeated = asked[-1], again[-1]
+        assert isinstance(question, AskInput) and isinstance(repeated, AskInput)
+        assert isinstance(question.message, Message) and isinstance(repeated.message, Message)
+        assert list(repeated.message.parts) == list(question.message.parts)
+        assert (called, len(server.requests)) == ([], 1)
+        await all_of(agent.run(later(again, said("yes"), first)))
+        assert called == ["a"]
 
 
 async def test_a_stream_that_ends_without_a_reason_is_a_failure() -> None:

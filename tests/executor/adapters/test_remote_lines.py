@@ -16,7 +16,7 @@ from tests.executor.plane import Stores, open_plane, text
 from tests.support.sdk_server import serving
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.adapters.event_lines import Lines
+from taskplane.executor.adapters.peers.event_lines import Lines
 
 BREAKS = "a\u2028b\u2029c\x85d\x0be"
 

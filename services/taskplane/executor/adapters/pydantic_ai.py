@@ -15,6 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset
 
+from taskplane.executor.adapters.approvals import decision, last_question, members, reason
 from taskplane.executor.adapters.cards import card
 from taskplane.executor.agent import Agent, AgentError, AskInput, Change, Checkpoint, Complete, Message, Part, Turn
 from taskplane.executor.agents.llm.artifact_stream import TOOL as ARTIFACT_TOOL
@@ -24,9 +25,7 @@ from taskplane.executor.agents.llm.history import conversation, messages_of
 from taskplane.executor.agents.llm.model_run import ModelRun
 from taskplane.executor.agents.llm.own_task import OwnTask
 from taskplane.executor.changes import data_message
-from taskplane.runtime.json_values import to_dict
-
-_YES: Final = frozenset({"yes", "y", "ok", "okay", "approve", "approved", "true"})
+from taskplane.runtime.json_values import to_json
 
 
 def adapt(found: AbstractAgent[Any, Any], name: str) -> Agent:
@@ -59,7 +58,13 @@ class PydanticAgent:
         else:
             begun = ModelMessagesTypeAdapter.validate_python(waiting["messages"])
             messages = [*_before(turn, waiting["since"]), *begun]
-            options["deferred_tool_results"] = _results(turn.message, waiting)
+            results = _results(turn.message, waiting)
+            if results is None:
+                asked = _again(turn)
+                yield Checkpoint({**waiting, "asked": asked.message_id})
+                yield AskInput(asked)
+                return
+            options["deferred_tool_results"] = results
         run = ModelRun(
             self._agent,
             messages,
@@ -127,8 +132,7 @@ def _question(turn: Turn, requests: DeferredToolRequests) -> Message:
         lines.append(str(asked) if isinstance(asked, str) and not approval else told)
         kind = "approval" if approval else "result"
         data.append({"id": call.tool_call_id, "name": call.tool_name, "args": arguments, "kind": kind})
-    message_id = f"{turn.invocation_id}-{turn.fence}-asked"
-    return data_message({"calls": data}, Part(text="\n".join(lines)), message_id=message_id)
+    return data_message({"calls": data}, Part(text="\n".join(lines)), message_id=_asked_id(turn))
 
 
 def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredToolRequests) -> Checkpoint:
@@ -145,22 +149,36 @@ def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredT
         raise AgentError("The run of the agent is too large to wait for an answer.") from error
 
 
-def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults:
-    """Return the user's answer: a data part with values by the ids of the calls, or a text for all of them."""
-    given: dict[str, Any] = {}
-    for part in message.parts:
-        if part.HasField("data") and part.data.HasField("struct_value"):
-            given.update(to_dict(part.data.struct_value))
+def _again(turn: Turn) -> Message:
+    """Return the question once more, whose answer was not clear."""
+    asked = last_question(turn) or Message(parts=[Part(text="Please answer with yes or no.")])
+    asked.message_id = _asked_id(turn)
+    return asked
+
+
+def _asked_id(turn: Turn) -> str:
+    return f"{turn.invocation_id}-{turn.fence}-asked"
+
+
+def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults | None:
+    """Return the user's answer: a data part with values by the ids of the calls, or one answer for all of them. None if
+    it is not clear whether a call is allowed."""
+    data: list[Any] = [to_json(part.data) for part in message.parts if part.HasField("data")]
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
-    return DeferredToolResults(
-        calls={id_: given.get(id_, text) for id_ in waiting["calls"]},
-        approvals={id_: _approval(given.get(id_, text)) for id_ in waiting["approvals"]},
-    )
+    ids = {*waiting["calls"], *waiting["approvals"]}
+    given = {name: value for one in data for name, value in members(one).items() if name in ids}
+    whole: Any = data[0] if len(data) == 1 and not given else text
+    approvals = {id_: _approval(given.get(id_, whole)) for id_ in waiting["approvals"]}
+    if None in approvals.values():
+        return None
+    calls = {id_: given.get(id_, whole) for id_ in waiting["calls"]}
+    return DeferredToolResults(calls=calls, approvals={id_: one for id_, one in approvals.items() if one is not None})
 
 
-def _approval(given: Any) -> Literal[True] | ToolDenied:
-    """Return whether an answer allows a call: only a clear yes does."""
-    words = given.strip() if isinstance(given, str) else ""
-    if given is True or words.rstrip(".!").lower() in _YES:
-        return True
-    return ToolDenied(words) if words else ToolDenied()
+def _approval(given: Any) -> Literal[True] | ToolDenied | None:
+    """Return whether an answer allows a call, with the reason if it does not; None if that is not clear."""
+    allowed = decision(given)
+    if allowed is None or allowed:
+        return allowed
+    why = reason(given)
+    return ToolDenied(why) if why else ToolDenied()

@@ -12,7 +12,8 @@ from a2a.types import a2a_pb2 as sdk
 from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import ParseError
 
-from taskplane.executor.adapters.event_lines import LineClient
+from taskplane.executor.adapters.peers.card import read_card
+from taskplane.executor.adapters.peers.client import PeerClient
 from taskplane.executor.adapters.refusals import bad_agent
 from taskplane.executor.adapters.remote_run import RemoteRun
 from taskplane.executor.adapters.remote_server import Server
@@ -86,7 +87,7 @@ class RemoteAgent:
             # A read may take as long as the agent thinks.
             timeout = httpx.Timeout(_CONNECT_SECONDS, read=None, pool=None)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-            self._http = LineClient(headers=self._headers, timeout=timeout, limits=limits)
+            self._http = PeerClient(headers=self._headers, timeout=timeout, limits=limits)
             config = ClientConfig(httpx_client=self._http, supported_protocol_bindings=list(_BINDINGS))
             self._server = Server(
                 client=ClientFactory(config).create(self._remote),
@@ -103,9 +104,7 @@ def _read_card(url: str, headers: Mapping[str, str]) -> sdk.AgentCard:
     except httpx.InvalidURL as error:
         raise bad_agent(url, f"this is no URL: {error}", "write it as https://HOST[:PORT]/PATH") from error
     try:
-        response = httpx.get(at, headers={"A2A-Version": "1.0", **headers}, timeout=_CONNECT_SECONDS)
-        response.raise_for_status()
-        found = parse_agent_card(response.json())
+        found = parse_agent_card(read_card(at, headers, _CONNECT_SECONDS))
         ClientFactory(ClientConfig(supported_protocol_bindings=list(_BINDINGS))).create(found)
         _check_urls(found)
     except httpx.HTTPStatusError as error:

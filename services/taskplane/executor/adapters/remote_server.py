@@ -1,5 +1,6 @@
 """Calls to the server of a remote A2A agent, by the SDK's client, and what its errors mean to a user."""
 
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -10,13 +11,18 @@ from a2a.extensions.common import HTTP_EXTENSION_HEADER
 from a2a.types import a2a_pb2 as sdk
 from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, TaskNotFoundError
 from google.protobuf.json_format import ParseError
+from pydantic import ValidationError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.adapters.peers.refused import RefusedAnswer
 from taskplane.executor.agent import AgentError
 from taskplane.executor.deep_messages import read_as
 from taskplane.runtime import growing_text
 
 _CALL_SECONDS: Final = 30.0
+_LONGEST_FAULT: Final = 200
+# As the parser of protobuf names each member on the way to the one that it cannot read.
+_FAILED_FIELD: Final = re.compile(r"Failed to parse (\w+) field")
 _REFUSED: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 _TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
 
@@ -80,6 +86,8 @@ def is_transient(error: BaseException) -> bool:
     if not isinstance(error, A2AClientError):
         return False
     cause = error.__cause__
+    if isinstance(cause, RefusedAnswer):
+        return False
     if not isinstance(cause, httpx.HTTPStatusError):
         return True
     return cause.response.is_server_error or cause.response.status_code in _TRANSIENT
@@ -93,6 +101,8 @@ def readable(error: BaseException) -> AgentError:
         if status in _REFUSED:
             return AgentError("The remote agent does not accept the credentials of this server.")
         return AgentError(f"The remote agent's server answers with HTTP {status}.")
+    if isinstance(cause, RefusedAnswer):
+        return AgentError(str(cause))
     if never_sent(error):
         return AgentError("The remote agent could not be reached.")
     if isinstance(error, A2AClientError):
@@ -105,5 +115,14 @@ def readable(error: BaseException) -> AgentError:
     if isinstance(error, A2AError):
         return AgentError(f"The remote agent refused the message: {error.message}")
     if isinstance(error, (ParseError, ValueError)):
-        return AgentError("The remote agent's answer could not be understood.")
+        return AgentError(f"The remote agent's server does not answer as A2A defines: {_fault(error)}.")
     raise error
+
+
+def _fault(error: ParseError | ValueError) -> str:
+    """Return the member that could not be read, and why, without its value."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the answer'}: {first['msg'][:_LONGEST_FAULT]}"
+    path = _FAILED_FIELD.findall(str(error))
+    return f"{'.'.join(path)} cannot be read" if path else "the answer cannot be read"

@@ -18,6 +18,7 @@ from taskplane.executor.adapters.adk.artifacts import TurnArtifacts
 from taskplane.executor.adapters.adk.content import artifact_chunks, content_of
 from taskplane.executor.adapters.adk.sessions import TurnSessions
 from taskplane.executor.adapters.adk.translation import Translation
+from taskplane.executor.adapters.approvals import last_question
 from taskplane.executor.adapters.cards import card
 from taskplane.executor.agent import Agent, Change, Complete, Fail, Turn
 
@@ -60,7 +61,7 @@ class AdkAgent:
         waiting = sessions.waiting_calls()
         told = answer(turn.message, waiting) if waiting else content_of(turn.message, "user")
         if told is None:
-            yield question(waiting, None)
+            yield question(waiting, last_question(turn))
             return
         # An answer goes on under the invocation that asked, which ADK finds by the call.
         named = None if waiting or not self._takes_ids else turn.invocation_id

@@ -6,6 +6,7 @@ from typing import Any, Final
 from google.genai import types
 
 from taskplane.executor.adapters.adk.events import Call
+from taskplane.executor.adapters.approvals import decision, members
 from taskplane.executor.agent import AskAuth, AskInput, Message, text_of
 from taskplane.executor.tool_calls import mark_of
 from taskplane.runtime.json_values import to_dict, to_json
@@ -13,7 +14,6 @@ from taskplane.runtime.json_values import to_dict, to_json
 # The calls by which ADK itself asks its user.
 _CONFIRMATION: Final = "adk_request_confirmation"
 _CREDENTIAL: Final = "adk_request_credential"
-_YES: Final = frozenset({"y", "yes", "ok", "okay", "true", "confirm", "confirmed", "approve", "approved"})
 _QUESTIONS: Final = ("question", "message", "hint")
 
 
@@ -45,19 +45,24 @@ def _at(args: Any, *path: str) -> str:
 
 
 def answer(message: Message, waiting: Sequence[Call]) -> types.Content | None:
-    """Return the user's message as the responses to calls that wait for one; None if it answers none of them.
+    """Return the user's message as the responses to calls that wait for one; None if it answers none of them, or if it
+    is not clear whether it allows one that asks for that.
 
     Data parts that are marked as function responses answer the calls that they name by id; without any, the words, or
     the one data part, answer all calls.
     """
-    parts = [
-        types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
-        for call, response in _responses(message, waiting)
-    ]
+    parts: list[types.Part] = []
+    for call, given in _given(message, waiting):
+        response = _confirmation(given) if call.name == _CONFIRMATION else _response(given)
+        if response is None:
+            return None
+        parts.append(
+            types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
+        )
     return types.Content(role="user", parts=parts) if parts else None
 
 
-def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[types.FunctionCall, dict[str, Any]]]:
+def _given(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[types.FunctionCall, Any]]:
     named: dict[str, Any] = {}
     data: list[Any] = []
     for part in message.parts:
@@ -72,14 +77,19 @@ def _responses(message: Message, waiting: Sequence[Call]) -> Iterator[tuple[type
     for _, call in waiting:
         if named:
             if call.id in named:
-                yield call, _response(named[call.id])
-        elif len(data) == 1:
-            yield call, _response(data[0])
-        elif call.name == _CONFIRMATION:
-            yield call, {"confirmed": words.strip().strip(".!").lower() in _YES}
+                yield call, named[call.id]
         else:
-            yield call, {"result": words}
+            yield call, data[0] if len(data) == 1 else words
 
 
 def _response(given: Any) -> dict[str, Any]:
     return given if isinstance(given, dict) else {"result": given}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _confirmation(given: Any) -> dict[str, Any] | None:
+    """Return an answer as ADK takes it; None if it is not clear."""
+    confirmed = decision(given)
+    if confirmed is None:
+        return None
+    payload = members(given).get("payload")
+    return {"confirmed": confirmed} | ({} if payload is None else {"payload": payload})

@@ -9,6 +9,7 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
+from taskplane.executor.adapters.approvals import decision, last_question, members, reason
 from taskplane.executor.adapters.cards import card
 from taskplane.executor.adapters.langgraph.messages import MESSAGES, GraphMessages, conversation, last_answer
 from taskplane.executor.adapters.langgraph.threads import Place, Thread, invocation_in, invocation_of
@@ -107,7 +108,11 @@ class GraphAgent:
                 return
             given = None
         elif asked := _asked(turn):
-            given = Command(resume=await self._answers(turn, place, asked))
+            answers = await self._answers(turn, place, asked)
+            if answers is None:
+                yield AskInput(last_question(turn) or "")
+                return
+            given = Command(resume=answers)
         else:
             given = self._input(turn, place)
         async with aclosing(self._stream(turn, place, given)) as changes:
@@ -119,14 +124,15 @@ class GraphAgent:
             return {MESSAGES: conversation([*place.unknown(turn), turn.message])}
         return {self._input_key: turn.text} if self._input_key else turn.text
 
-    async def _answers(self, turn: Turn, place: Place, asked: list[str]) -> dict[str, Any]:
-        """Return the answers of a message to the interrupts of a question, by id. AgentError: they are not open."""
-        waiting: list[str] = []
+    async def _answers(self, turn: Turn, place: Place, asked: list[str]) -> dict[str, Any] | None:
+        """Return the answers of a message to the interrupts of a question, by id; None if it is not clear whether they
+        allow the actions that were asked for. AgentError: they are not open."""
+        waiting: dict[str, Any] = {}
         if place.snapshot is not None:
             # As of its checkpoint: also those that an earlier attempt of this run was given the answer to.
             snapshot = await self._graph.aget_state(place.snapshot.config)
-            interrupted = {interrupt.id for interrupt in snapshot.interrupts}
-            waiting = [name for name in asked if name in interrupted]
+            interrupted = {interrupt.id: interrupt.value for interrupt in snapshot.interrupts}
+            waiting = {name: interrupted[name] for name in asked if name in interrupted}
         if not waiting:
             raise AgentError(
                 "The question of this task is not open any more: the conversation went on without its answer, or the"
@@ -134,7 +140,10 @@ class GraphAgent:
             )
         given = _value(turn.message)
         by_id: dict[str, Any] = {name: given[name] for name in waiting if isinstance(given, dict) and name in given}
-        return by_id or {waiting[0]: given}
+        answers = {
+            name: _decided(waiting[name], answer) for name, answer in (by_id or {next(iter(waiting)): given}).items()
+        }
+        return None if None in answers.values() else answers
 
     async def _stream(self, turn: Turn, place: Place, given: Any) -> AsyncGenerator[Change]:
         messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None, given)
@@ -203,6 +212,20 @@ def _asked(turn: Turn) -> list[str]:
             parts = [part.metadata.fields for part in message.parts]
             return [fields[INTERRUPT].string_value for fields in parts if INTERRUPT in fields]
     return []
+
+
+def _decided(asked: Any, given: Any) -> Any:
+    """Return an answer as the graph takes it; None if actions were asked for and it is not clear whether they are
+    allowed. A question of langchain's HumanInTheLoopMiddleware has `action_requests`, its answer `decisions`."""
+    actions: Any = members(asked).get("action_requests")
+    if not isinstance(actions, list) or "decisions" in members(given):
+        return given
+    allowed = decision(given)
+    if allowed is None:
+        return None
+    why = reason(given)
+    one = {"type": "approve"} if allowed else {"type": "reject", **({"message": why} if why else {})}
+    return {"decisions": [one for _ in actions]}  # pyright: ignore[reportUnknownVariableType]
 
 
 def _value(message: Message) -> Any:
