@@ -27,7 +27,6 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.adapters import adapt
 from taskplane.executor.adapters.adk.translation import Translation
 from taskplane.executor.agent import Change, Complete, Policy, Say, Text, Turn
-from taskplane.executor.changes import value_of
 from taskplane.runtime.json_values import to_dict
 
 C = "c"
@@ -171,44 +170,6 @@ async def test_a_long_running_tool_asks_the_user(world: World, words: str, quest
     assert [text(message) for message in task.history if message.role == a2a.ROLE_USER] == [words, "yes"]
     await said(world.plane, "and now")
     assert world.model.seen[-1][-1] == ("user", "and now")
-
-
-@pytest.mark.parametrize(
-    ("answer", "outcome"),
-    [
-        ({"approved": True}, "'paid': '5'"),
-        ({"confirmed": True}, "'paid': '5'"),
-        (True, "'paid': '5'"),
-        ({"approved": False}, "This tool call is rejected"),
-        ("no", "This tool call is rejected"),
-    ],
-)
-async def test_a_confirmation_is_answered_in_any_clear_form(world: World, answer: object, outcome: str) -> None:
-    """I1: by a text, and by data of the library's own form or of another one."""
-    task = await world.plane.run("pay amount=5", context_id=C)
-    part = a2a.Part(text=answer) if isinstance(answer, str) else a2a.Part(data=value_of(answer))
-    await world.plane.submit("", task_id=task.id, context_id=C, parts=[part])
-    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
-    assert outcome in text(task.status.message)
-
-
-async def test_an_unclear_answer_to_a_confirmation_asks_the_same_question_again(world: World) -> None:
-    """I1: the tool is neither called nor denied, and a clear answer afterwards is taken."""
-    task = await world.plane.run("pay amount=5", context_id=C)
-    question, calls = text(task.status.message), len(world.model.seen)
-    unclear: list[a2a.Part] = [
-        a2a.Part(text="ok, but not the whole amount"),
-        a2a.Part(data=value_of({"approved": True, "amount": 3})),
-        a2a.Part(data=value_of({"answer": "perhaps"})),
-    ]
-    for part in unclear:
-        again = await world.plane.at_rest(await world.plane.submit("", task_id=task.id, context_id=C, parts=[part]))
-        assert again.status.state == a2a.TASK_STATE_INPUT_REQUIRED
-        assert text(again.status.message) == question
-    assert len(world.model.seen) == calls
-    await world.plane.submit("yes", task_id=task.id, context_id=C)
-    task = await world.plane.reaches(task.id, a2a.TASK_STATE_COMPLETED)
-    assert "'paid': '5'" in text(task.status.message)
 
 
 async def test_an_answer_names_its_call(world: World) -> None:
