@@ -9,6 +9,7 @@ import pytest
 from tests.gateway.plane import Plane, events, open_behind, open_front, request, said
 from tests.support.ports import free_port
 
+from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.gateway.probes import probes
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
@@ -53,6 +54,32 @@ async def test_services_are_asked_by_the_health_protocol_and_one_that_fails_is_n
         healthy = False
         while await asked["up"]():
             await asyncio.sleep(0.01)
+
+
+async def test_a_service_that_is_not_ready_says_why(tmp_path: Path) -> None:
+    """C15: over a channel that gives calls to healthy services only, so that it is asked on another one."""
+
+    async def probe() -> bool:
+        raise Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY")
+
+    services = InProcessChannel(Services(policy={}))
+    async with (
+        serving(Services(policy={}), "127.0.0.1:0", ready=probe, period=0.01, patience=0.0) as service,
+        connect(service.address, tasks_pb2.DESCRIPTOR) as tasks,
+        connect(service.address) as direct,
+        open_gateway(
+            GatewaySettings(port=0, drain_delay=0.0),
+            tasks=tasks,
+            sessions=services,
+            executor=services,
+            direct={"tasks": direct},
+        ) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, verify=False) as http,
+        asyncio.timeout(30),
+    ):
+        why = {"tasks": "DATABASE_READ_ONLY: the database takes no writes just now"}
+        while (answer := await http.get("/readyz")).json().get("why", {}).get("tasks") != why["tasks"]:
+            assert answer.status_code == 503
 
 
 async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:

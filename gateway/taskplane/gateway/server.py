@@ -57,6 +57,7 @@ async def open_gateway(
     sessions: grpc.aio.Channel,
     executor: grpc.aio.Channel,
     ready: Mapping[str, Probe] | None = None,
+    direct: Mapping[str, grpc.aio.Channel] | None = None,
     pacer: Pacer | None = None,
     page: Traversable | None = None,
 ) -> AsyncGenerator[Gateway]:
@@ -64,7 +65,8 @@ async def open_gateway(
     requests after `shutdown_timeout` seconds at the latest.
 
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
-    protocol, which in-process channels do not serve. `pacer`: that of the services in this process, if there are any.
+    protocol, which in-process channels do not serve. `direct`: by the same names, channels that lead to services which
+    are not healthy, too, and are asked why only. `pacer`: that of the services in this process, if there are any.
     `page`: the folder of the built web page; None: the one in this package. Raise Invalid if other machines could call
     without authentication; Unavailable `CANNOT_LISTEN`.
     """
@@ -73,13 +75,12 @@ async def open_gateway(
     secret = settings.internal_secret.encode()
     channels = {"tasks": tasks, "sessions": sessions, "executor": executor}
 
-    def clients(patience: float = 0.0) -> dict[str, grpc.aio.Channel]:
+    def clients(of: Mapping[str, grpc.aio.Channel], patience: float = 0.0) -> dict[str, grpc.aio.Channel]:
         return {
-            name: client(channel, identity=identity, secret=secret, patience=patience)
-            for name, channel in channels.items()
+            name: client(channel, identity=identity, secret=secret, patience=patience) for name, channel in of.items()
         }
 
-    patient = clients(PATIENCE)
+    patient = clients(channels, PATIENCE)
     stub = AgentExecutorStub(patient["executor"])
     streams = Streams(settings.max_streams, settings.max_streams_per_principal)
     drain = asyncio.Event()
@@ -107,7 +108,7 @@ async def open_gateway(
             page=built,
             pacer=pacer or Pacer(),
             uploads=Uploads(settings),
-            probes=ready if ready is not None else probes(clients()),
+            probes=ready if ready is not None else probes(clients(channels), clients(direct or {})),
             draining=drain.is_set,
         )
         async with serving_http(_config(plane), listener):

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from taskplane.runtime.errors import PlaneError
 
 Probe = Callable[[], Awaitable[bool]]
 
@@ -15,11 +17,19 @@ PERIOD: Final = 1.0
 PATIENCE: Final = 5.0
 """Seconds a service that was ready may fail its probe before it says NOT_SERVING: a hiccup empties no load balancer."""
 
+WHY: Final = "taskplane-why"
+"""The key in the trailing metadata of a Check that is answered NOT_SERVING: why, where a service says it."""
+
 # A service that has just come up is wanted at once.
 _SOON: Final = 0.1
 _log = logging.getLogger(__name__)
 _SERVING: Final = int(health_pb2.HealthCheckResponse.SERVING)
 _NOT_SERVING: Final = int(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+
+def why_not(error: BaseException) -> str:
+    """Return the code and the sentence of an error of ours, which names no host and no file; "" for any other."""
+    return f"{error.reason}: {error.message}" if isinstance(error, PlaneError) and error.reason else ""
 
 
 class Health:
@@ -33,10 +43,12 @@ class Health:
         self._probe = probe
         self._period = period
         self._patience = patience
-        self._servicer = health.aio.HealthServicer()
+        self._servicer = _Servicer(self)
         self._serving = False
         self._shut = False
         self._failing: str | None = None
+        self.why = ""
+        """Why the last probe failed, for whoever asks; "" if it passed, or gave no reason that is for all."""
 
     @property
     def serving(self) -> bool:
@@ -71,18 +83,33 @@ class Health:
 
     async def _passes(self, probe: Probe) -> bool:
         why: str | None = "it is not ready yet"
+        told = ""
         try:
             async with asyncio.timeout(self._period):
                 if await probe():
                     why = None
         except Exception as error:  # noqa: BLE001 - whatever a probe dies of, the answer is no
             why = f"{type(error).__name__}: {error}"
+            told = why_not(error)
         if (why is None) != (self._failing is None):
             _log.log(logging.WARNING if why else logging.INFO, "readiness probe: %s", why or "passes")
-        self._failing = why
+        self._failing, self.why = why, told
         return why is None
 
     async def _say(self, serving: bool) -> None:
         self._serving = serving and not self._shut
         for name in self._names:
             await self._servicer.set(name, _SERVING if serving else _NOT_SERVING)
+
+
+class _Servicer(health.aio.HealthServicer):
+    """The health service, whose answers to Check say why."""
+
+    def __init__(self, of: Health) -> None:
+        super().__init__()
+        self._of = of
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:
+        if not self._of.serving and self._of.why:
+            context.set_trailing_metadata(((WHY, self._of.why),))
+        return await super().Check(request, context)

@@ -23,9 +23,9 @@ async def serving_ops(listen: str, health: Health, *, setting: str) -> AsyncGene
     """Serve on `listen` ("host:port", port 0 for any) while the body runs; yield the URL, or "" if `listen` is empty.
 
     `/metrics` is the Prometheus text format, `/healthz` answers 200 while the process runs, `/readyz` 200 while
-    `health` says SERVING and 503 otherwise. Nobody is authenticated: the answers name no task, session or owner.
-    Raise Invalid `BAD_LISTEN` for what is no address, Unavailable `CANNOT_LISTEN` for one that cannot be had; both
-    name `setting`.
+    `health` says SERVING and 503 with the reason otherwise. Nobody is authenticated: the answers name no task, session
+    or owner. Raise Invalid `BAD_LISTEN` for what is no address, Unavailable `CANNOT_LISTEN` for one that cannot be had;
+    both name `setting`.
     """
     if not listen:
         yield ""
@@ -40,7 +40,10 @@ async def serving_ops(listen: str, health: Health, *, setting: str) -> AsyncGene
     host = host.removeprefix("[").removesuffix("]")
 
     async def readyz(request: Request) -> Response:
-        return JSONResponse({"ready": health.serving}, status_code=200 if health.serving else 503)
+        if health.serving:
+            return JSONResponse({"ready": True})
+        why = {"why": health.why} if health.why else {}
+        return JSONResponse({"ready": False, **why}, status_code=503)
 
     routes = [Route("/metrics", _metrics), Route("/healthz", _healthz), Route("/readyz", readyz)]
     with listening(host or "0.0.0.0", int(port), setting=setting) as listener:

@@ -7,8 +7,9 @@ statements. That goes to the log, the same text once in a while, since in an out
 import logging
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any, Final
 
 from sqlalchemy import exc
@@ -22,19 +23,37 @@ _AGAIN_AFTER: Final = 10.0
 _MOST_TEXTS: Final = 64
 _logged: dict[str, float] = {}
 
-# SQLSTATE of a transaction that lost against another and may simply be run again: serialization failure, deadlock.
-_LOST: Final = frozenset({"40001", "40P01"})
-# Classes of SQLSTATE that say something about the server's condition, not about the statement: connection exceptions,
-# insufficient resources, operator intervention (shutdown, statement timeout), system errors; and of the others: idle in
-# transaction too long, a lock not to be had, no password for this user, a database in recovery (read only).
-_CONDITION: Final = ("08", "53", "57", "58")
-_UNAVAILABLE: Final = frozenset({"25P03", "55P03", "28000", "28P01", "3D000", "25006"})
+
+class Fate(Enum):
+    """The meaning of an answer of PostgreSQL for the transaction and for its connection."""
+
+    RUN_AGAIN = "the transaction lost against another one and may simply be run again"
+    READ_ONLY = "this server takes no writes: the connection is to be dropped, and another server may take them"
+    GONE = "the connection leads to no server that works: it is to be dropped"
+    UNAVAILABLE = "the server cannot do it just now"
+    REFUSED = "the statement is wrong"
+
+
+# By SQLSTATE, or by the class that it begins with. Class 08 is connection exceptions, 53 insufficient resources, 57
+# operator intervention, 58 system errors.
+_FATES: Final[Mapping[str, Fate]] = {
+    # Serialization failure, deadlock.
+    **dict.fromkeys(("40001", "40P01"), Fate.RUN_AGAIN),
+    # A standby, a database or a role that only reads.
+    "25006": Fate.READ_ONLY,
+    # Shutdown, crash of another backend, starting up or shutting down, database dropped, idle for too long, a
+    # transaction idle or open for too long.
+    **dict.fromkeys(("08", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"), Fate.GONE),
+    # Lock not to be had, no such role or password, no such database.
+    **dict.fromkeys(("53", "57", "58", "55P03", "28000", "28P01", "3D000"), Fate.UNAVAILABLE),
+}
+# The error of asyncpg for hosts that answer, none of which takes writes.
+_NO_SUCH_HOST: Final = "TargetServerAttributeNotMatched"
 # Primary result codes of SQLite with the same meaning.
 _SQLITE_UNAVAILABLE: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_CANTOPEN,
@@ -47,9 +66,23 @@ _SQLITE_UNAVAILABLE: Final = frozenset(
 _SQLITE_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
+def fate_of(sqlstate: str) -> Fate:
+    """Return the meaning of a SQLSTATE. Every decision about an error of PostgreSQL is made by it."""
+    return _FATES.get(sqlstate) or _FATES.get(sqlstate[:2]) or Fate.REFUSED
+
+
+def spoils_connection(error: BaseException) -> bool:
+    """Return whether a connection on which a statement failed so is to be dropped. `error`: the driver's."""
+    if isinstance(error, OSError | TimeoutError):
+        # A server that was too slow may answer never, or answer the next question with this answer.
+        return True
+    state = getattr(error, "sqlstate", None)
+    return state is not None and fate_of(state) in (Fate.READ_ONLY, Fate.GONE)
+
+
 def lost_to_another(error: BaseException) -> bool:
     """Return whether the transaction was rolled back because of a concurrent one, and may succeed when run again."""
-    return isinstance(error, exc.DBAPIError) and _sqlstate(error) in _LOST
+    return isinstance(error, exc.DBAPIError) and _fate(error) is Fate.RUN_AGAIN
 
 
 def connection_lost(error: BaseException) -> bool:
@@ -106,6 +139,12 @@ def database_down(detail: object) -> Unavailable:
     )
 
 
+def database_read_only(detail: object) -> Unavailable:
+    """Return the error for a database that can be read and takes no writes; `detail` is for the log."""
+    _note(logging.WARNING, detail)
+    return Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY", retry_after=1.0)
+
+
 def database_damaged() -> DataLoss:
     """Return the error for a database in which damage was found; a retry does not help."""
     return DataLoss(
@@ -131,10 +170,12 @@ def _of_driver(error: exc.DBAPIError) -> PlaneError:
     original: Any = error.orig
     if isinstance(original, sqlite3.Error):
         return _of_sqlite(original) or _refused(error)
-    state = _sqlstate(error)
-    if state in _LOST:
+    fate = _fate(error)
+    if fate is Fate.RUN_AGAIN:
         return Conflict("the transaction kept losing against concurrent ones", reason="CONTENDED", retry_after=0.1)
-    if error.connection_invalidated or _of_condition(state) or isinstance(error, exc.InterfaceError):
+    if fate is Fate.READ_ONLY:
+        return database_read_only(original)
+    if error.connection_invalidated or fate is not Fate.REFUSED or isinstance(error, exc.InterfaceError):
         return database_down(original)
     return _refused(error)
 
@@ -143,6 +184,8 @@ def _of_sqlite(error: sqlite3.Error) -> PlaneError | None:
     if damaged(error):
         return database_damaged()
     code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF == sqlite3.SQLITE_READONLY:
+        return database_read_only(error)
     if code is None or code & 0xFF not in _SQLITE_UNAVAILABLE:
         return None
     return database_down(error)
@@ -152,7 +195,9 @@ def _of_asyncpg(error: BaseException) -> PlaneError | None:
     # Errors of connecting arrive as asyncpg made them.
     if type(error).__module__.partition(".")[0] != "asyncpg":
         return None
-    if _of_condition(getattr(error, "sqlstate", None)) or not hasattr(error, "sqlstate"):
+    if type(error).__name__ == _NO_SUCH_HOST:
+        return database_read_only(error)
+    if not hasattr(error, "sqlstate") or fate_of(getattr(error, "sqlstate", None) or "") is not Fate.REFUSED:
         return database_down(error)
     _note(logging.ERROR, error)
     return Internal("the database refused the connection")
@@ -169,15 +214,14 @@ def _note(level: int, detail: object) -> None:
     _log.log(level, "the database does not work: %s", text)
 
 
-def _of_condition(state: str | None) -> bool:
-    return state is not None and (state[:2] in _CONDITION or state in _UNAVAILABLE)
-
-
 def _refused(error: exc.DBAPIError) -> Internal:
     _log.error("the database refused a statement", exc_info=error)
     return Internal("the database refused a statement")
 
 
-def _sqlstate(error: exc.DBAPIError) -> str | None:
-    state: str | None = getattr(error.orig, "sqlstate", None)
-    return state
+def _fate(error: exc.DBAPIError) -> Fate:
+    original = error.orig
+    # SQLAlchemy wraps what asyncpg raised once more.
+    if original is not None and type(original.__cause__).__name__ == _NO_SUCH_HOST:
+        return Fate.READ_ONLY
+    return fate_of(getattr(original, "sqlstate", None) or "")

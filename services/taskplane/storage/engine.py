@@ -31,7 +31,8 @@ async def open_engine(
     durability: Durability = "full",
     idle_timeout: float = LONGEST_IDLE,
 ) -> AsyncGenerator[Engine, None]:
-    """Open the database at `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host/name`.
+    """Open the database at `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host/name`,
+    with several hosts as `host1:5432,host2:5432`, of which the one that takes writes is used.
 
     `readers` and `writers` are the most connections that read and write; SQLite has one that writes. With durability
     "full" a commit is on disk when it is acknowledged: the settings that decide this are read back, and a weaker one is
@@ -67,7 +68,9 @@ def make_bell(engine: Engine, url: str, name: str, heard: Heard, *, notification
     # Imported late for the same reason as the engine.
     from taskplane.storage.notifications import NotifyingBell
 
-    return NotifyingBell(url, name, heard)
+    bell = NotifyingBell(url, name, heard)
+    engine.on_renewal(bell.reconnect)
+    return bell
 
 
 async def run_alone(url: str, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

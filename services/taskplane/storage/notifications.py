@@ -15,11 +15,12 @@ import asyncpg
 
 from taskplane.runtime.retry import pause_after
 from taskplane.storage.bell import Bell, Heard, Listener, key_of
+from taskplane.storage.connecting import PRIMARY, connect
 from taskplane.storage.metrics import NOTIFICATIONS
 
 _log = logging.getLogger(__name__)
 
-_CONNECT_TIMEOUT: Final = 2.0
+_CLOSE_TIMEOUT: Final = 2.0
 # How long the server may take to answer, and how often it is asked where nothing is to be said: a connection that was
 # cut without a word is noticed by that alone. Seconds.
 _ANSWER_TIMEOUT: Final = 5.0
@@ -66,6 +67,11 @@ class NotifyingBell(Bell):
                 self._size += len(key) + 1
         self._work.hear()
 
+    def reconnect(self) -> None:
+        """Listen on a new connection: that of now may lead to a server on which nobody writes any more."""
+        self._lost = True
+        self._work.hear()
+
     async def run(self) -> None:
         """Listen and notify until cancelled; a connection that is lost is made anew."""
         failures = 0
@@ -86,23 +92,24 @@ class NotifyingBell(Bell):
 
     @asynccontextmanager
     async def _connected(self) -> "AsyncGenerator[tuple[_Connection, str], None]":
-        connection = await asyncpg.connect(
+        connection = await connect(
             self._url,
-            timeout=_CONNECT_TIMEOUT,
-            command_timeout=_ANSWER_TIMEOUT,
+            # The server on which writes are committed. If it takes none for a while, there is nothing to hear.
+            PRIMARY,
             # A notification that a crash of the server forgets is one that nobody waits for.
-            server_settings={"application_name": f"taskplane bell {self._name}", "synchronous_commit": "off"},
+            {"application_name": f"taskplane bell {self._name}", "synchronous_commit": "off"},
+            answer_timeout=_ANSWER_TIMEOUT,
         )
         try:
             schema: str = await connection.fetchval("SELECT current_schema()")
             channel = f"taskplane_{self._name}_{key_of(schema)}"
             self._lost = False
-            connection.add_termination_listener(self._terminated)
+            connection.add_termination_listener(lambda _: self.reconnect())
             await connection.add_listener(channel, self._notified)
             yield connection, channel
         finally:
             with suppress(*_FAILURES):
-                await connection.close(timeout=_CONNECT_TIMEOUT)
+                await connection.close(timeout=_CLOSE_TIMEOUT)
 
     async def _serve(self, connection: "_Connection", channel: str) -> None:
         while not self._lost:
@@ -124,7 +131,3 @@ class NotifyingBell(Bell):
         sender, _, keys = str(payload).partition(" ")
         if sender != self._sender:
             self._heard(None if keys == _EVERYTHING else frozenset(keys.split(",")))
-
-    def _terminated(self, _connection: Any) -> None:
-        self._lost = True
-        self._work.hear()

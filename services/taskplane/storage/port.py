@@ -54,7 +54,10 @@ class Engine(ABC):
 
     @abstractmethod
     async def probe(self) -> None:
-        """Return within 5 s if transactions can be made now; raise Unavailable or DataLoss otherwise."""
+        """Return within 5 s if transactions that write can be made now; raise Unavailable or DataLoss otherwise."""
+
+    def on_renewal(self, tell: Callable[[], None]) -> None:  # noqa: B027 - SQLite has nowhere else to go
+        """Have `tell` called, on the event loop, whenever all connections are made anew, as after a failover."""
 
 
 def closing() -> Unavailable:

@@ -2,22 +2,26 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-import asyncpg
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
+from asyncpg.connect_utils import SessionAttribute
+from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from taskplane.runtime.errors import Refused
+from taskplane.storage.connecting import PRIMARY, WRITABLE, connect
 from taskplane.storage.dialects import POSTGRESQL
 from taskplane.storage.driver_errors import (
     connection_lost,
-    database_down,
+    database_read_only,
     lost_to_another,
+    spoils_connection,
     stale_plan,
     translating,
 )
@@ -30,16 +34,65 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_CONNECT_TIMEOUT: Final = 2.0
 _STATEMENT_TIMEOUT: Final = 5.0
 # Beyond the server's own limit: only a server that does not answer at all lets this one pass.
 _ANSWER_TIMEOUT: Final = 7.0
 _POOL_TIMEOUT: Final = 5.0
 _RETRIES: Final = 3
+_NAME: Final = {"application_name": "taskplane"}
 _CACHED_STATEMENTS: Final = 512
 # Values of synchronous_commit under which a commit is on this server's disk and visible means durable.
 _DURABLE: Final = frozenset({"on", "remote_apply"})
-_IN_RECOVERY: Final = text("SELECT pg_is_in_recovery()")
+# On a standby transactions are read only, too.
+_READ_ONLY: Final = text("SHOW transaction_read_only")
+# Seconds within which all connections are made anew at most once, while one after the other is dropped.
+_RENEWED_FOR: Final = 1.0
+
+
+class Connections:
+    """The age of all connections to one database: when one must be dropped, the others are made anew at their next use.
+
+    After a failover they may lead to a server that answers reads as if nothing had happened, and forgets them.
+    """
+
+    def __init__(self) -> None:
+        self._age = 0
+        self._renewed = -_RENEWED_FOR
+        self._tell: list[Callable[[], None]] = []
+
+    def watch(self, pool: AsyncEngine) -> None:
+        """Drop the connections of a pool that are too old, or that have answered that they are of no use."""
+        event.listen(pool.sync_engine, "connect", self._connected)
+        event.listen(pool.sync_engine, "checkout", self._checked_out)
+        event.listen(pool.sync_engine, "handle_error", self._failed)
+
+    def on_renewal(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called at each renewal."""
+        self._tell.append(tell)
+
+    def renew(self) -> None:
+        """Make all connections anew, each at its next use."""
+        now = time.monotonic()
+        if now - self._renewed < _RENEWED_FOR:
+            return
+        self._renewed = now
+        self._age += 1
+        for tell in self._tell:
+            tell()
+
+    def _connected(self, _connection: Any, record: Any) -> None:
+        record.info["age"] = self._age
+
+    def _checked_out(self, _connection: Any, record: Any, _proxy: Any) -> None:
+        if record.info["age"] != self._age:
+            raise DisconnectionError("it is older than the last renewal")
+
+    def _failed(self, context: ExceptionContext) -> None:
+        if context.is_disconnect or spoils_connection(context.original_exception):
+            context.is_disconnect = True
+            context.invalidate_pool_on_disconnect = False
+            if isinstance(context.original_exception, Exception):
+                self.renew()
 
 
 class PostgresqlEngine(Engine):
@@ -47,12 +100,22 @@ class PostgresqlEngine(Engine):
 
     dialect = POSTGRESQL
 
-    def __init__(self, url: str, writing: AsyncEngine, reading: AsyncEngine, *, writers: int, readers: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        writing: AsyncEngine,
+        reading: AsyncEngine,
+        connections: Connections,
+        *,
+        writers: int,
+        readers: int,
+    ) -> None:
         self.url = url
         self.writers = writers
         self._writing = writing
         self._reading = reading
         self._turns = Turns(readers)
+        self._connections = connections
         self._closed = False
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -85,9 +148,13 @@ class PostgresqlEngine(Engine):
     async def probe(self) -> None:
         with translating():
             async with asyncio.timeout(_POOL_TIMEOUT):
-                recovering = await self.read(lambda conn: conn.execute(_IN_RECOVERY).scalar_one())
-        if recovering:
-            raise database_down("it is a standby and takes no writes")
+                if await self.write(_is_read_only):
+                    self._connections.renew()
+                    raise database_read_only("its transactions are read only")
+                await self.read(_is_read_only)
+
+    def on_renewal(self, tell: Callable[[], None]) -> None:
+        self._connections.on_renewal(tell)
 
     def close(self) -> None:
         """Refuse further calls; the pools are closed by who opened them."""
@@ -118,13 +185,16 @@ async def open_postgresql(
     if durability == "relaxed":
         _log.warning("durability is relaxed: if the server of %s crashes, the last commits may be lost", shown(url))
     async with AsyncExitStack() as stack:
-        writing = _pool(url, durability, idle_timeout, writers, "READ COMMITTED")
+        connections = Connections()
+        writing = _pool(url, WRITABLE, durability, idle_timeout, writers, "READ COMMITTED")
         stack.push_async_callback(writing.dispose)
-        reading = _pool(url, durability, idle_timeout, readers, "REPEATABLE READ").execution_options(
-            postgresql_readonly=True
-        )
+        # A standby may lag behind what was acknowledged.
+        pool = _pool(url, PRIMARY, durability, idle_timeout, readers, "REPEATABLE READ")
+        reading = pool.execution_options(postgresql_readonly=True)
         stack.push_async_callback(reading.dispose)
-        engine = PostgresqlEngine(shown(url), writing, reading, writers=writers, readers=readers)
+        connections.watch(writing)
+        connections.watch(pool)
+        engine = PostgresqlEngine(shown(url), writing, reading, connections, writers=writers, readers=readers)
         stack.callback(engine.close)
         await engine.write(_check_durability, durability)
         yield engine
@@ -136,7 +206,7 @@ async def run_alone_on_postgresql(
     """Implement `run_alone`."""
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: _connect(url, {}, None),
+        async_creator=lambda: connect(url, WRITABLE, _NAME),
         poolclass=NullPool,
         hide_parameters=True,
     )
@@ -148,8 +218,11 @@ async def run_alone_on_postgresql(
         await engine.dispose()
 
 
-def _pool(url: str, durability: Durability, idle_timeout: float, size: int, isolation: str) -> AsyncEngine:
+def _pool(
+    url: str, wanted: SessionAttribute, durability: Durability, idle_timeout: float, size: int, isolation: str
+) -> AsyncEngine:
     settings = {
+        **_NAME,
         "statement_timeout": f"{_STATEMENT_TIMEOUT * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{idle_timeout * 1000:.0f}",
         "jit": "off",
@@ -160,7 +233,7 @@ def _pool(url: str, durability: Durability, idle_timeout: float, size: int, isol
         settings["synchronous_commit"] = "off"
     return create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: _connect(url, settings, _ANSWER_TIMEOUT),
+        async_creator=lambda: connect(url, wanted, settings, answer_timeout=_ANSWER_TIMEOUT),
         connect_args={"prepared_statement_cache_size": _CACHED_STATEMENTS},
         isolation_level=isolation,
         pool_size=size,
@@ -170,16 +243,8 @@ def _pool(url: str, durability: Durability, idle_timeout: float, size: int, isol
     )
 
 
-async def _connect(
-    url: str, settings: dict[str, str], answer_timeout: float | None
-) -> "asyncpg.Connection[asyncpg.Record]":
-    # asyncpg reads the URL itself, so sslmode, several hosts and a password file work as libpq's users expect.
-    return await asyncpg.connect(
-        url,
-        timeout=_CONNECT_TIMEOUT,
-        command_timeout=answer_timeout,
-        server_settings={"application_name": "taskplane", **settings},
-    )
+def _is_read_only(conn: Connection) -> bool:
+    return bool(conn.execute(_READ_ONLY).scalar_one() == "on")
 
 
 def _check_durability(conn: Connection, durability: Durability) -> None:

@@ -318,6 +318,10 @@ class QueueLog(WriteLog, Protocol):
         """Return for how many seconds the lease of this task under this fence lasts; 0: it ran out or is lost."""
         ...
 
+    async def check_writable(self) -> None:
+        """Raise Unavailable or DataLoss if nothing can be written now."""
+        ...
+
     async def restart_leases(self, until: int) -> None:
         """Let every lease end at this time, sooner or later than before; for a store that is alone."""
         ...

@@ -22,9 +22,9 @@ class Sweeper:
     any number of stores may.
 
     A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than half of that (the store
-    just started, was stopped, or could not reach its database), the executors could not renew either, and a lease that
-    was half over before may have run out meanwhile, so it takes nothing back for one TTL. Nor does it end a task that
-    waits: nobody could take it or answer it either.
+    just started, was stopped, or had a database that could not be reached or took no writes), the executors could not
+    renew either, and a lease that was half over before may have run out meanwhile, so it takes nothing back for one
+    TTL. Nor does it end a task that waits: nobody could take it or answer it either.
     """
 
     def __init__(self, log: QueueLog, leases: Leases, *, every: float) -> None:
@@ -49,6 +49,8 @@ class Sweeper:
     async def sweep(self) -> int:
         """Look once; return the number of leases taken back. Unavailable: the pass does not count."""
         began = time.monotonic()
+        # Leases can be read where nobody can renew them.
+        await self._log.check_writable()
         if self._passed is None or began - self._passed > self._late:
             self._grace_until = began + self._leases.ttl
         before = await self._log.now()

@@ -293,6 +293,10 @@ class SqlTaskLog:
         carried = self._clock.carried()
         return await self._engine.read(self._clock.now) if carried is None else carried
 
+    async def check_writable(self) -> None:
+        """Implement `QueueLog.check_writable`."""
+        await self._engine.probe()
+
     async def epoch(self) -> str:
         """Implement `TaskLog.epoch`."""
         return self._opened().epoch
