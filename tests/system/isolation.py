@@ -117,6 +117,7 @@ TASK_STORE: Final[dict[str, Row]] = {
             reason=_HELD_ID,
         ),
         Cell({"task": {"id": "{new}", "context_id": "{spare}"}}, "OK"),
+        Cell({"task": {"id": "{new}", "context_id": "{spare}"}, "without_invocation_ids": ["{turn}"]}, "OK"),
     ),
     "DeleteTask": (Cell({"task_id": "{done}"}, _REFUSED),),
     "ListTurns": _task(),
@@ -195,6 +196,11 @@ def _pushed(turn: str) -> Json:
     return {"id": "{new}", "kind": "ENTRY_KIND_PUSHED", "pushed": pushed}
 
 
+def _deleted(turn: str, task: str) -> Json:
+    deleted = {"invocation_ids": [turn], "entry_ids": [turn]}
+    return _void(turn) | {"task_id": task, "deleted": deleted}
+
+
 def _void(turn: str) -> Json:
     return {"id": "{new}", "kind": "ENTRY_KIND_VOID", "invocation_id": turn, "target": turn}
 
@@ -225,6 +231,7 @@ SESSION_HISTORY: Final[dict[str, Row]] = {
         Cell({"context_id": "{mine}", "entries": [_pushed("{turn}")]}, "OK"),
         Cell({"context_id": "{mine}", "entries": [_append()], "own_message_id": "{message}"}, "OK"),
         Cell({"context_id": "{mine}", "entries": [_void("{turn}")]}, "OK"),
+        Cell({"context_id": "{spare}", "entries": [_deleted("{turn}", "{done}")], "create": {"agent": "demo"}}, "OK"),
     ),
     "ListEntries": (
         *_session(),
@@ -260,7 +267,7 @@ SESSION_HISTORY: Final[dict[str, Row]] = {
         Cell({"context_id": "{rewound}", "seq": 1}, _REFUSED),
         Cell({"context_id": "{rewound}", "seq": 1}, _NO_SESSION, service=True),
     ),
-    "TouchSession": _session(),
+    "TouchSession": (*_session(), Cell({"context_id": "{mine}", "task_id": "{done}"}, "OK")),
     "WatchEntries": _session(),
     "GetState": _session(),
     "StageImport": _import("OK", number=1, data="AAAA"),
