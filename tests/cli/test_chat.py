@@ -162,3 +162,19 @@ async def test_p12_a_connection_cut_in_mid_stream_is_resumed_without_loss_or_rep
     assert len(texts) == 200
     assert len(set(texts)) == 200
     assert "resumed after" in done.stderr
+
+
+def test_a_task_that_no_worker_takes_is_told_to_wait(tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    card.write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
+    with dev("--agent", f"far=worker:{card}", cwd=tmp_path) as plane:
+        command = [*PROGRAM, "chat", "--url", plane.url, "--agent", "far", "-m", "hello"]
+        chat = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert chat.stderr is not None
+            told = "".join(next(iter(chat.stderr)) for _ in range(2))
+        finally:
+            chat.kill()
+            chat.communicate()
+    assert "no process has taken it yet" in told
+    assert "taskplane worker --agent" in told

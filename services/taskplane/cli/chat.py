@@ -26,6 +26,8 @@ from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
 
+# Seconds in the queue after which the user is told.
+_QUEUED: Final = 4.0
 # The number of sessions to choose from.
 _SESSIONS: Final = 20
 _EXITS: Final[dict[State, int]] = {
@@ -209,6 +211,7 @@ class Chat:
         if text:
             self.conversation.say(sent)
         screen = Screen(self.conversation, self._writer)
+        waiting = asyncio.create_task(self._tell_of_queue(), name="queue")
         accepted = False
         try:
             with self._interruptible():
@@ -222,8 +225,17 @@ class Chat:
                 self.draft = text
             raise
         finally:
+            waiting.cancel()
             screen.end()
         return exits.INTERRUPTED if self.left else self._outcome()
+
+    async def _tell_of_queue(self) -> None:
+        """Say that the task waits in the queue, if nothing has begun to work on it for a while."""
+        await asyncio.sleep(_QUEUED)
+        latest = self.conversation.session.latest
+        if latest is not None and latest.state == "submitted":
+            note("  the task waits in the queue: no process has taken it yet. Does one run this agent?")
+            note("  An agent that workers run needs one:  taskplane worker --agent NAME=MODULE:ATTRIBUTE")
 
     def _new_writer(self) -> Writer:
         terminal = sys.stdout.isatty() and self._options.output == "text"
