@@ -19,6 +19,7 @@ from tests.conformance.session_log import (
 )
 from tests.support.thorough import THOROUGH
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions import wire
@@ -99,18 +100,58 @@ async def say(sessions: Sessions, context_id: str, entry: pb.Entry, own: str, *m
 
 
 async def test_another_message_under_a_used_id_is_stored_under_its_own(sessions: Sessions) -> None:
-    """T11: decided where it is stored; the same content is one message, and a repeat changes nothing."""
+    """T11, T12: decided where it is stored; the same content in another turn is another message, and a repeat changes
+    nothing."""
     first = under("m", user("A", "x" * 20_000))
     assert await say(sessions, "s", first, "own-A") == ("m", False)
     assert await say(sessions, "s", under("m", user("B")), "own-B", outcome("B")) == ("own-B", True)
     assert await say(sessions, "s", under("m", user("B")), "own-other", outcome("B")) == ("own-B", False)
-    assert await say(sessions, "s", under("m", user("C", "x" * 20_000)), "own-C") == ("m", False)
+    assert await say(sessions, "s", under("m", user("C", "x" * 20_000)), "own-C") == ("own-C", True)
     assert await say(sessions, "s", under("n", user("D")), "own-D") == ("n", False)
     assert await say(sessions, "s", under("m", user("E")), "") == ("m", False)
     assert await say(sessions, "t", under("m", user("F")), "own-F") == ("m", False)
     await sessions.append("s", rewind("A", "R"))
     assert await say(sessions, "s", under("m", user("G")), "own-G") == ("own-G", True)
     assert ids(await sessions.entries("s", message_id="own-B")) == ["B"]
+
+
+async def test_another_answer_under_a_used_id_is_stored_under_its_own(sessions: Sessions) -> None:
+    """T12: also where the message that it answers has the id, in one call or in two."""
+    ids_of: list[tuple[str, str, bool]] = []
+    for turn, answer, own in (("A", "m", "own-A"), ("B", "r", "own-B"), ("C", "r", "own-C"), ("D", "own-D", "own-E")):
+        request = pb.AppendEntriesRequest(
+            context_id="s",
+            entries=[under("m", user(turn)), under(answer, outcome(turn, "ok"))],
+            create=pb.NewSession(),
+            own_message_id=f"own-{turn}",
+            own_answer_id=f"{own}-answer",
+        )
+        done = await sessions.log.append(wire.append(request, ADA))
+        told = [messages(each.payload)[0].message_id for each in await sessions.entries("s")][-2:]
+        ids_of.append((*told, done.answer_renamed))  # type: ignore[arg-type]
+        assert not (await sessions.log.append(wire.append(request, ADA))).answer_renamed
+    assert ids_of == [
+        ("m", "own-A-answer", True),
+        ("own-B", "r", False),
+        ("own-C", "own-C-answer", True),
+        ("own-D", "own-E-answer", True),
+    ]
+
+
+async def test_a_text_that_grew_in_its_task_is_shown_as_it_has_become(sessions: Sessions) -> None:
+    """T12, T6: where the task says nothing else between; in the conversation, and in its pages by id."""
+    said = [("m", "The"), ("m", "The answer"), ("n", "x"), ("m", "again"), ("n", "y")]
+    entries = [copy("A", 2 + n, words) for n, (_, words) in enumerate(said)]
+    for entry, (name, _) in zip(entries, said, strict=True):
+        entry.message.message_id, entry.message.task_id, entry.message.role = name, "task-A", a2a.ROLE_AGENT
+    known: list[str] = []
+    for number, shown in enumerate((["A?", "The"], ["A?", "The answer"], ["A?", "The answer", "x"], None, None)):
+        await sessions.append("s", *([user("A")] if number == 0 else ()), entries[number])
+        known = shown or known
+        assert await sessions.said("s") == known
+        page = await sessions.entries("s", effective=True, distinct=True)
+        assert [messages(each.payload)[0].parts[0].text for each in page] == known
+        assert list((await sessions.log.message_ids(ADA, "s")).ids) == ["A?", "m", "n"][: len(known)]
 
 
 async def test_of_messages_that_come_at_once_under_one_id_the_first_keeps_it(sessions: Sessions) -> None:
@@ -126,7 +167,7 @@ async def test_of_messages_that_come_at_once_under_one_id_the_first_keeps_it(ses
 
 
 async def test_only_a_message_can_have_an_id_of_its_own(sessions: Sessions) -> None:
-    entries: list[tuple[list[pb.Entry], str]] = [([event("E", "{}")], "own"), ([], "own"), ([user("A")], "x" * 256)]
+    entries: list[tuple[list[pb.Entry], str]] = [([event("E", "{}")], "own"), ([user("A")], "x" * 256)]
     for given, own in entries:
         request = pb.AppendEntriesRequest(context_id="s", entries=given, create=pb.NewSession(), own_message_id=own)
         with pytest.raises(Invalid) as refused:

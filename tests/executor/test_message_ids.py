@@ -120,23 +120,20 @@ def expected(sent: Sequence[Sequence[tuple[str, str]]], order: Sequence[tuple[in
 
     `sent` has the texts and ids that were sent to each task, `order` their places as they came.
     """
-    first: dict[str, str] = {}
+    used: set[str] = set()
     ids: dict[tuple[int, int], str] = {}
     for place in order:
-        words, message_id = sent[place[0]][place[1]]
-        ids[place] = message_id if first.setdefault(message_id, words) == words else ""
-    found: list[tuple[str, str]] = []
-    for number, messages in enumerate(sent):
-        for index, (words, _) in enumerate(messages):
-            one = (words, ids[number, index])
-            if not one[1] or one not in found:
-                found.append(one)
-    return found
+        _, message_id = sent[place[0]][place[1]]
+        ids[place] = "" if message_id in used else message_id
+        used.add(message_id)
+    return [
+        (words, ids[number, index]) for number, messages in enumerate(sent) for index, (words, _) in enumerate(messages)
+    ]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int) -> None:
-    """T11, T6: of generated turns and messages to tasks, with few ids and few texts."""
+    """T11, T12, T6: of generated turns and messages to tasks, with few ids and few texts."""
     choice = random.Random(seed)
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         sent: list[tuple[str, list[tuple[str, str]]]] = []
@@ -164,16 +161,15 @@ async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int
         }
 
 
-def test_what_counts_as_content() -> None:
-    """T11: role, parts and references; not metadata, the session or the task."""
+def test_a_message_keeps_an_id_that_only_its_own_turn_has() -> None:
+    """T11, T12: whatever it says; its own entry is there when it is sent again."""
 
-    def kept(message: a2a.Message) -> bool:
-        first = said("x", message_id="m", reference_task_ids=["t"], context_id="c", metadata={"time": "t"})
+    def kept(first: sessions.Entry | None) -> bool:
+        message = said("x", message_id="m")
         keep_apart(message, first, "invocation")
         return message.message_id == "m"
 
-    assert kept(said("x", message_id="m", reference_task_ids=["t"], task_id="t", metadata={"other": 1}))
-    assert not kept(said("x", message_id="m"))
-    assert not kept(said("y", message_id="m", reference_task_ids=["t"]))
-    assert not kept(said("x", message_id="m", reference_task_ids=["t"], role=a2a.ROLE_AGENT))
-    assert not kept(said("x", message_id="m", reference_task_ids=["t"], parts=[a2a.Part(text="x", filename="f")]))
+    assert kept(None)
+    assert kept(sessions.Entry(invocation_id="invocation", message=said("x", message_id="m")))
+    assert not kept(sessions.Entry(invocation_id="other", message=said("x", message_id="m")))
+    assert not kept(sessions.Entry(invocation_id="other", message=said("y", message_id="m")))

@@ -1,6 +1,6 @@
 """Characters that no database keeps, in whatever an agent yields."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -99,3 +99,62 @@ def test_a_checkpoint_has_the_size_of_what_is_stored(odd: str) -> None:
     Checkpoint(odd * (room // 3))
     with pytest.raises(ValueError, match="at most 65536 bytes of JSON, not 65537"):
         Checkpoint(odd * (room // 3) + "abc"[: room % 3 + 1])
+
+
+HALVES: dict[str, tuple[Sequence[str], str]] = {
+    "pair": (["a\ud83d", "\ude00b"], "a\U0001f600b"),
+    "pair alone": (["\ud83d", "\ude00"], "\U0001f600"),
+    "two pairs": (["\ud83d", "\ude00\ud83d", "\ude01"], "\U0001f600\U0001f601"),
+    "first half at the end": (["a", "b\ud83d"], "ab\ufffd"),
+    "first half alone": (["\ud83d"], "\ufffd"),
+    "second half first": (["\ude00a", "b"], "\ufffdab"),
+    "first half twice": (["\ud83d", "\ud83d", "\ude00"], "\ufffd\U0001f600"),
+    "empty piece between": (["a\ud83d", "", "\ude00"], "a\U0001f600"),
+}
+
+
+@pytest.mark.parametrize("end", ["complete", "say", "tool", "nothing"])
+@pytest.mark.parametrize("pieces", HALVES)
+async def test_an_emoji_cut_between_two_pieces_is_whole(stores: Stores, pieces: str, end: str) -> None:
+    """T1, P3: in a growing text and in an artifact; its pieces say what the whole says, and U+FFFD stands for a half
+    that stays alone."""
+    cut, whole = HALVES[pieces]
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        for number, piece in enumerate(cut):
+            yield ArtifactChunk("a", text=piece, append=number > 0)
+            yield Text(piece)
+        if end == "tool":
+            yield ToolCall("1", "look", {})
+        elif end == "say":
+            yield Say("".join(cut))
+        if end == "complete":
+            yield Complete("".join(cut))
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        assert task.status.state == a2a.TASK_STATE_COMPLETED
+        messages = [one for one in (*task.history, task.status.message) if text(one) and one.role == a2a.ROLE_AGENT]
+        assert {text(one) for one in messages} == {whole} and len({one.message_id for one in messages}) == 1
+        assert "".join(part.text for part in task.artifacts[0].parts) == whole
+        told = [each.event.status_update.status.message for each in await plane.events(task.id)]
+        partial = [text(one) for one in told if "kagent_adk_partial" in one.metadata.fields]
+        assert "".join(partial) == whole
+
+
+async def test_a_half_in_an_artifact_goes_with_what_follows_it(stores: Stores) -> None:
+    """T1: text of another kind, another artifact, the end of this one, and one in its place."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("a", text="a\ud83d")
+        yield ArtifactChunk("b", text="b\ud83d")
+        yield ArtifactChunk("a", text="\ude00", append=True, last=True)
+        yield ArtifactChunk("b", data={"k": 1}, append=True)
+        yield ArtifactChunk("c", text="c\ud83d", last=True)
+        yield ArtifactChunk("d", text="d\ud83d", mergeable=False)
+        yield ArtifactChunk("d", text="d")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        made = {each.artifact_id: "".join(part.text for part in each.parts) for each in task.artifacts}
+        assert made == {"a": "a\U0001f600", "b": "b\ufffd", "c": "c\ufffd", "d": "d"}

@@ -40,6 +40,10 @@ WORDS: Final[dict[str, str]] = {
         "Every message that is shown has an id and the time of its commit, the same wherever it is read; another "
         "message of a user under a used id gets one of its own."
     ),
+    "T12": (
+        "A message under an id that its session has, whoever says it, is kept under one of its own; a text grows under "
+        "its id while nothing else is said."
+    ),
     "M1": "A session keeps all its tasks with their states and times.",
     "M2": "States mean the same in every spelling.",
     "M3": "The latest incomplete task of a session can be requested; if there is none, that is no error.",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
+from taskplane.executor.agent_errors import AgentError, NoContent, check_parts
 from taskplane.executor.turn_session import TurnCalls, TurnSession
 from taskplane.runtime.bounds import MOST_SECONDS, Range
 from taskplane.runtime.principal import Principal
@@ -39,6 +40,7 @@ __all__ = [
     "Final",
     "MakeTask",
     "Message",
+    "NoContent",
     "Part",
     "Policied",
     "Policy",
@@ -132,10 +134,6 @@ class Turn:
         return await self.calls.ended()
 
 
-class AgentError(Exception):
-    """A failure whose text is for the user. That of any other exception goes to the log only."""
-
-
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} takes a str, not {type(value).__name__}")
@@ -191,7 +189,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A whole message."""
+    """A whole message, of parts with content; an empty text is content. While nothing else is said, another one with
+    its id takes its place."""
 
     message: str | Message
 
@@ -203,7 +202,7 @@ class ArtifactChunk:
     The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`;
     `append=False` on a known id replaces the artifact. Chunks that wait for the same append become one event unless
     `mergeable=False`. `metadata` is that of the artifact, merged key by key, and `extensions` are the URIs of those
-    that it uses. At most 1 MiB a chunk. ValueError: not exactly one content.
+    that it uses. At most 1 MiB a chunk. ValueError: not exactly one content. NoContent: `parts` is empty.
     """
 
     artifact_id: str
@@ -230,6 +229,8 @@ class ArtifactChunk:
             + (self.url is not None)
             + bool(self.parts)
         )
+        if self.parts is not None and (self.parts or not given):
+            check_parts(f"the artifact {self.artifact_id!r}", self.parts)
         if given != 1 or not self.artifact_id:
             raise ValueError("an ArtifactChunk takes an artifact_id and one of text, data, raw, url and parts")
 

@@ -9,6 +9,7 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.agent import ArtifactChunk
+from taskplane.executor.agent_errors import check_parts
 from taskplane.executor.deep_messages import flatten
 from taskplane.runtime import growing_text, last_words, message_times
 from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
@@ -41,13 +42,14 @@ class MessageFactory:
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
         """Return a final message of the agent. `message_id` is used where `given` has none.
 
-        Values nested too deeply in its data become JSON text. ValueError: it is larger than 3 MiB. TypeError: it is
-        neither text nor a Message.
+        Values nested too deeply in its data become JSON text. ValueError: it is larger than 3 MiB. NoContent: it has no
+        parts, or one without content. TypeError: it is neither text nor a Message.
         """
         if isinstance(given, str):
             made = a2a.Message()
             made.parts.add().text = storable(given)
         elif isinstance(given, a2a.Message):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
+            check_parts("a message", given.parts)
             made = _copy_of(given)
             _make_storable(made.parts)
             for key in (*PARTIAL_KEYS, message_times.KEY):

@@ -16,6 +16,7 @@ from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
+from taskplane.executor.runs.given_ids import SessionsAtWork
 from taskplane.executor.runs.leases import Leases
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.processes.pool import AgentProcesses
@@ -203,6 +204,7 @@ async def open_runs(
         reconciler=Reconciler(store, sessions),
         appender=Appender(TaskStoreStub(to_append), Tries(settings.renew_every)),
         processes=processes,
+        at_work=SessionsAtWork(),
         actor=identity.actor,
         run_limit=settings.run_limit,
         cancel_grace=settings.cancel_grace,

@@ -29,6 +29,14 @@ class Conversation(NamedTuple):
         """
         return _Prompt(self.entries, task_id, without)
 
+    def message_ids(self) -> Iterable[str]:
+        """Yield the ids of all messages."""
+        for entry in self.entries:
+            if entry.HasField("pushed"):
+                yield from (message.message_id for message in entry.pushed.messages)
+            else:
+                yield entry.message.message_id
+
     def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
         """Return the conversation without turns that were begun while this task waited for its run."""
         # From the end, where the turn mostly is.
@@ -68,15 +76,22 @@ class _Prompt(Sequence[a2a.Message]):
         answered: dict[str, set[str]] = {}
         for entry in self._entries:
             answered.setdefault(entry.task_id, set()).update(results([entry.message]))
-        for entry in self._entries:
+        for entry, after in zip(self._entries, [*self._entries[1:], None], strict=False):
             if entry.HasField("pushed"):
                 said.extend(entry.pushed.messages)
-            elif entry.id not in self._without:
+            elif entry.id not in self._without and not _grows(entry, after):
                 own = entry.task_id == self._task_id
                 message = entry.message if own else without_open_calls(entry.message, answered[entry.task_id])
                 if message is not None:
                     said.append(message)
         return said
+
+
+def _grows(entry: pb.Entry, after: pb.Entry | None) -> bool:
+    """Return whether the message of an entry takes the place of that of the one before it."""
+    if after is None or not entry.message.message_id or entry.message.message_id != after.message.message_id:
+        return False
+    return entry.task_id == after.task_id != "" and entry.message.role == after.message.role
 
 
 class Listed(NamedTuple):

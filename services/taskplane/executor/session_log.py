@@ -8,7 +8,6 @@ from typing import Final
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.executor.conversation import Conversation, ConversationCache
@@ -40,12 +39,14 @@ class SessionLog:
         expected_version: int = 0,
         own_message_id: str = "",
         openings: Sequence[str] = (),
+        own_answer_id: str = "",
     ) -> pb.AppendEntriesResponse:
         """Append all entries or none, in one call; a repeat changes nothing.
 
-        `own_message_id`: the message of the first entry gets this id if the session has another one under its own.
-        `openings`: a title made of one of these texts is replaced, if one of the entries is the void of a deleted task.
-        Conflict: the session is not at `expected_version`, if that is given.
+        `own_message_id`: the message of the first entry gets this id if the session has another one under its own;
+        `own_answer_id`: the same for the direct answer in the last entry. `openings`: a title made of one of these
+        texts is replaced, if one of the entries is the void of a deleted task. Conflict: the session is not at
+        `expected_version`, if that is given.
         """
         return await self._service.AppendEntries(
             pb.AppendEntriesRequest(
@@ -55,6 +56,7 @@ class SessionLog:
                 expected_version=expected_version,
                 own_message_id=own_message_id,
                 openings=openings,
+                own_answer_id=own_answer_id,
             )
         )
 
@@ -188,11 +190,11 @@ class SessionLog:
         """Return the session as it is now. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
 
-    async def first_said(self, context_id: str, message_id: str) -> tuple[pb.Session, a2a.Message | None]:
-        """Return the session, and the first message that it has under an id, in effect or not. NotFound."""
+    async def first_said(self, context_id: str, message_id: str) -> tuple[pb.Session, pb.Entry | None]:
+        """Return the session, and the first entry with a message under an id, in effect or not. NotFound."""
         request = pb.ListEntriesRequest(context_id=context_id, message_id=message_id, page_size=1)
         page = await self._service.ListEntries(request)
-        return page.session, page.entries[0].message if page.entries else None
+        return page.session, page.entries[0] if page.entries else None
 
     async def exists(self, context_id: str) -> bool:
         """Return whether the caller has such a session."""

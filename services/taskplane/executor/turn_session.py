@@ -6,6 +6,10 @@ from typing import Any, Protocol
 from taskplane.api.a2a.v1.a2a_pb2 import Artifact, Message, Task
 
 
+class EventIdTaken(ValueError):
+    """Another event, or anything else that the user's sessions keep, has the id of an event."""
+
+
 class TurnCalls(Protocol):
     """The calls of a turn to the plane. Agents use the methods of `Turn`."""
 
@@ -53,8 +57,8 @@ class TurnSession:
         """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
 
         Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
-        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON, or another one
-        has its id. PlaneError: it could not be stored.
+        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON. EventIdTaken:
+        another one has its id. PlaneError: it could not be stored.
         """
         await self._calls.append_session_event(event)
 

@@ -29,15 +29,6 @@ class _Message(Protocol):
     def reference_task_ids(self) -> Iterable[str]: ...
 
 
-def same_content(one: _Message, other: _Message) -> bool:
-    """Return whether role, parts and references of two messages are equal; ids and metadata do not count."""
-    return (
-        one.role == other.role
-        and list(one.parts) == list(other.parts)
-        and list(one.reference_task_ids) == list(other.reference_task_ids)
-    )
-
-
 def words_of(message: _Message) -> str:
     """Return the text parts of a message in one line, with white space as one blank."""
     return " ".join(" ".join(part.text for part in message.parts).split())

@@ -12,6 +12,9 @@ TOOL_KEYS: Final = ("kagent_type", "adk_type")
 """The keys of a data part that is a tool call or its result."""
 INTERRUPTED: Final = "interrupted"
 """The key of a text that ended with its run before it was complete; true."""
+LOST_ATTEMPT: Final = "taskplane.dev/lost_attempt"
+"""The key of a message that was said in an attempt which was lost and run again; the number of that attempt. Also that
+of the status update which queues the task again."""
 KIND: Final = "kind"
 STATUS_TEXT: Final = "status-message"
 """The value under `KIND` of a message that is a line of progress."""

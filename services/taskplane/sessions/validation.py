@@ -139,7 +139,7 @@ def check(op: commands.Operation) -> None:
                 _check_new("create.", op.create.agent, op.create.title, op.create.source)
             _check_version(op.expected_version)
             _check_entries(op.entries)
-            _check_own_id(op)
+            _check_own_ids(op)
         case commands.Create():
             _check_new("", op.agent, op.title, op.source)
         case commands.Update():
@@ -167,13 +167,17 @@ def check(op: commands.Operation) -> None:
                 check_time("tasks_until", op.tasks_until)
 
 
-def _check_own_id(op: commands.Append) -> None:
-    check_id("own_message_id", op.own_message_id, required=False)
-    if op.own_message_id and not (op.entries and op.entries[0].speaks):
-        raise Invalid(
-            "the first entry carries no message that could get an id of its own",
-            fields={"own_message_id": "needs a message in the first entry"},
-        )
+def _check_own_ids(op: commands.Append) -> None:
+    for entry in op.entries:
+        if (own := op.own_ids.get(entry.id)) is None:
+            continue
+        name = "own_message_id" if entry is op.entries[0] else "own_answer_id"
+        check_id(name, own)
+        if not entry.speaks:
+            raise Invalid(
+                f"entry {entry.id} carries no message that could get an id of its own",
+                fields={name: "needs a message in its entry"},
+            )
 
 
 def _check_cut(entry: Entry, expected_version: int) -> None:

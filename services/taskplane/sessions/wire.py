@@ -72,6 +72,7 @@ def appended(answer: commands.Appended) -> pb.AppendEntriesResponse:
         appended=answer.appended,
         unapplied=of.unapplied,
         renamed=answer.renamed,
+        answer_renamed=answer.answer_renamed,
     )
     set_time(response.updated_at, of.updated_at)
     if answer.known:
@@ -123,9 +124,17 @@ def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
         deltas=deltas,
         create=create,
         expected_version=request.expected_version,
-        own_message_id=request.own_message_id,
+        own_ids=_own_ids(request),
         openings=request.openings,
     )
+
+
+def _own_ids(request: pb.AppendEntriesRequest) -> dict[str, str]:
+    own_ids: dict[str, str] = {}
+    for own, at in ((request.own_message_id, 0), (request.own_answer_id, -1)):
+        if own and request.entries:
+            own_ids[request.entries[at].id] = own
+    return own_ids
 
 
 def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:

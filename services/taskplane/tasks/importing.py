@@ -9,13 +9,13 @@ from google.protobuf.message import DecodeError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.runtime.times import micros
 from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.documents import pack_turns, turns_in
 from taskplane.tasks.domain.drafts import Draft
-from taskplane.tasks.domain.fold import LOST_ATTEMPT, add_usage, fold, text_so_far
+from taskplane.tasks.domain.fold import add_usage, fold, text_so_far
 from taskplane.tasks.domain.leases import STORE_ACTOR
 from taskplane.tasks.domain.limits import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.messages import message_flags, turn_of

@@ -206,6 +206,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         validation.put(request)
         scope = _scope()
         operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
+        operation.known = await self._log.said_under_ids_of(scope, operation.task)
         answer = await self._log.submit(operation)
         if request.validate_only:
             checked = _expect(commands.Checked, answer)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.message_ids import Content
 from taskplane.runtime.sharing import Owner
 from taskplane.tasks.domain.commands import Answer, Operation
 from taskplane.tasks.domain.documents import Compared
@@ -245,6 +246,10 @@ class SessionReadLog(Protocol):
 
     async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
         """Compare messages with those of a session's documents, superseded ones and cut turns included."""
+        ...
+
+    async def said_under_ids_of(self, scope: Scope, document: a2a.Task) -> Mapping[str, Content]:
+        """Return the messages that other tasks of its session have under ids of a document, by id."""
         ...
 
     async def turns(self, scope: Scope, task_id: str) -> tuple[Row, TurnsOfTask]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskplane.executor.agents.llm.argument_text import ArgumentText
-from taskplane.executor.agents.llm.surrogates import Surrogates
+from taskplane.executor.surrogates import Surrogates
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -88,13 +88,13 @@ async def test_what_still_changes_is_read_each_time(plane: Plane) -> None:
     assert (await agree(plane, context))[6:11] == ["ask", "What is your name?", "Ann", 'You said: "Ann"', "two"]
 
 
-async def test_a_message_id_that_comes_again_is_shown_once(plane: Plane) -> None:
-    """T6, D10: with the same content, however far apart the two messages are."""
+async def test_a_message_that_comes_again_in_another_turn_is_shown_again(plane: Plane) -> None:
+    """T6, T12, D10: with the same content and id, however far apart the two messages are."""
     context = await session_of(plane, 7)
     first = (await flat(plane, context))[0]["messageId"]
     await agree(plane, context)
     await plane.result("SendMessage", {"message": said("t0", contextId=context) | {"messageId": first}})
-    assert await agree(plane, context) == [*echo(*range(7)), "t0"]
+    assert await agree(plane, context) == [*echo(*range(7)), "t0", "t0"]
 
 
 async def test_a_rewound_conversation_is_read_anew(plane: Plane) -> None:

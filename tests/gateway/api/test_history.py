@@ -150,7 +150,6 @@ BAD: list[tuple[Any, str]] = [
     (["x"], "messages[0]"),
     ({}, "messages"),
     ({"messages": {}}, "messages"),
-    ({"messages": [message("X", "x"), message("Y", "x")]}, "messages[1].messageId"),
     ({"messages": [{"parts": []}]}, "messages[0].role"),
     ({"messages": ["x"]}, "messages[0]"),
     ({"messages": [], "expectedVersion": 0}, "expectedVersion"),

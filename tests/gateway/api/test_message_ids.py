@@ -71,16 +71,16 @@ async def one_id_each(plane: Plane, context: str) -> dict[str, str]:
 
 @each_version
 async def test_another_turn_under_a_used_id_keeps_its_place_under_its_own(plane: Plane, version: str) -> None:
-    """T11, T6: tasks and direct answers; with the same content it is one. Streams show the id that is kept."""
+    """T11, T12, T6: tasks and direct answers. Streams show the id that is kept."""
     context, used = fresh(), fresh()
-    for text in ("A", "B", "message direct", "A"):
+    for text in ("A", "B", "message direct"):
         await send(plane, version, text, contextId=context, messageId=used)
     way = Way(version, True)
     params = way.params(context, "C")
     params["message"]["messageId"] = used
     (_, task), *_ = [payload(event.result) for event in await plane.streamed(way.method, params)]
     assert [text for text, _ in await of_user(plane, context)] == ["A", "B", "message direct", "C"]
-    assert texts(await flat(plane, context)) == ["A", "A", "B", "B", "message direct", "direct", "A", "C", "C"]
+    assert texts(await flat(plane, context)) == ["A", "A", "B", "B", "message direct", "direct", "C", "C"]
     ids = await one_id_each(plane, context)
     assert ids["A"] == used and len(set(ids.values())) == 4
     asked = await plane.result("GetTask", {"id": task["id"]})
@@ -169,11 +169,12 @@ async def test_neither_a_rewind_nor_its_undo_loses_a_message(plane: Plane, versi
     await rewind(plane, way, context, await invocation(plane, context, "C"))
     await plane.http.post(f"/api/sessions/{context}/undo_rewind")
     assert [text for text, _ in await of_user(plane, context)] == ["C", "D"]
-    # The cut turn, said again as it was, has its id again.
+    # The cut turn, said again as it was, is another one.
     await send(plane, version, "A", contextId=context, messageId=used)
-    assert (await of_user(plane, context))[-1] == ("A", used)
+    ((text, fourth),) = (await of_user(plane, context))[-1:]
+    assert text == "A" and fourth not in (used, own, third)
     kept = await ids_in(plane, context)
-    assert (kept["A"], kept["B"], kept["C"]) == ({used}, {used, own}, {third})
+    assert (kept["A"], kept["B"], kept["C"]) == ({used, fourth}, {used, own}, {third})
 
 
 async def test_imported_and_forked_messages_have_their_ids(plane: Plane) -> None:
@@ -189,3 +190,100 @@ async def test_imported_and_forked_messages_have_their_ids(plane: Plane) -> None
         await send(plane, "1.0", "B", contextId=copy, messageId=used)
         (first, second) = await of_user(plane, copy)
         assert first == ("A", used) and second[0] == "B" and second[1] != used
+
+
+def of_runtime(text: str, message_id: str, role: str = "agent", turn: str = "") -> Json:
+    message: Json = {"role": role, "messageId": message_id, "parts": [{"kind": "text", "text": text}]}
+    return {**message, "metadata": {"kagent_invocation_id": turn}} if turn else message
+
+
+async def save(plane: Plane, context: str, *history: Json, task_id: str = "", last: Json | None = None) -> str:
+    """Save a document, twice, as a runtime does; the second time changes nothing."""
+    status: Json = {"state": "completed"} if last is None else {"state": "completed", "message": last}
+    task: Json = {"id": task_id or fresh(), "contextId": context, "status": status, "history": list(history)}
+    ids: list[list[str]] = []
+    for _ in range(2):
+        reply = await plane.http.post("/api/tasks", json=task)
+        assert reply.status_code == 201, reply.text
+        ids.append([message["messageId"] for message in reply.json()["data"]["history"]])
+    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
+    return str(task["id"])
+
+
+async def read(plane: Plane, context: str) -> list[str]:
+    """What the tasks, their pages and the transcript show, which agree."""
+    messages = await flat(plane, context)
+    paged = await data(plane, f"/api/sessions/{context}/messages?limit=1000")
+    assert paged["messages"] == messages
+    transcript = (await plane.http.get(f"/api/sessions/{context}/export?format=markdown")).text
+    assert all(text in transcript for text in texts(messages))
+    return texts(messages)
+
+
+async def test_messages_of_documents_under_one_id_are_all_kept(plane: Plane) -> None:
+    """T12, T6: in one document and beside others; the same message in several documents is one."""
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
+    first = [of_runtime("yes", "m", "user"), of_runtime("one", "reply")]
+    await save(plane, context, *first)
+    assert await read(plane, context) == ["yes", "one"]
+    # A runtime that saves all of the conversation in each task.
+    second = [*first, of_runtime("yes", "m", "user"), of_runtime("two", "reply")]
+    task_id = await save(plane, context, *second)
+    assert await read(plane, context) == ["yes", "one", "yes", "two"]
+    await save(plane, context, *second, of_runtime("why", "q", "user"), task_id=task_id, last=of_runtime("so", "reply"))
+    assert await read(plane, context) == ["yes", "one", "yes", "two", "why", "so"]
+    # One that saves each turn by itself.
+    await save(plane, context, of_runtime("no", "m", "user"), of_runtime("three", "reply"))
+    assert await read(plane, context) == ["yes", "one", "yes", "two", "why", "so", "no", "three"]
+
+
+async def test_the_turns_that_documents_name_tell_messages_apart(plane: Plane) -> None:
+    """T12: the same words under one id in two turns."""
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
+    for turn in ("A", "B"):
+        await save(plane, context, of_runtime("yes", "m", "user", turn), of_runtime("ok", "reply", turn=turn))
+    assert await read(plane, context) == ["yes", "ok", "yes", "ok"]
+
+
+async def test_a_text_that_grows_in_a_document_is_kept_as_it_has_become(plane: Plane) -> None:
+    """T12: servers keep each step of it in the history."""
+    context = fresh()
+    await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
+    asked, steps = of_runtime("go", "u", "user"), [of_runtime(text, "m") for text in ("The", "The answer")]
+    await save(plane, context, asked, *steps, last=of_runtime("The answer is 42", "m"))
+    assert await read(plane, context) == ["go", "The answer is 42"]
+    await save(plane, context, of_runtime("x", "v", "user"), of_runtime("end", "n"), last=of_runtime("end", "n"))
+    assert await read(plane, context) == ["go", "The answer is 42", "x", "end"]
+
+
+async def test_a_document_beside_turns_of_the_plane_keeps_its_messages(plane: Plane) -> None:
+    """T12: under the id of a message that the plane has."""
+    context, used = fresh(), fresh()
+    await send(plane, "1.0", "A", contextId=context, messageId=used)
+    answer = (await flat(plane, context))[-1]["messageId"]
+    await save(plane, context, of_runtime("B", used, "user"), of_runtime("B", answer))
+    assert await read(plane, context) == ["A", "A", "B", "B"]
+
+
+async def test_messages_of_a_pushed_history_under_one_id_are_all_kept(plane: Plane) -> None:
+    """T12, R7: in the history, and beside what the session has; pushed again it is the same."""
+    context, used = fresh(), fresh()
+    await send(plane, "1.0", "A", contextId=context, messageId=used)
+    kept = await flat(plane, context)
+    history = [
+        *kept,
+        *(of_runtime("yes", "m", "user"), of_runtime("one", "reply")),
+        *(of_runtime("yes", "m", "user"), of_runtime("The", "reply"), of_runtime("The end", "reply")),
+        of_runtime("not A", used, "user"),
+    ]
+    ids: list[list[str]] = []
+    for _ in range(2):
+        pushed = await plane.http.put(f"/api/sessions/{context}/effective_history", json={"messages": history})
+        assert pushed.status_code == 200, pushed.text
+        told = pushed.json()["data"]["messages"]
+        assert texts(told) == ["A", "A", "yes", "one", "yes", "The end", "not A"] == texts(await flat(plane, context))
+        ids.append([message["messageId"] for message in told])
+    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
+    assert ids[0][:2] == [message["messageId"] for message in kept]

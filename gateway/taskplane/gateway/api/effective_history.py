@@ -24,6 +24,8 @@ from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.message_ids import given, settled
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
 
 _PAGE: Final = 100
 _SHOWN: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED, sb.ENTRY_KIND_EVENT)
@@ -48,15 +50,15 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Replace the effective history of a session by the given messages: the body is a list of them, or an object with
     `messages` and perhaps `expectedVersion`.
 
-    Raise Invalid, for instance if two messages have the same id; Conflict `VERSION_MISMATCH` if the session does not
-    have the expected version; NotFound.
+    Messages that would be lost under their id get one of their own. Raise Invalid; Conflict `VERSION_MISMATCH` if the
+    session does not have the expected version; NotFound.
     """
     messages, expected = await plane.worker.run(request.size, _read, await read_json(plane, request, lenient=True))
     expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
     for message in messages:
         message.message_id = message.message_id or new_id()
-    pushed = sb.Messages(messages=messages)
+    pushed = sb.Messages(messages=_kept_apart(messages, context_id))
     check_size(pushed)
     await _name_turns(plane, context_id, pushed)
     entry = sb.Entry(id=new_id(), kind=sb.ENTRY_KIND_PUSHED, pushed=pushed)
@@ -158,11 +160,20 @@ def _read(body: Any) -> tuple[list[a2a.Message], int]:
     expected = read_version(source, "expectedVersion")
     bad.check()
     check_readable(sb.Messages(messages=messages), bad)
-    seen: set[str] = set()
-    for index, message in enumerate(messages):
-        if message.message_id and message.message_id in seen:
-            what = "is the id of an earlier message, too"
-            path = f"messages[{index}].messageId"
-            raise Invalid(f"{path} {what}", reason="DUPLICATE_ID", fields={path: what})
-        seen.add(message.message_id)
     return messages, expected
+
+
+def _kept_apart(messages: Sequence[a2a.Message], context_id: str) -> list[a2a.Message]:
+    """Return messages with an id of its own for each further one under an id, without those that only grew or
+    repeat."""
+    said = [given(message, _turn_of(message), is_user=message.role == a2a.ROLE_USER) for message in messages]
+    kept: list[a2a.Message] = []
+    for at, message_id in settled(said, context_id):
+        messages[at].message_id = message_id
+        kept.append(messages[at])
+    return kept
+
+
+def _turn_of(message: a2a.Message) -> str:
+    fields = message.metadata.fields
+    return next((fields[key].string_value for key in INVOCATION_KEYS if key in fields), "")

@@ -15,8 +15,8 @@ _MAX_TEXT: Final = MAX_CHUNK_BYTES // 4
 
 def chunks(artifact: a2a.Artifact, *, append: bool, last: bool) -> Iterator[ArtifactChunk]:
     """Yield the chunks of an artifact, or of the next piece of one, each small enough to be stored unless one part that
-    is no plain text is larger."""
-    groups = list(_groups(artifact.parts)) or [[a2a.Part(text="")]]
+    is no plain text is larger. A last piece may be the mark of the end only. NoContent: any other has no parts."""
+    groups = list(_groups(artifact.parts)) or [[a2a.Part(text="")] if append and last else []]
     for index, parts in enumerate(groups):
         content: dict[str, Any] = {"parts": parts}
         if len(parts) == 1 and is_plain_part(parts[0]):

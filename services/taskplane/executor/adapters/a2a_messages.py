@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -17,7 +18,8 @@ _CANCELED: Final = "The agent canceled the task."
 
 
 class Spoken:
-    """The words of an agent on its task: each message becomes a change once, its pieces a text that grows.
+    """The words of an agent on its task: each message becomes a change once, its pieces a text that grows. Another
+    message under an id that was used is said, too.
 
     A question, and the whole message at the end of a growing text, are held back until something follows, since they
     may be, or come again with, the end of the run.
@@ -28,7 +30,9 @@ class Spoken:
         # The pause that the newest status asks for.
         self.pause: AskInput | AskAuth | None = None
         mine = [message for message in before if message.role == a2a.ROLE_AGENT]
-        self._said = {message.message_id for message in mine}
+        # Messages that snapshots of the task may repeat, and the newest ones of this run by their ids.
+        self._before = {(message.message_id, _content(message)) for message in mine}
+        self._said: dict[str, bytes] = {}
         # Ends of growing texts have other ids there than here.
         self._texts = {text_of(message) for message in mine}
         self._open_id = ""
@@ -36,41 +40,42 @@ class Spoken:
         self._held: a2a.Message | None = None
         self._held_id = ""
 
-    def status(self, status: a2a.TaskStatus, *, ends: bool = False) -> list[Change]:
+    def status(self, status: a2a.TaskStatus, *, ends: bool = False, again: bool = False) -> list[Change]:
         """Return the changes of a status. The last one is final if the state is terminal; a pause is left in `pause`.
-        `ends`: the message comes again with the end or pause, which follows."""
+        `ends`: the message comes again with the end or pause, which follows. `again`: it may be one that was said
+        before this run."""
         self.pause = None
         message = status.message if status.HasField("message") else None
         if status.state in TERMINAL:
             said, last = self._last(message)
             return [*said, _final(status.state, last)]
         if status.state not in _PAUSED:
-            return [] if message is None else self.message(message, ends=ends)
+            return [] if message is None else self.message(message, ends=ends, again=again)
         ask, plain = _PAUSED[status.state]
-        known = message is not None and message.message_id in self._said and message.message_id != self._held_id
+        known = message is not None and self._is_said(message, again) and message.message_id != self._held_id
         said, last = self._last(message)
         self.pause = ask(plain if last is None else last)
         if last is None or known:
             return said
         assert message is not None
-        self._said.add(message.message_id)
+        self._note(message)
         if ask is AskAuth and last.message_id:
             # At once, since many agents wait for that without a pause.
             return [*said, Say(last)]
         self._held, self._held_id = last, message.message_id
         return said
 
-    def message(self, message: a2a.Message, *, ends: bool = False) -> list[Change]:
-        """Return the changes of a message that is not the last one. `ends` as in `status`."""
+    def message(self, message: a2a.Message, *, ends: bool = False, again: bool = False) -> list[Change]:
+        """Return the changes of a message that is not the last one. `ends` and `again` as in `status`."""
         if _kind(message) == STATUS_TEXT:
             text = text_of(message)
             return [Working(text)] if text else []
         if is_piece(message):
             return self._grow(message.message_id, text_of(message))
         if message.message_id:
-            if message.message_id in self._said:
+            if self._is_said(message, again):
                 return []
-            self._said.add(message.message_id)
+            self._note(message)
         said = self.flush()
         if self._ends_text(message):
             said += self._rest(message)
@@ -85,13 +90,16 @@ class Spoken:
     def snapshot(self, task: a2a.Task) -> list[Change]:
         """Return what a snapshot of the task says that was not said yet, without its status."""
         said: list[Change] = []
-        for message in task.history:
-            if message.role != a2a.ROLE_AGENT or _kind(message) == STATUS_TEXT or is_piece(message):
+        for message, after in zip(task.history, [*task.history[1:], task.status.message], strict=False):
+            if not _is_whole(message):
+                continue
+            if message.message_id and message.message_id == after.message_id and _is_whole(after):
+                # Servers keep each step of a message that grows.
                 continue
             if text_of(message) in self._texts:
-                self._said.add(message.message_id)
+                self._note(message)
             else:
-                said += self.message(message)
+                said += self.message(message, again=True)
         return said
 
     def piece(self, message: a2a.Message) -> list[Change]:
@@ -108,12 +116,24 @@ class Spoken:
         self._close()
         return [Say(held)]
 
+    def _is_said(self, message: a2a.Message, again: bool = False) -> bool:
+        """Return whether a message is the newest one under its id in this run; `again`: or any one that was said."""
+        content = _content(message)
+        return self._said.get(message.message_id) == content or (
+            again and (message.message_id, content) in self._before
+        )
+
+    def _note(self, message: a2a.Message) -> None:
+        content = _content(message)
+        self._said[message.message_id] = content
+        self._before.add((message.message_id, content))
+
     def _last(self, message: a2a.Message | None) -> tuple[list[Change], a2a.Message | None]:
         """Return what is to be said before the last message of a run, and that message: without an id if it ends the
         text that grows."""
         if message is None:
             return self.flush(), None
-        if self._held is not None and message.message_id == self._held_id:
+        if self._held is not None and message.message_id == self._held_id and self._is_said(message):
             held, self._held = self._held, None
             return [], held
         said = self.flush()
@@ -152,10 +172,20 @@ class Spoken:
         self._open_id = self._open_text = ""
 
 
+def _content(message: a2a.Message) -> bytes:
+    """Return a hash of the parts of a message."""
+    return sha256(a2a.Message(parts=message.parts).SerializeToString(deterministic=True)).digest()
+
+
 def is_piece(message: a2a.Message) -> bool:
     """Return whether a message is a piece of a text that grows."""
     fields = message.metadata.fields
     return any(key in fields and fields[key].bool_value for key in PARTIAL_KEYS)
+
+
+def _is_whole(message: a2a.Message) -> bool:
+    """Return whether a message is one that an agent said, and neither a line of progress nor a piece."""
+    return message.role == a2a.ROLE_AGENT and _kind(message) != STATUS_TEXT and not is_piece(message)
 
 
 def _kind(message: a2a.Message) -> str:

@@ -26,6 +26,7 @@ from taskplane.executor.agents.llm.model_run import ModelRun
 from taskplane.executor.agents.llm.own_task import OwnTask
 from taskplane.executor.changes import data_message
 from taskplane.runtime.json_values import to_json
+from taskplane.runtime.storable import storable
 
 
 def adapt(found: AbstractAgent[Any, Any], name: str) -> Agent:
@@ -132,7 +133,7 @@ def _question(turn: Turn, requests: DeferredToolRequests) -> Message:
         lines.append(str(asked) if isinstance(asked, str) and not approval else told)
         kind = "approval" if approval else "result"
         data.append({"id": call.tool_call_id, "name": call.tool_name, "args": arguments, "kind": kind})
-    return data_message({"calls": data}, Part(text="\n".join(lines)), message_id=_asked_id(turn))
+    return data_message({"calls": data}, Part(text=storable("\n".join(lines))), message_id=_asked_id(turn))
 
 
 def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredToolRequests) -> Checkpoint:

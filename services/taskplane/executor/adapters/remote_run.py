@@ -323,7 +323,7 @@ class RemoteRun:
         if task.status.state not in AT_REST and is_piece(task.status.message):
             yield from self._spoken.piece(task.status.message)
         else:
-            yield from self._noting(self._spoken.status(task.status))
+            yield from self._noting(self._spoken.status(task.status, again=True))
 
     def _noting(self, changes: list[Change]) -> list[Change]:
         self._ended = bool(changes) and isinstance(changes[-1], _FINAL)

@@ -91,14 +91,15 @@ class AgentTurn:
         """Return the state and the message with which a turn ends; begin to say the message. AgentFailed."""
         buffer = self._buffer
         try:
+            buffer.end_artifacts()
             match final:
                 case port.Complete(given):
                     return a2a.TASK_STATE_COMPLETED, self._last_message(given, a2a.TASK_STATE_COMPLETED)
                 case port.Fail(reason):
                     # A text that is still open is whole: the agent chose to end here.
-                    return a2a.TASK_STATE_FAILED, buffer.message(_or(reason, _NO_REASON))
+                    return a2a.TASK_STATE_FAILED, buffer.message(_or(reason, _NO_REASON), grows=False)[0]
                 case port.Reject(reason):
-                    return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED))
+                    return a2a.TASK_STATE_REJECTED, buffer.message(_or(reason, _REJECTED), grows=False)[0]
                 case port.AskInput(given) | port.AskAuth(given):
                     auth = isinstance(final, port.AskAuth)
                     state = a2a.TASK_STATE_AUTH_REQUIRED if auth else a2a.TASK_STATE_INPUT_REQUIRED
@@ -131,6 +132,7 @@ class AgentTurn:
         changes = self._changes(self.so_far(), "make_artifact")
         try:
             final = await self._drive(changes, acting, _OF_ARTIFACT)
+            self._buffer.end_artifacts()
         finally:
             await shut(changes)
         return final if isinstance(final, port.Fail) else None

@@ -1,6 +1,7 @@
 """Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -12,10 +13,13 @@ from taskplane.executor.changes import (
     Saved,
     Status,
     StatusText,
+    is_plain_text,
     storable_chunk,
     text_size,
 )
+from taskplane.executor.runs.given_ids import GivenIds
 from taskplane.executor.runs.outbox import Outbox
+from taskplane.executor.surrogates import Surrogates
 from taskplane.runtime.storable import dumped, storable
 
 
@@ -25,9 +29,10 @@ class ChangeBuffer:
     All methods raise ValueError or TypeError for what cannot be stored.
     """
 
-    def __init__(self, outbox: Outbox, factory: MessageFactory, *, remembers: bool) -> None:
+    def __init__(self, outbox: Outbox, factory: MessageFactory, ids: GivenIds, *, remembers: bool) -> None:
         """`remembers`: somebody asks for what was `said`."""
         self.factory = factory
+        self.ids = ids
         # Ids of the artifacts that the task has.
         self.artifacts: set[str] = set()
         # Something was said since the outbox was last flushed.
@@ -45,10 +50,14 @@ class ChangeBuffer:
         self._open_text: list[str] = []
         self._open_size = 0
         self._last_said = ""
+        self._half = Surrogates()
+        # Texts of artifacts of which a first half of a pair waits.
+        self._halves: dict[str, Surrogates] = {}
 
     def begin_turn(self, factory: MessageFactory) -> None:
         """Attribute what is put from now on to a turn, and take status texts."""
         self.factory = factory
+        self.ids.close()
         self.made_artifact = False
         self.takes_status_texts = True
         self._said.clear()
@@ -66,17 +75,18 @@ class ChangeBuffer:
     def take(self, change: "port.Change") -> None:
         """Put a change that is not final."""
         if isinstance(change, port.Text):
-            if change.delta:
-                self._grow(storable(change.delta))
+            self._grow(self._half.join(change.delta))
         elif isinstance(change, port.ArtifactChunk):
             if change.append and change.artifact_id not in self.artifacts:
                 raise ValueError(f"the first chunk of artifact {change.artifact_id!r} has append=True")
-            self._outbox.chunk(storable_chunk(change))
+            self._outbox.chunk(storable_chunk(self._whole(change)))
             self.artifacts.add(change.artifact_id)
             self.made_artifact = True
             self.takes_status_texts = False
         elif isinstance(change, port.Say):
-            self.say(self.message(change.message))
+            message, is_new = self.message(change.message)
+            if is_new:
+                self.say(message)
         elif isinstance(change, port.ToolCall):
             self._close_text()
             self.say(self.factory.tool("function_call", {"id": change.id, "name": change.name, "args": change.args}))
@@ -101,57 +111,99 @@ class ChangeBuffer:
             self._outbox.put(StatusText(self.factory.status_text(text)))
         return self.takes_status_texts
 
-    def message(self, given: str | a2a.Message) -> a2a.Message:
-        """Return a message to say: the end of the open text if that has the same words.
+    def message(self, given: str | a2a.Message, *, grows: bool = True) -> tuple[a2a.Message, bool]:
+        """Return a message to say, and False if it was said already: the end of the open text if that has the same
+        words, else a message of its own after that text.
 
-        Otherwise end that text first.
+        One with an id takes the place of the message just said under that id, if it `grows`.
         """
+        self._end_half()
+        if isinstance(given, a2a.Message) and given.message_id:
+            message = self.factory.message(given)
+            self._close_text()
+            return message, self.ids.settle(message, self.factory.new_id, grows=grows)
         if not self._open_id:
-            return self.factory.message(given)
+            return self.factory.message(given), True
         message = self.factory.message(given, self._open_id)
-        if message.message_id == self._open_id:
-            if port.text_of(message).strip() == "".join(self._open_text).strip():
-                return message
+        if port.text_of(message).strip() != "".join(self._open_text).strip():
             message.message_id = self.factory.new_id()
-        self._close_text()
-        return message
+            self._close_text()
+        return message, True
 
     def last_message(self, given: str | a2a.Message | None, ends: Ending) -> a2a.Message | None:
         """Return the message with which a task completes or pauses, and say it unless it was said last.
 
         Without `given`, the open text or None.
         """
+        self._end_half()
         if given is not None:
-            message = self.message(given)
+            message, is_new = self.message(given)
         elif self._open_id:
-            message = self.factory.message("".join(self._open_text), self._open_id)
+            message, is_new = self.factory.message("".join(self._open_text), self._open_id), True
         else:
             return None
-        if message.message_id != self._last_said:
+        if is_new or message.message_id != self._last_said:
+            # An earlier message comes again, so that the end has the one that was said last.
             self.say(message, ends=ends)
         return message
 
+    def end_artifacts(self) -> None:
+        """Put U+FFFD for the halves of pairs whose other half did not come."""
+        for artifact_id in list(self._halves):
+            self._put_half(artifact_id)
+
     def say(self, message: a2a.Message, *, ends: Ending | None = None) -> None:
         """Put a message. It ends the open text if it has its id. `ends`: the run ends with the same message."""
+        self.ids.follow(message.message_id)
+        self._last_said = message.message_id
         if message.message_id == self._open_id:
             self._open_id = ""
             self._open_text.clear()
             self._open_size = 0
-        self._last_said = message.message_id
         self.spoke = True
         if self._remembers:
             self._said.append(message)
         self._outbox.put(Status(a2a.TASK_STATE_WORKING, message, ends=ends), message)
 
     def _grow(self, delta: str) -> None:
+        if not delta:
+            return
         if not self._open_id:
             self._open_id = self.factory.new_id()
+        delta = storable(delta)
         self._open_size += text_size(delta)
         if self._open_size > MAX_MESSAGE_BYTES:
             raise ValueError("a text is larger than 3 MiB")
         self._open_text.append(delta)
         self._outbox.text(self.factory, self._open_id, delta)
 
+    def _end_half(self) -> None:
+        """End the open text with U+FFFD if half a pair is all that came of its last character."""
+        self._grow(self._half.end())
+
     def _close_text(self) -> None:
+        self._end_half()
         if self._open_id:
             self.say(self.factory.message("".join(self._open_text), self._open_id))
+
+    def _whole(self, chunk: "port.ArtifactChunk") -> "port.ArtifactChunk":
+        """Return a chunk without the first half of a pair at its end, which waits for the next one."""
+        joins = is_plain_text(chunk) and chunk.append
+        if chunk.artifact_id in self._halves and not joins:
+            if chunk.append:
+                self._put_half(chunk.artifact_id)
+            else:
+                del self._halves[chunk.artifact_id]
+        if not is_plain_text(chunk):
+            return chunk
+        half = self._halves.pop(chunk.artifact_id, None) or Surrogates()
+        text = half.join(chunk.text or "")
+        if chunk.last:
+            text += half.end()
+        elif half.waits:
+            self._halves[chunk.artifact_id] = half
+        return chunk if text == chunk.text else replace(chunk, text=text)
+
+    def _put_half(self, artifact_id: str) -> None:
+        text = self._halves.pop(artifact_id).end()
+        self._outbox.chunk(port.ArtifactChunk(artifact_id, text=text, append=True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.runs.given_ids import UsedIds
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.task_log import events
 from taskplane.runtime.retry import retry_until_reachable
@@ -27,11 +28,13 @@ class Input:
 class Inputs:
     """The user's messages that a run reads. `consumed`: the generation of the newest message that was read."""
 
-    def __init__(self, store: TaskStoreStub, record: pb.TaskRecord, outbox: Outbox) -> None:
+    def __init__(self, store: TaskStoreStub, record: pb.TaskRecord, outbox: Outbox, used: UsedIds) -> None:
+        """`used` gets the ids of the messages that become known."""
         self.consumed = record.consumed_generation
         self._store = store
         self._record = record
         self._outbox = outbox
+        self._used = used
         # The newest message that is consumed or waits here; the outbox hears of newer ones.
         self._known = record.consumed_generation
         self._waiting: deque[Input] = deque()
@@ -39,6 +42,7 @@ class Inputs:
     def begin(self, message: a2a.Message, options: pb.TurnOptions) -> None:
         """Add the message that created the task, which need not be read."""
         self._waiting.append(Input(1, self._record.invocation_id, message, options))
+        self._used.add(message.message_id)
         self._known = 1
 
     @property
@@ -80,9 +84,11 @@ class Inputs:
             return [event async for page in pages for event in page.events]
 
         for event in await retry_until_reachable(read):
+            message = _message_of(event)
             self._waiting.append(
-                Input(event.generation, event.invocation_id, _message_of(event), _options_of(event), event.traceparent)
+                Input(event.generation, event.invocation_id, message, _options_of(event), event.traceparent)
             )
+            self._used.add(message.message_id)
             self._known = event.generation
 
 

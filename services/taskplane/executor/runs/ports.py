@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.runs.appender import Appender
+from taskplane.executor.runs.given_ids import SessionsAtWork
 from taskplane.executor.runs.processes.pool import AgentProcesses
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.copying import Copier
@@ -21,6 +22,7 @@ class Ports:
     reconciler: Reconciler
     appender: Appender
     processes: AgentProcesses
+    at_work: SessionsAtWork
     # Named in every event and copy of this process.
     actor: str
     # How long a run may take where its agent does not say; 0: for ever.

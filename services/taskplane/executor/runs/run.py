@@ -23,6 +23,7 @@ from taskplane.executor.runs.agent_turn import AgentTurn
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, unexpected
+from taskplane.executor.runs.given_ids import GivenIds, said_before
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
@@ -106,9 +107,12 @@ class Run:
         )
         self.outbox.claim_copied(record.copied_generation)
         self._session = self._session_of(record)
-        self._inputs = Inputs(ports.store, record, self.outbox)
+        used = ports.at_work.used_in(caller, record.context_id)
+        self._inputs = Inputs(ports.store, record, self.outbox, used)
         remembers = hosted.status_writer is not None or hosted.artifact_maker is not None
-        self._change_buffer = ChangeBuffer(self.outbox, self._speak(record.invocation_id), remembers=remembers)
+        self._change_buffer = ChangeBuffer(
+            self.outbox, self._speak(record.invocation_id), GivenIds(used), remembers=remembers
+        )
         self._status_texts = StatusTexts(ports, hosted, record.id, self.outbox, self._change_buffer)
         self._limit = asyncio.timeout(None)
         # The agent at work on the newest turn.
@@ -288,6 +292,8 @@ class Run:
         self._change_buffer.begin_turn(self._speak(given.invocation_id))
         self._session.begin_turn(given.invocation_id)
         turn = await self._turn_of(given)
+        before = said_before(self._task, given.invocation_id) if self._record.attempt > 1 else ()
+        self._change_buffer.ids.begin_turn(self._session.message_ids, before, f"{given.invocation_id}-")
         begun: RouterCall | None = None
         if first:
             self._take_policy(turn)

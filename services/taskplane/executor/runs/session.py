@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.conversation import Conversation
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input
 from taskplane.executor.runs.outbox import Committed
@@ -67,6 +68,7 @@ class RunSession:
         self._unseen = saved
         # The history was not read, since there was none when the turn was saved.
         self._history_unread = begins
+        self._shown: Conversation | None = None
         self._context: contextvars.Context | None = None
         self._copying: asyncio.Task[None] | None = None
         # While an agent is at work what it says is copied at once; at the end of its turn all of it in one call.
@@ -97,6 +99,7 @@ class RunSession:
             # The session was deleted, and with it what it showed.
             return ()
         self._saw()
+        self._shown = shown
         self._history_unread = False
         session = shown.session
         # From the end, where the turn mostly is.
@@ -107,6 +110,10 @@ class RunSession:
         if self._queued and given.generation == 1:
             shown = shown.as_begun(given.invocation_id, self._source.task_id)
         return shown.messages(self._source.task_id, without={given.invocation_id, *unread})
+
+    def message_ids(self) -> Iterable[str]:
+        """Return the ids of the messages in effect when the history was read last; none if it was not."""
+        return self._shown.message_ids() if self._shown is not None else ()
 
     async def copy(self) -> None:
         """Copy every committed message, however long the session cannot be reached."""

@@ -13,7 +13,8 @@ from taskplane.executor.artifact_reading import read_artifact
 from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.states import TERMINAL
-from taskplane.runtime.errors import NotFound
+from taskplane.executor.turn_session import EventIdTaken
+from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.principal import Principal, acting_as
@@ -87,9 +88,15 @@ class Calls:
             actor=self.ports.actor,
             data=_encoded(given),
         )
-        stored = await self._as_caller(lambda: self.ports.sessions.append(self.context_id, [entry]))
+        taken = f"the session has another entry with the id {event_id!r}"
+        try:
+            stored = await self._as_caller(lambda: self.ports.sessions.append(self.context_id, [entry]))
+        except Refused as error:
+            if error.reason != "KEY_REUSED":
+                raise
+            raise EventIdTaken(taken) from error
         if any(known.data != entry.data for known in stored.known):
-            raise ValueError(f"the session has another entry with the id {event_id!r}")
+            raise EventIdTaken(taken)
         if stored.unapplied:
             await self._as_caller(lambda: self.ports.reconciler.apply(self.context_id))
 

@@ -297,6 +297,11 @@ class MemoryTasks(TaskStoreServicer, TaskQueueServicer):
         ends = update.status.state in TERMINAL
         if ends and kept.open_text is not None:
             self._close_text(kept)
+        last = task.history[-1] if task.history else a2a.Message()
+        grows = message is not None and last.message_id == message.message_id and last.parts != message.parts
+        if grows:
+            # It takes the place of what was said just now.
+            del task.history[-1]
         new = message is not None and all(message.message_id != said.message_id for said in task.history)
         speaks = message is not None and new and not (_is_partial(message) or is_status_text(message))
         event = self._append(kept, pb.EVENT_KIND_STATUS, speaks=speaks)

@@ -1,4 +1,4 @@
-"""Ids of messages. Clients show what comes under one id once, so another message must not be stored under it.
+"""Ids of messages. Clients show what comes under one id once, so no further message must be stored under it.
 
 Two sends at one moment may each find that nothing has the id, and both keep it.
 """
@@ -8,10 +8,10 @@ import logging
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.derived_ids import derived
 from taskplane.executor.session_log import SessionLog
 from taskplane.runtime.errors import NotFound, PlaneError
-from taskplane.runtime.message_content import same_content
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 _PATIENCE: Final = 1.5
 
 
-async def settle(sessions: SessionLog, message: a2a.Message, context_id: str, invocation_id: str) -> None:
-    """Give a message an id of its own if its session has another one under its id.
+async def settle(session_log: SessionLog, message: a2a.Message, context_id: str, invocation_id: str) -> None:
+    """Give a message an id of its own if its session has one of another turn under its id.
 
     To be called before it is written anywhere. It keeps its id where the session store does not answer.
     """
     try:
         async with asyncio.timeout(_PATIENCE):
-            _, first = await sessions.first_said(context_id, message.message_id)
+            _, first = await session_log.first_said(context_id, message.message_id)
     except NotFound:
         return
     except (PlaneError, TimeoutError) as error:
@@ -35,10 +35,10 @@ async def settle(sessions: SessionLog, message: a2a.Message, context_id: str, in
     keep_apart(message, first, invocation_id)
 
 
-def keep_apart(message: a2a.Message, first: a2a.Message | None, invocation_id: str) -> None:
-    """Give a message an id of its own if `first`, the first one under its id, says something else.
+def keep_apart(message: a2a.Message, first: sessions.Entry | None, invocation_id: str) -> None:
+    """Give a message an id of its own if `first`, the first one under its id, is of another turn.
 
     The id is derived from the invocation, so that a repeat has the same one.
     """
-    if first is not None and not same_content(first, message):
+    if first is not None and first.invocation_id != invocation_id:
         message.message_id = derived(invocation_id, "message")

@@ -8,6 +8,7 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
+from taskplane.executor.derived_ids import derived
 from taskplane.executor.session_entries import OPENING, title_of, unvoid
 from taskplane.executor.session_log import MAX_CALL_BYTES, SessionLog, outcome_id
 from taskplane.executor.turns.routing import Routing
@@ -124,9 +125,16 @@ class Opening:
         self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int, own_message_id: str
     ) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        return await retry_briefly(
-            lambda: log.append(self.context_id, entries, create, expected_version, own_message_id)
+        # An answer may have whatever id its agent gave it.
+        own_answer_id = derived(self.invocation_id, "answer") if _is_answer(entries[-1]) else ""
+        stored = await retry_briefly(
+            lambda: log.append(
+                self.context_id, entries, create, expected_version, own_message_id, own_answer_id=own_answer_id
+            )
         )
+        if stored.answer_renamed:
+            entries[-1].message.message_id = own_answer_id
+        return stored
 
     async def _history(self, log: SessionLog) -> Sequence[a2a.Message]:
         return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})
@@ -153,6 +161,10 @@ class Opening:
             task_id="" if answer is not None else self.task_id,
             message=answer,
         )
+
+
+def _is_answer(entry: pb.Entry) -> bool:
+    return entry.kind == pb.ENTRY_KIND_OUTCOME and entry.HasField("message")
 
 
 def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:

@@ -3,7 +3,7 @@
 No instance is changed once it is made. They are not frozen: that would make their construction several times as slow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from taskplane.runtime.errors import PlaneError
@@ -60,9 +60,9 @@ class Append:
     """Append entries to one session, all or none; the store sets their `seq` and `created_at`. Answer: `Appended`.
 
     `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
-    events, by the id of their entry. `own_message_id`: the id under which the message of the first entry is stored if
-    the session has another message under that which it has; "": it keeps its id. `openings`: how the messages begin
-    of a task that one of the entries deletes. `title`: the new one, if that of the session is made of one of them.
+    events, by the id of their entry. `own_ids`: by the id of the entry, those under which messages are stored if the
+    session has a message under that which they have. `openings`: how the messages begin of a task that one of the
+    entries deletes. `title`: the new one, if that of the session is made of one of them.
     """
 
     scope: Scope
@@ -71,7 +71,7 @@ class Append:
     create: NewSession | None = None
     expected_version: int = 0
     deltas: Mapping[str, Delta] = field(default_factory=dict[str, Delta])
-    own_message_id: str = ""
+    own_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     openings: Sequence[str] = ()
     title: str | None = None
 
@@ -149,13 +149,14 @@ class Appended:
     """Answer to Append: the session as it is now, and how many entries were `appended`: its newest.
 
     `known` are the other entries of the request, in its order, as they were stored before. `renamed`: the message of
-    the first one was stored under its `own_message_id`.
+    the first one was stored under its id of `own_ids`; `answer_renamed`: that of the last one.
     """
 
     session: Session
     appended: int
     known: Sequence[Entry] = ()
     renamed: bool = False
+    answer_renamed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,15 +201,15 @@ class Found:
     `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
     owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, if
     `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once.
-    `first_said` is the payload of the first message that it has under the id of one to append, for one that may be
-    stored under another id. `deletions`: those of the session's tasks with their ids, for appends and touches.
+    `said` are those ids of messages to append that may be stored under another id, under which it has a message.
+    `deletions`: those of the session's tasks with their ids, for appends and touches.
     """
 
     session: Session | None
     stored: Mapping[str, Entry]
     lines: Sequence[Line] = ()
     changes: Iterable[Change] = ()
-    first_said: bytes | None = None
+    said: Set[str] = frozenset()
     deletions: Deletions | None = None
 
 

@@ -5,7 +5,7 @@ first is given, in this order: not found, key reused, task deleted, version mism
 repeat is answered before a version mismatch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from taskplane.runtime.validation import is_segment
@@ -18,7 +18,7 @@ from taskplane.sessions.domain.errors import (
     task_deleted,
     version_mismatch,
 )
-from taskplane.sessions.domain.payload import kept_apart
+from taskplane.sessions.domain.payload import with_message_id
 from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repeats
 
 
@@ -123,25 +123,36 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
     version = was.version if was is not None else 0
     if op.expected_version and op.expected_version != version:
         return version_mismatch(op.context_id, op.expected_version, version)
-    renamed = _under_own_id(found, op)
-    if renamed is not None:
-        given = [renamed, *given[1:]]
+    given, renamed = _under_own_ids(found, op, given)
     begun = was or _begin(op.scope, op.context_id, op.create or commands.NewSession(), now)
     if op.title is not None:
         begun = begun._replace(title=op.title)
     session, new = grow(begun, given, now)
-    answer = commands.Appended(session=session, appended=len(new), known=known, renamed=renamed is not None)
+    answer = commands.Appended(session=session, appended=len(new), known=known)
+    if renamed:
+        answer.renamed = op.entries[0].id in renamed
+        answer.answer_renamed = op.entries[-1].id in renamed
     deltas = [(entry.seq, op.deltas[entry.id]) for entry in new if entry.id in op.deltas] if op.deltas else ()
     return Write(session=session, entries=new, deltas=deltas, answer=answer, new=was is None)
 
 
-def _under_own_id(found: Found, op: commands.Append) -> Entry | None:
-    """Return the first entry under an id of its own; None if it is stored already, or keeps the id of its message."""
-    first = op.entries[0] if op.entries else None
-    if first is None or found.first_said is None or first.id in found.stored:
-        return None
-    payload = kept_apart(first.payload, found.first_said, op.own_message_id)
-    return first._replace(payload=payload, message_id=op.own_message_id) if payload is not None else None
+def _under_own_ids(found: Found, op: commands.Append, given: Sequence[Entry]) -> tuple[Sequence[Entry], Set[str]]:
+    """Return the new entries, with those whose message has an id that is used under an id of their own, and the ids of
+    these entries."""
+    if not op.own_ids:
+        return given, frozenset()
+    used = set(found.said)
+    entries: list[Entry] = []
+    renamed: set[str] = set()
+    for entry in given:
+        own = op.own_ids.get(entry.id)
+        if own is not None and entry.message_id in used:
+            renamed.add(entry.id)
+            entry = entry._replace(payload=with_message_id(entry.payload, own), message_id=own)
+        if entry.message_id is not None:
+            used.add(entry.message_id)
+        entries.append(entry)
+    return entries, renamed
 
 
 _RULES: dict[type[Operation], Callable[[Found, Any, int], Outcome]] = {

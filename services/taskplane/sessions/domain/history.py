@@ -203,12 +203,27 @@ def _undo_error(log: Replayed, lines: Sequence[Line]) -> Literal["", "NOTHING_TO
 
 
 def conversation(messages: Iterable[a2a.Message]) -> list[a2a.Message]:
-    """Return the messages without repetitions: of equal messageIds the first one stays."""
+    """Return the messages without repetitions: of equal messageIds the first one stays, in the form that it has grown
+    to while its task said nothing else."""
     seen: set[str] = set()
     kept: list[a2a.Message] = []
+    grows = False
     for message in messages:
         if message.message_id and message.message_id in seen:
+            if grows and _takes_place_of(kept[-1], message):
+                kept[-1] = message
+            else:
+                grows = False
             continue
+        grows = True
         seen.add(message.message_id)
         kept.append(message)
     return kept
+
+
+def _takes_place_of(before: a2a.Message, message: a2a.Message) -> bool:
+    return (
+        before.message_id == message.message_id
+        and before.task_id == message.task_id != ""
+        and (before.role == message.role == a2a.ROLE_AGENT)
+    )

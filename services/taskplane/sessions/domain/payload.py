@@ -14,7 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import json_reading, message_times
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.message_content import digests, same_content, words_of
+from taskplane.runtime.message_content import digests, words_of
 from taskplane.runtime.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.struct_values import DEPTH
@@ -90,12 +90,10 @@ def move_messages(payload: bytes | None, context_id: str, created_at: int) -> by
     return entry.SerializeToString()
 
 
-def kept_apart(payload: bytes | None, first: bytes | None, own_id: str) -> bytes | None:
-    """Return a stored payload with its message under `own_id`; None if the message in `first` has the same content."""
-    entry, said = pb.Entry.FromString(payload or b""), pb.Entry.FromString(first or b"")
-    if same_content(entry.message, said.message):
-        return None
-    entry.message.message_id = own_id
+def with_message_id(payload: bytes | None, message_id: str) -> bytes:
+    """Return a stored payload with its message under another id."""
+    entry = pb.Entry.FromString(payload or b"")
+    entry.message.message_id = message_id
     return entry.SerializeToString()
 
 

@@ -12,6 +12,7 @@ HEAD: Final = 96
 
 _ID: Final = a2a.Message.MESSAGE_ID_FIELD_NUMBER << 3 | 2
 _MORE: Final = 0x80
+_NOTHING: Final = (0, 0, b"")
 
 
 def id_in(head: bytes) -> bytes | None:
@@ -38,7 +39,8 @@ def repeats(
 ) -> tuple[frozenset[int], Sequence[int]]:
     """Return which entries repeat the id of an earlier message, and which messages of the pushed history do not.
 
-    The first of several messages with one id counts. The entries are given by number; the messages of the pushed
+    The first of several messages with one id counts, in the form that it has grown to: an entry repeats the one after
+    it if their task says nothing else between. The entries are given by number; the messages of the pushed
     history by index, those in effect only.
 
     `ids` has the id of each message by the number of its entry, `pushed` those of all messages of the pushed history;
@@ -52,11 +54,21 @@ def repeats(
         if pushed[index]:
             seen.add(pushed[index])
     again: set[int] = set()
-    for _, _, seq, _ in reading.places:
+    # The place of the turn, the number and the id of the message that may still grow.
+    newest = _NOTHING
+    for place, generation, seq, _ in reading.places:
         message_id = ids.get(seq)
-        if message_id:
-            if message_id in seen:
-                again.add(seq)
+        if message_id is None:
+            continue
+        if message_id and message_id in seen:
+            if (newest[0], newest[2]) == (place, message_id):
+                again.add(newest[1])
+                newest = (place, seq, message_id)
             else:
-                seen.add(message_id)
+                again.add(seq)
+                newest = _NOTHING
+            continue
+        seen.add(message_id)
+        # A message of the user that begins a turn has no other form.
+        newest = (place, seq, message_id) if generation > 1 and message_id else _NOTHING
     return frozenset(again), kept

@@ -1,13 +1,12 @@
 """One transaction of the session log: read the rows of a batch of operations, decide each operation, write the results.
 
 The number of statements does not depend on the number of operations, except for rewinds and undos, each of which reads
-the log of its session, for messages under ids that are in use, each of which reads the first one under its id, and for
-sessions that were rewound or have deleted tasks, in each of which these are looked up. The rules are not here but in
-`domain.decide`.
+the log of its session, and for sessions that were rewound or have deleted tasks, in each of which these are looked up.
+The rules are not here but in `domain.decide`.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from sqlalchemy import Connection
@@ -21,7 +20,7 @@ from taskplane.sessions.domain.session import Entry, Session
 from taskplane.sessions.sql import statements as sql
 from taskplane.sessions.sql import states
 from taskplane.sessions.sql.deleting import completed, read_deletions, without_deleted
-from taskplane.sessions.sql.loading import read_lines, read_payloads
+from taskplane.sessions.sql.loading import read_lines
 from taskplane.sessions.sql.pushing import compared
 from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
@@ -61,7 +60,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
     missing = [key for key in keys if key not in sessions]
     held = set[Key]() if dialect.alone or not missing else set(sql.heads(conn, missing))
     stored = _stored(conn, ids)
-    said = _first_said(conn, operations, sessions)
+    said = _said(conn, operations, sessions)
     now = time.time_ns() // 1000
     outcomes: list[Answer | PlaneError | Later] = []
     writes: dict[int, Write] = {}
@@ -80,7 +79,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
         if was is not None and commands.needs_lines(op, known):
             found.lines, found.changes = read_lines(conn, was), states.changes(conn, was)
         if was is not None and key in said:
-            found.first_said = read_payloads(conn, was, [said[key]])[said[key]]
+            found.said = said[key]
         outcome = decide(found, op, now)
         if isinstance(outcome, Write):
             writes[len(outcomes)] = outcome
@@ -121,16 +120,16 @@ def _stored(conn: Connection, wanted: Sequence[Sequence[Key]]) -> dict[Key, Entr
     return found
 
 
-def _first_said(
-    conn: Connection, operations: Sequence[Operation], sessions: Mapping[Key, Session]
-) -> Mapping[Key, int]:
-    """Return the entries with the first messages under ids that are used once more, by their sessions."""
+def _said(conn: Connection, operations: Sequence[Operation], sessions: Mapping[Key, Session]) -> Mapping[Key, Set[str]]:
+    """Return the ids that messages have once more and need not keep, by their sessions."""
     wanted = [
-        (key_of(op), op.entries[0].message_id)
+        (key, entry.message_id)
         for op in operations
-        if isinstance(op, commands.Append) and op.own_message_id and key_of(op) in sessions
+        if isinstance(op, commands.Append) and op.own_ids and (key := key_of(op)) in sessions
+        for entry in op.entries
+        if entry.id in op.own_ids and entry.message_id
     ]
-    return sql.first_said(conn, [(key, each) for key, each in wanted if each]) if wanted else {}
+    return sql.said(conn, wanted) if wanted else {}
 
 
 def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:

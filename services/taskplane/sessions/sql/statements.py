@@ -93,7 +93,7 @@ _first_seq: Final = (
     .scalar_subquery()
 )
 # A subquery for each id here, too: one lookup in an index, whatever PostgreSQL takes the table for.
-_FIRST_SAID: Final = PreparedQuery(select(*(_said.c[name] for name in KEY_FIELDS), _first_seq))
+_SAID_UNDER: Final = PreparedQuery(select(*(_said.c[name] for name in (*KEY_FIELDS, "message_id")), _first_seq))
 
 
 @cache
@@ -130,11 +130,14 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
     return [to_entry((*row[:_PAYLOAD], None, *row[_PAYLOAD:])) for row in rows]
 
 
-def first_said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, int]:
-    """Return the number of the first entry with a message under an id; each session is named once, with one id."""
+def said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, set[str]]:
+    """Return those of the ids under which their session has a message, by session."""
     columns = _columns((*KEY_FIELDS, "message_id"), ((*key, message_id) for key, message_id in wanted))
-    rows = _FIRST_SAID.rows(conn, columns)
-    return {(row[0], row[1], row[2]): row[3] for row in rows if row[3] is not None}
+    found: dict[Key, set[str]] = {}
+    for row in _SAID_UNDER.rows(conn, columns):
+        if row[4] is not None:
+            found.setdefault((row[0], row[1], row[2]), set()).add(row[3])
+    return found
 
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:

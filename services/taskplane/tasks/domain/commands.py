@@ -4,11 +4,12 @@ No instance is changed once it is made. They are not frozen, since that makes th
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import PlaneError
+from taskplane.runtime.message_ids import Content
 from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.fold import Said
@@ -112,7 +113,8 @@ class Cancel:
 
 @dataclass(slots=True, kw_only=True)
 class Put:
-    """Store a whole document task. `uid` and `salt` are used if it is new. Answer: `Done` with `created`.
+    """Store a whole document task. `uid` and `salt` are used if it is new. `known`: messages that other tasks of the
+    session have under ids of the document. Answer: `Done` with `created`.
 
     `validate_only`: write nothing. Answer: `Checked`.
     `without`: turns of deleted tasks, which are left out of it.
@@ -126,6 +128,7 @@ class Put:
     expected_generation: int = 0
     validate_only: bool = False
     without: frozenset[str] = frozenset()
+    known: Mapping[str, Content] = field(default_factory=dict[str, Content])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -230,7 +230,7 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     given = shown_document(op.task, op.without) if op.without else op.task
     if op.without.issuperset(turns_in(op.task, row.invocation_id if row is not None else None) or [""]):
         return _task_deleted(op.task.id)
-    task = stored_document(given, found.document, now)
+    task = stored_document(given, found.document, now, op.known)
     content = task.SerializeToString()
     if row is None:
         row = _new_document(op, now)

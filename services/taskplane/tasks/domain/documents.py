@@ -4,19 +4,23 @@ without what was said in turns that a rewind cut. Pure."""
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
+from taskplane.runtime.message_ids import Content, digest, given, settled
 from taskplane.tasks.domain.messages import is_partial, message_flags, named_turn, turn_of
 
 
-def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Task:
+def stored_document(
+    task: a2a.Task, before: a2a.Task | None, now: int, known: Mapping[str, Content] | None = None
+) -> a2a.Task:
     """Copy a document as it is stored, in place of `before`, at `now` (microseconds).
 
     It has no partial messages in its history, and a time of its status. A message without an id gets one that depends
-    on the document and the message only, so that it is the same when the document is written again.
+    on the document and the message only, so that it is the same when the document is written again; so does one whose
+    id another message has, in the document or in its session. `known`: those of the session, by id.
     """
     document = a2a.Task()
     document.CopyFrom(task)
@@ -30,11 +34,12 @@ def stored_document(task: a2a.Task, before: a2a.Task | None, now: int) -> a2a.Ta
         if message_times.KEY in message.metadata.fields:
             del message.metadata.fields[message_times.KEY]
     _add_ids(document)
+    _settle_ids(document, before, known or {})
     times = {message.message_id: message for message in messages_in(before)} if before is not None else {}
     for message in messages_in(document):
-        known = times.get(message.message_id)
-        if known is not None and message_times.KEY in known.metadata.fields:
-            message.metadata.fields[message_times.KEY].CopyFrom(known.metadata.fields[message_times.KEY])
+        first = times.get(message.message_id)
+        if first is not None and message_times.KEY in first.metadata.fields:
+            message.metadata.fields[message_times.KEY].CopyFrom(first.metadata.fields[message_times.KEY])
         message_times.add_time(message.metadata, now)
     return document
 
@@ -77,6 +82,15 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
             time = message_times.time_in(given[said.message_id], said)
             found[said.message_id] = (before[0] or turn, before[1] or time)
     return Compared([found[one.message_id] for one in messages], sorted(reduced - {""}))
+
+
+def said_under(task: a2a.Task, ids: Set[str], turn: str | None) -> dict[str, Content]:
+    """Return what a task says under some ids. `turn`: that of the task if it names none."""
+    found: dict[str, Content] = {}
+    for message, named in zip(messages_in(task), turns_of(task), strict=True):
+        if message.message_id in ids and not any(message_flags(message)):
+            found[message.message_id] = Content(digest(message), named or turn or "")
+    return found
 
 
 def pack_turns(turns: Iterable[str]) -> str | None:
@@ -145,6 +159,40 @@ def _add_ids(document: a2a.Task) -> None:
     if document.status.HasField("message") and not document.status.message.message_id:
         last = _digest(document, document.status.message)
         document.status.message.message_id = message_id if last == digest else _id(last, seen[last])
+
+
+def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str, Content]) -> None:
+    """Give each message that would be lost under its id one of its own, and leave out what only grew or repeats."""
+    ids = [message.message_id for message in messages_in(document)]
+    had = {message.message_id for message in messages_in(before)} if before is not None else set[str]()
+    if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids) and (before is None or had.issuperset(ids)):
+        return
+    said = [
+        given(message, turn, is_user=message.role == a2a.ROLE_USER)
+        for message, turn in zip(messages_in(document), turns_of(document), strict=True)
+    ]
+    # The message of the status may stand in the history, too, or tell of the progress only.
+    last = said.pop() if len(said) > len(document.history) else None
+    again = -1
+    if last is not None:
+        same = (last.message_id, last.content.digest)
+        again = next((at for at, one in enumerate(said) if (one.message_id, one.content.digest) == same), -1)
+        if again < 0 and not any(message_flags(document.status.message)):
+            said.append(last)
+    kept: list[a2a.Message] = []
+    for at, message_id in settled(said, document.id, known, had):
+        if at == len(document.history):
+            document.status.message.message_id = message_id
+        else:
+            document.history[at].message_id = message_id
+            kept.append(document.history[at])
+    if again >= 0:
+        document.status.message.message_id = document.history[again].message_id
+    if len(kept) < len(document.history):
+        # They are copied before the others go.
+        history = a2a.Task(history=kept).history
+        del document.history[:]
+        document.history.extend(history)
 
 
 def _digest(document: a2a.Task, message: a2a.Message) -> bytes:

@@ -4,15 +4,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import USAGE
+from taskplane.runtime.message_metadata import LOST_ATTEMPT, USAGE
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
 from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, WORKING, Event
 
-# Metadata of the status event that queues a lost attempt again.
-LOST_ATTEMPT = "taskplane.dev/lost_attempt"
+# Metadata of the status event that queues a lost attempt again, beside LOST_ATTEMPT.
 LOST_MESSAGES = "taskplane.dev/lost_messages"
-# The same of an attempt whose artifacts and messages are kept.
+# In place of LOST_ATTEMPT for an attempt whose artifacts and messages are kept.
 RESUMED_ATTEMPT = "taskplane.dev/resumed_attempt"
 # Figures of a run, in the metadata of the status event that ends, pauses or loses it, and of all runs, in that of the
 # task.
@@ -215,6 +214,8 @@ class _Folding:
             self._growing.settle()
         elif not same:
             self._supersede()
+        if not (new.partial or new.is_status_text):
+            self._take_back(new)
         self._now = new
 
     def _user_message(self, payload: a2a.StreamResponse, event: Event) -> None:
@@ -245,6 +246,15 @@ class _Folding:
                 self._remember(now.id, now.message)
             self._growing.settle()
             self._now = None
+
+    def _take_back(self, new: _StatusMessage) -> None:
+        """Remove the newest message of the history if it grows on, after a status without it."""
+        last = self._task.history[-1] if self._task.history else None
+        if last is None or last.message_id != new.id or last.role != a2a.ROLE_AGENT:
+            return
+        if LOST_ATTEMPT not in last.metadata.fields:
+            self._said.discard(new.id)
+            del self._task.history[-1]
 
     def _remember(self, message_id: str, message: Callable[[], a2a.Message]) -> None:
         if message_id not in self._said:

@@ -6,12 +6,12 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import last_words
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
 from taskplane.tasks.domain.drafts import Draft
-from taskplane.tasks.domain.fold import LOST_ATTEMPT, LOST_MESSAGES, RESUMED_ATTEMPT
+from taskplane.tasks.domain.fold import LOST_MESSAGES, RESUMED_ATTEMPT
 from taskplane.tasks.domain.task import (
     COMPLETED,
     FAIL_ON_ORPHAN,

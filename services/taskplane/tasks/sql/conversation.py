@@ -15,8 +15,9 @@ from sqlalchemy import Connection, bindparam, select
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.message_ids import Content
 from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
-from taskplane.tasks.domain.documents import Compared, compare
+from taskplane.tasks.domain.documents import Compared, compare, said_under
 from taskplane.tasks.domain.task import DOCUMENT, Scope
 from taskplane.tasks.pages import MAX_MESSAGES, MessageFilter, MessagePage
 from taskplane.tasks.sql.contents import contents
@@ -68,6 +69,7 @@ _ALL: Final = (
 _OUTLINES: Final = _ALL.where(task.c.superseded.is_(False))
 _DOCUMENTS: Final = _OUTLINES.where(task.c.origin == DOCUMENT)
 _ALL_DOCUMENTS: Final = _ALL.where(task.c.origin == DOCUMENT)
+_OTHERS: Final = _ALL.where(task.c.id != bindparam("document"))
 _SNAPSHOTS: Final = select(task.c.uid, task.c.snapshot).where(IN_UIDS)
 
 # Tenant, owner and context id, and whether only documents were read.
@@ -143,6 +145,26 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
 def compare_documents(conn: Connection, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
     """Implement `TaskLog.compare`."""
     return compare(messages, () if has_nul(context_id) else documents_of_session(conn, scope, context_id))
+
+
+def said_under_ids_of(
+    conn: Connection, scope: Scope, document: a2a.Task, cache: MessageIdCache
+) -> Mapping[str, Content]:
+    """Implement `TaskLog.said_under_ids_of`: by the newest task that has each, since all that have it say the same."""
+    context_id = document.context_id
+    wanted = set(message_ids(document)) - {""}
+    if not wanted or not context_id or has_nul(context_id) or has_nul(document.id):
+        return {}
+    rows = conn.execute(_OTHERS, {**owner(scope), "context_id": context_id, "document": document.id})
+    outlines = [_Outline._make(row) for row in rows]
+    said = _ids(conn, outlines, (scope.tenant, scope.owner, context_id, False), cache)
+    found: dict[str, Content] = {}
+    for one, ids in zip(reversed(outlines), reversed(said), strict=True):
+        if not wanted.isdisjoint(ids):
+            task = contents(conn, [one.uid], artifacts=False)[one.uid].folded()
+            found.update(said_under(task, wanted, one.invocation_id))
+            wanted -= found.keys()
+    return found
 
 
 def documents_of_session(

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.message_ids import Content
 from taskplane.runtime.sharing import Owner
 from taskplane.storage import staging
 from taskplane.storage.committer import Batch, Committer
@@ -165,6 +166,10 @@ class SqlTaskLog:
     async def compare(self, scope: Scope, context_id: str, messages: Sequence[a2a.Message]) -> Compared:
         """Implement `TaskLog.compare`."""
         return await self._engine.read(conversation.compare_documents, scope, context_id, messages)
+
+    async def said_under_ids_of(self, scope: Scope, document: a2a.Task) -> Mapping[str, Content]:
+        """Implement `TaskLog.said_under_ids_of`."""
+        return await self._engine.read(conversation.said_under_ids_of, scope, document, self._message_ids)
 
     async def turns(self, scope: Scope, task_id: str) -> tuple[Row, TurnsOfTask]:
         """Implement `TaskLog.turns`."""

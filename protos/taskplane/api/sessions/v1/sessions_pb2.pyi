@@ -649,14 +649,17 @@ class AppendEntriesRequest(_message.Message):
     CREATE_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     OWN_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    OWN_ANSWER_ID_FIELD_NUMBER: _builtins.int
     OPENINGS_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     expected_version: _builtins.int
     """0: any."""
     own_message_id: _builtins.str
-    """If given, the first entry carries a message: where another message with another role, parts or reference_task_ids
-    was the first one of the session under its messageId (in effect or not), it is stored under this one instead.
+    """If given, the first entry carries a message: where the session has a message under its messageId (in effect or not),
+    it is stored under this one instead. Copies and pushed histories keep their ids.
     """
+    own_answer_id: _builtins.str
+    """The same for the last entry, a direct answer; the id of another message of this request counts, too."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]:
         """Their `seq` and `created_at` are ignored; an empty `actor` becomes the caller's."""
@@ -679,11 +682,12 @@ class AppendEntriesRequest(_message.Message):
         create: Global___NewSession | None = ...,
         expected_version: _builtins.int = ...,
         own_message_id: _builtins.str = ...,
+        own_answer_id: _builtins.str = ...,
         openings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create", b"create"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version", "openings", b"openings", "own_message_id", b"own_message_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_id", b"context_id", "create", b"create", "entries", b"entries", "expected_version", b"expected_version", "openings", b"openings", "own_answer_id", b"own_answer_id", "own_message_id", b"own_message_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -700,6 +704,7 @@ class AppendEntriesResponse(_message.Message):
     KNOWN_FIELD_NUMBER: _builtins.int
     UNAPPLIED_FIELD_NUMBER: _builtins.int
     RENAMED_FIELD_NUMBER: _builtins.int
+    ANSWER_RENAMED_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The version of the session after the append, like all fields below."""
     entry_count: _builtins.int
@@ -709,6 +714,8 @@ class AppendEntriesResponse(_message.Message):
     """The entry `steered_seq` of the session was not applied to its tasks yet."""
     renamed: _builtins.bool
     """This call stored the first entry with its message under `own_message_id`."""
+    answer_renamed: _builtins.bool
+    """This call stored the last entry with its message under `own_answer_id`."""
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """If this call stored any, this is their `created_at`."""
@@ -727,10 +734,11 @@ class AppendEntriesResponse(_message.Message):
         known: _abc.Iterable[Global___Entry] | None = ...,
         unapplied: _builtins.bool = ...,
         renamed: _builtins.bool = ...,
+        answer_renamed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "entry_count", b"entry_count", "known", b"known", "renamed", b"renamed", "unapplied", b"unapplied", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_renamed", b"answer_renamed", "appended", b"appended", "entry_count", b"entry_count", "known", b"known", "renamed", b"renamed", "unapplied", b"unapplied", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

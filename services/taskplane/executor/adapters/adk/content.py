@@ -11,6 +11,7 @@ from taskplane.executor.tool_calls import mark_of
 from taskplane.runtime.json_lines import encode_text
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.plain_json import plain
+from taskplane.runtime.storable import storable
 
 _RAW_PIECE: Final = 1024 * 1024
 # A character takes at most four bytes.
@@ -72,11 +73,13 @@ def message_of(content: types.Content | None) -> Message | None:
     """Return the text and the files of a content as a message; None if it has none."""
     message = Message()
     if text := text_in(content):
-        message.parts.add(text=text)
+        message.parts.add(text=storable(text))
     for part in visible(content):
         if part.inline_data and part.inline_data.data:
             blob = part.inline_data
-            message.parts.add(raw=blob.data, media_type=blob.mime_type or "", filename=blob.display_name or "")
+            message.parts.add(
+                raw=blob.data, media_type=blob.mime_type or "", filename=storable(blob.display_name or "")
+            )
         elif part.file_data and part.file_data.file_uri:
             message.parts.add(url=part.file_data.file_uri, media_type=part.file_data.mime_type or "")
     return message if message.parts else None

@@ -9,6 +9,7 @@ from google.adk.sessions.session import Session
 
 from taskplane.executor.adapters.adk import events
 from taskplane.executor.agent import AgentError, Turn
+from taskplane.executor.turn_session import EventIdTaken
 
 _USER_STATE = "user:"
 
@@ -20,6 +21,8 @@ class TurnSessions(BaseSessionService):
         self._turn = turn
         self._session = session
         self.stored = stored
+        # Events that got another id.
+        self._renamed = 0
 
     @classmethod
     async def of(cls, turn: Turn, app_name: str, author: str) -> "TurnSessions":
@@ -69,7 +72,10 @@ class TurnSessions(BaseSessionService):
         return {key.removeprefix(_USER_STATE): state[key] for key in state if key.startswith(_USER_STATE)}
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, unless it is partial, as one of the turn. AgentError: it is too large, or no JSON."""
+        """Store an event, unless it is partial, as one of the turn; one whose id is taken gets another.
+
+        AgentError: it is too large, or no JSON.
+        """
         if event.partial:
             return event
         # This drops the temporary state from the event, and keeps it in the session.
@@ -78,7 +84,15 @@ class TurnSessions(BaseSessionService):
             # A copy of it, see `get_session`; they share their state.
             self._session.events.append(event)
         try:
-            await self._turn.session.append(events.pack_event(event, self._turn))
+            await self._keep(event)
         except ValueError as error:
             raise AgentError(f"The session cannot keep what {event.author} said: {error}.") from error
         return event
+
+    async def _keep(self, event: Event) -> None:
+        try:
+            await self._turn.session.append(events.pack_event(event, self._turn))
+        except EventIdTaken:
+            self._renamed += 1
+            event.id = f"{self._turn.invocation_id}-{self._turn.fence}-event-{self._renamed}"
+            await self._turn.session.append(events.pack_event(event, self._turn))

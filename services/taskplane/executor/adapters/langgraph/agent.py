@@ -29,6 +29,7 @@ from taskplane.executor.agent import (
 )
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.plain_json import plain
+from taskplane.runtime.storable import storable
 from taskplane.runtime.struct_values import mark_converted, to_value
 
 RECURSION_LIMIT: Final = 100
@@ -243,7 +244,7 @@ def _question(interrupts: tuple[Any, ...]) -> AskInput:
     for index, interrupt in enumerate(interrupts):
         part = message.parts.add()
         if isinstance(interrupt.value, str):
-            part.text = interrupt.value
+            part.text = storable(interrupt.value)
         else:
             value, converted = to_value(plain(interrupt.value), f"parts[{index}].data")
             part.data.CopyFrom(value)

@@ -19,7 +19,7 @@ class GraphMessages:
 
     def __init__(self, *known: Any) -> None:
         """`known`: states whose messages are not shown again: that before the run, and what the graph is given."""
-        self._shown = {str(message.id) for state in known for message in _messages_in(state)}
+        self._shown = {_name(message) for state in known for message in _messages_in(state)}
         # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
         self._growing: dict[str, list[Any]] = {}
         self._ended: set[str] = set()
@@ -33,11 +33,11 @@ class GraphMessages:
         if isinstance(message, AIMessageChunk):
             yield from self._piece(message)
         elif isinstance(message, AIMessage):
-            if (name := str(message.id)) not in self._shown:
+            if (name := _name(message)) not in self._shown:
                 self._shown.add(name)
                 yield from self.answer(str(message.text))
                 yield from self._made(message)
-        elif isinstance(message, ToolMessage) and (name := str(message.id)) not in self._shown:
+        elif isinstance(message, ToolMessage) and (name := _name(message)) not in self._shown:
             self._shown.add(name)
             self._close()
             key = "error" if message.status == "error" else "result"
@@ -73,8 +73,6 @@ class GraphMessages:
 
     def _piece(self, piece: AIMessageChunk) -> Iterator[Change]:
         name = str(piece.id)
-        if name in self._shown:
-            return
         first = next(iter(self._growing), name)
         self._growing.setdefault(name, []).append(piece)
         if name == first:
@@ -87,8 +85,10 @@ class GraphMessages:
     def _end(self, name: str) -> Iterator[Change]:
         """End the message that is shown, and show what there is of the next one."""
         pieces = self._growing.pop(name)
-        self._shown.add(name)
-        yield from self._made(pieces[0] + pieces[1:])
+        self._ended.discard(name)
+        whole = pieces[0] + pieces[1:]
+        self._shown.add(_name(whole))
+        yield from self._made(whole)
         if self._growing:
             following, found = next(iter(self._growing.items()))
             yield from self._text(following, "".join(str(piece.text) for piece in found))
@@ -118,6 +118,12 @@ class GraphMessages:
             yield ToolCall(call["id"] or "", call["name"], call["args"])
         if used := message.usage_metadata:
             yield Usage({"requests": 1, **{name: used[name] for name in ("input_tokens", "output_tokens")}})
+
+
+def _name(message: BaseMessage) -> tuple[str, ...]:
+    """Return what tells a message from others: an id alone does not, since some models and nodes have one for all."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    return str(message.id), str(message.text), *(str(call["id"]) for call in calls)
 
 
 def conversation(messages: Sequence[Message]) -> list[BaseMessage]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from taskplane.executor.agents.llm.surrogates import Surrogates
+from taskplane.executor.surrogates import Surrogates
 
 _PLAIN: Final = re.compile(r'[^"\\]*')
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}

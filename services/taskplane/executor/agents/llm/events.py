@@ -20,7 +20,6 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from taskplane.executor.agent import ArtifactChunk, Change, Say, Text, ToolCall, ToolResult
 from taskplane.executor.agents.llm.artifact_stream import ArtifactStream
-from taskplane.executor.agents.llm.surrogates import Surrogates
 from taskplane.runtime.plain_json import plain
 
 # Characters of a tool's result that clients are shown.
@@ -46,7 +45,6 @@ class Events:
         self._artifact_id = artifact_id
         self._untold = frozenset((artifact_tool, *hidden))
         self._artifacts: dict[int, ArtifactStream] = {}
-        self._surrogates = Surrogates()
         self._text: list[str] = []
 
     def of(self, event: object) -> Iterator[Change]:
@@ -70,8 +68,6 @@ class Events:
                 yield from self._grow(piece)
             case PartDeltaEvent(delta=TextPartDelta(content_delta=piece)):
                 yield from self._grow(piece)
-            case PartEndEvent(part=TextPart()):
-                yield from self._put(self._surrogates.end())
             case PartStartEvent():
                 self.begun = True
             case FunctionToolCallEvent(part=part) if part.tool_name not in self._untold:
@@ -94,12 +90,9 @@ class Events:
             yield chunk
 
     def _grow(self, piece: str) -> Iterator[Change]:
-        yield from self._put(self._surrogates.join(piece))
-
-    def _put(self, text: str) -> Iterator[Change]:
-        if text:
-            self._text.append(text)
-            yield Text(text)
+        if piece:
+            self._text.append(piece)
+            yield Text(piece)
 
     def _close_text(self) -> Iterator[Change]:
         """End the text of an earlier answer, so that the next one is a message of its own."""

@@ -12,6 +12,11 @@ class Surrogates:
     def __init__(self) -> None:
         self._held = ""
 
+    @property
+    def waits(self) -> bool:
+        """Return whether a first half waits."""
+        return bool(self._held)
+
     def join(self, piece: str) -> str:
         """Return what can be said now: every pair as one character, U+FFFD for a half without the other."""
         piece = self._held + piece

@@ -1,0 +1,25 @@
+"""Errors of agents whose text is for the user; `agent` has them, too."""
+
+from collections.abc import Sequence
+
+from taskplane.api.a2a.v1.a2a_pb2 import Part
+
+
+class AgentError(Exception):
+    """A failure whose text is for the user. That of any other exception goes to the log only."""
+
+
+class NoContent(AgentError, ValueError):
+    """A message or an artifact without parts, or a part without content: no client could read it."""
+
+
+def check_parts(what: str, parts: Sequence[Part]) -> None:
+    """Raise NoContent, which names `what`, if there are no parts or one of them has no content.
+
+    An empty text is content.
+    """
+    if not parts:
+        raise NoContent(f"The agent gave {what} without parts; at least one is needed.")
+    for number, part in enumerate(parts, 1):
+        if part.WhichOneof("content") is None:
+            raise NoContent(f"The agent gave {what} whose part {number} is no text, data, raw bytes or URL.")

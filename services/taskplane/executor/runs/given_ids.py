@@ -1,0 +1,130 @@
+"""The ids that an agent gives its messages. Clients show what comes under one id once, so each message that would be
+lost under its id gets one of its own before it is written anywhere."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from weakref import WeakValueDictionary
+
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.executor.tool_calls import mark_of
+from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
+from taskplane.runtime.principal import Principal
+
+
+class UsedIds(set[str]):
+    """Ids of messages that runs at work in one session have read or written."""
+
+
+class SessionsAtWork:
+    """The used ids of the sessions that runs of this process are at work in.
+
+    Runs beside each other do not find in the history what the others say.
+    """
+
+    def __init__(self) -> None:
+        self._used: WeakValueDictionary[tuple[str, str, str], UsedIds] = WeakValueDictionary()
+
+    def used_in(self, principal: Principal, context_id: str) -> UsedIds:
+        """Return the used ids of a session, which are kept as long as somebody holds them."""
+        return self._used.setdefault((principal.tenant, principal.owner, context_id), UsedIds())
+
+
+@dataclass(slots=True)
+class _Said:
+    message_id: str
+    content: bytes
+
+
+class GivenIds:
+    """The ids that an agent gave in one run. A message grows, or is replaced, under its id as long as nothing else is
+    said; anything else under that id is another message."""
+
+    def __init__(self, used: UsedIds) -> None:
+        self._used = used
+        self._read: Callable[[], Iterable[str]] = tuple[str, ...]
+        self._history: frozenset[str] | None = None
+        # Messages of this turn by the ids that the agent gave, and the newest one, if nothing followed.
+        self._said: dict[str, list[_Said]] = {}
+        # Messages of an earlier attempt under ids that were not given.
+        self._renamed: Sequence[_Said] = ()
+        self._newest: _Said | None = None
+        self._newest_given = ""
+
+    def begin_turn(
+        self, read: Callable[[], Iterable[str]] = tuple[str, ...], before: Iterable[a2a.Message] = (), own: str = ""
+    ) -> None:
+        """Begin a turn. `read` lists the ids of its history; it is called once, for the first id that is given.
+
+        `before`: what an earlier attempt at this turn said, of which the same again is a repeat. `own`: how the ids
+        begin that are given here.
+        """
+        self._read, self._history = read, None
+        said = [_Said(one.message_id, _content(one)) for one in before]
+        self._said = {one.message_id: [one] for one in said}
+        self._renamed = [one for one in said if one.message_id.startswith(own)]
+        self.close()
+
+    def follow(self, message_id: str) -> None:
+        """Note that a message is said: under any other id, the newest one grows no more."""
+        if self._newest is not None and self._newest.message_id != message_id:
+            self.close()
+
+    def close(self) -> None:
+        """Note that something else follows, so that the newest message grows no more."""
+        self._newest, self._newest_given = None, ""
+
+    def settle(self, message: a2a.Message, new_id: Callable[[], str], *, grows: bool = True) -> bool:
+        """Give a message the id under which it is to be said; return False if it was said already in this turn.
+
+        `grows`: it may take the place of the newest one.
+        """
+        given, content = message.message_id, _content(message)
+        is_tool = any(map(mark_of, message.parts))
+        if is_tool:
+            # A call of a tool, or its result, is an event of its own.
+            self.close()
+        newest = self._newest if given == self._newest_given else None
+        if newest is not None and (grows or newest.content == content):
+            message.message_id = newest.message_id
+            repeats = newest.content == content
+            newest.content = content
+            return not repeats
+        said = self._said.setdefault(given, [])
+        for one in (*said, *self._renamed):
+            if one.content == content:
+                message.message_id = one.message_id
+                return False
+        if said or self._is_used(given):
+            message.message_id = new_id()
+        self._used.add(message.message_id)
+        said.append(_Said(message.message_id, content))
+        if not is_tool:
+            self._newest, self._newest_given = said[-1], given
+        return True
+
+    def _is_used(self, message_id: str) -> bool:
+        if message_id in self._used:
+            return True
+        if self._history is None:
+            self._history = frozenset(self._read())
+        return message_id in self._history
+
+
+def said_before(task: a2a.Task, invocation_id: str) -> Sequence[a2a.Message]:
+    """Return what an agent has said on a task in a turn, without what was lost with its attempt."""
+    return [
+        message
+        for message in (*task.history, task.status.message)
+        if message.role == a2a.ROLE_AGENT
+        and (fields := message.metadata.fields)
+        and LOST_ATTEMPT not in fields
+        and INVOCATION in fields
+        and fields[INVOCATION].string_value == invocation_id
+    ]
+
+
+def _content(message: a2a.Message) -> bytes:
+    """Return a hash of what makes a message another one: its parts and references."""
+    content = a2a.Message(parts=message.parts, reference_task_ids=message.reference_task_ids)
+    return sha256(content.SerializeToString(deterministic=True)).digest()
