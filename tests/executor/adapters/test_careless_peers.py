@@ -18,6 +18,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.peers import card as cards
 from taskplane.executor.adapters.peers import client, event_lines
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.message_metadata import CONVERTED
 
 Json = dict[str, Any]
 Change = Callable[[Json], Any]
@@ -213,6 +215,34 @@ async def test_forms_of_older_and_of_careless_servers_are_understood(
     peers |= {form: Careless(version, envelope=change, streams=streams) for form, change in ENVELOPES.items()}
     said = await all_answered(stores, peers)
     assert said == dict.fromkeys(peers, "done")
+
+
+def depth_of(value: Any) -> tuple[int, str]:
+    """The number of objects around a text, and the text."""
+    levels = 0
+    while isinstance(value, dict):
+        levels, value = levels + 1, value["a"]  # pyright: ignore[reportUnknownVariableType]
+    return levels, str(value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+@pytest.mark.parametrize("version", ["0.3", "1.0"])
+async def test_data_that_the_sdk_could_not_read_is_kept(stores: Stores, version: str) -> None:
+    """P12: a large integer becomes its digits, which are listed, and data of 60 levels its JSON."""
+    deep: Any = "x"
+    for _ in range(60):
+        deep = {"a": deep}
+    data = {"big": 653247040368672769, "deep": deep}
+    part = {"kind": "data", "data": data} if version == "0.3" else {"data": data}
+    place = "status.message.parts.0" if version == "0.3" else "task.status.message.parts.0"
+    task = await answered(stores, Careless(version, answer=put(place, part)))
+    assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
+    said = task.status.message
+    found = to_json(said.parts[0].data)
+    assert found["big"] == "653247040368672769"
+    assert to_json(said.metadata.fields[CONVERTED]) == ["parts[0].data.big"]
+    levels, end = depth_of(found["deep"])
+    more, end = depth_of(json.loads(end))
+    assert (levels + more, end) == (60, "x")
 
 
 async def test_a_context_that_the_server_did_not_name_is_not_sent_to_it(stores: Stores) -> None:

@@ -8,6 +8,9 @@ from typing import Any, Final, Literal, cast
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.peers.refused import RefusedAnswer
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.message_metadata import CONVERTED
+from taskplane.runtime.struct_values import to_value
 
 Dialect = Literal["0.3", "proto"]
 """The JSON of 0.3, with a `kind` in each part, or that of a proto, as 1.0 has it."""
@@ -32,6 +35,7 @@ _ROLES: Final = {
     "human": "user",
 }
 _NAMES: Final = frozenset(a2a.TaskState.keys())
+_MOST_CONVERTED: Final = 100
 # From this many seconds on a number is one of milliseconds.
 _MILLISECONDS: Final = 10**11
 
@@ -76,21 +80,42 @@ def message(found: dict[str, Any], dialect: Dialect, task_id: str) -> dict[str, 
     if given is None:
         # Protos of 0.3 name them so.
         given = found.get("content") if isinstance(found.get("content"), list | str) else None
-    found["parts"] = [_part(one, dialect) for one in listed(given)]
+    _keep_values(found, [_part(one, dialect) for one in listed(given)])
     if not isinstance(found.get("messageId"), str) or not found["messageId"]:
         said = json.dumps([task_id, found.get("role"), found["parts"]], sort_keys=True)
         found["messageId"] = hashlib.sha256(said.encode()).hexdigest()[:32]
     if dialect == "0.3":
         found["kind"] = "message"
-    return _with_metadata(found)
+    return found
 
 
 def artifact(found: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
     """Return an artifact. One without an id has its name or its index for one, as 0.1 had it."""
     if not isinstance(found.get("artifactId"), str) or not found["artifactId"]:
         found["artifactId"] = str(found.get("id") or found.get("name") or found.get("index") or "artifact")
-    found["parts"] = [_part(one, dialect) for one in listed(found.get("parts"))]
-    return _with_metadata(found)
+    _keep_values(found, [_part(one, dialect) for one in listed(found.get("parts"))])
+    return found
+
+
+def _keep_values(found: dict[str, Any], parts: list[Any]) -> None:
+    """Give a message or an artifact its parts, with data and metadata that the SDK's parsers read back: too deep values
+    and numbers that no double holds are texts, which are listed."""
+    converted: list[str] = []
+
+    def keep(place: dict[str, Any], name: str, at: str) -> None:
+        kept, paths = to_value(place[name], f"{at}{name}")
+        place[name] = to_json(kept)
+        converted.extend(paths)
+
+    for index, part in enumerate(parts):
+        for name in ("data", "metadata"):
+            if isinstance(part, dict) and name in part:
+                keep(cast("dict[str, Any]", part), name, f"parts[{index}].")
+    if "metadata" in _with_metadata(found):
+        keep(found, "metadata", "")
+    if converted:
+        found["metadata"] = {**found.get("metadata", {}), CONVERTED: converted[:_MOST_CONVERTED]}
+    found["parts"] = parts
 
 
 def _part(value: Any, dialect: Dialect) -> Any:
