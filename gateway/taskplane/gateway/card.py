@@ -50,6 +50,11 @@ async def find(plane: Plane, name: str) -> Agent:
         return await plane.agents.find(plain)
 
 
+def known(plane: Plane, name: str) -> Agent | None:
+    """Return the same without asking the executor; None if it is not known."""
+    return plane.agents.peek(name) or plane.agents.peek(name.partition("/")[2] or name)
+
+
 def agent_name(request: Request) -> str:
     """Return the name of the agent in the path; empty for the default one."""
     arguments = request.arguments

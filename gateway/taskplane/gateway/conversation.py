@@ -8,6 +8,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.metadata import STEERED
 from taskplane.runtime.errors import Invalid, NotFound
 
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
@@ -64,7 +65,7 @@ async def open_conversation(plane: Plane, context_id: str) -> Conversation:
     asked = pb.ListMessagesRequest(context_id=context_id)
     token = ""
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if session.has_session_task and not await has_own_task(plane, context_id):
+    if session.has_session_task:
         token = await _show_log(plane, asked)
     return Conversation(plane, asked, token)
 
@@ -108,13 +109,51 @@ async def with_documents(plane: Plane, session: a2a.Task) -> a2a.Task:
     return task
 
 
-async def has_own_task(plane: Plane, context_id: str) -> bool:
-    """Return whether a runtime stored a task under the session's id, which is shown instead of the session task."""
+async def shown_record(plane: Plane, record: pb.TaskRecord) -> pb.TaskRecord:
+    """Return a task that is stored under the id of its session, as the session task that it is in place of.
+
+    It has the messages of the whole session then, once the session has a session task. A document is in place of it
+    only until the session is rewound, or its history pushed, after it was stored.
+    """
     try:
-        found = await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id, history_length=0))
+        asked = sb.GetSessionRequest(context_id=record.context_id)
+        session = (await plane.sessions.GetSession(asked)).session
     except NotFound:
-        return False
-    return found.record.context_id == context_id
+        return record
+    if not session.has_session_task:
+        return record
+    task = await session_task(plane, record.context_id)
+    if not _is_newest(record, session):
+        return pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)
+    shown = pb.TaskRecord()
+    shown.CopyFrom(record)
+    del shown.task.history[:]
+    shown.task.history.extend(task.history)
+    return shown
+
+
+async def first_record(plane: Plane, session: sb.Session) -> pb.TaskRecord | None:
+    """Return the session task of a session as a record, of which only a stored one has a log; None if it has none."""
+    if not session.has_session_task:
+        return None
+    context_id = session.context_id
+    try:
+        found = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=context_id))).record
+    except NotFound:
+        found = pb.TaskRecord()
+    if found.context_id == context_id:
+        return await shown_record(plane, found)
+    task = await session_task(plane, context_id)
+    return pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)
+
+
+def _is_newest(record: pb.TaskRecord, session: sb.Session) -> bool:
+    """Return whether a task under the id of its session is newer than what changed the history of the session last."""
+    if record.origin != pb.ORIGIN_DOCUMENT:
+        return True
+    fields = record.task.metadata.fields
+    after = int(fields[STEERED].number_value) if STEERED in fields else 0
+    return not record.superseded and after == session.steered_seq
 
 
 def units_of(entries: Iterable[sb.Entry]) -> list[Unit]:

@@ -6,21 +6,25 @@ nobody finds; whatever is missing after a crash is done by the repeat of the cal
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import document_cuts
 from taskplane.gateway.applying import apply_session
 from taskplane.gateway.deletion import delete_written
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.metadata import STEERED
 from taskplane.gateway.validation import check_size
-from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import AlreadyExists, Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.titles import title_of
 from taskplane.runtime.validation import is_id
+
+T = TypeVar("T")
 
 # Turns of a document of which its session is told at once: the newest ones.
 _MOST_TURNS: Final = 1_000
@@ -38,13 +42,24 @@ async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: 
     asked = pb.PutTaskRequest(task=task, expected_generation=expected_generation, agent=agent)
     check_size(asked)
     begin = sb.NewSession(agent=agent, title=_title(task))
-    if await _session(plane, task.context_id) is None:
+    session = await _session(plane, task.context_id)
+    if session is None:
         # A document that is refused begins no session.
         await _put(plane, _checking(asked))
         await _begin(plane, task.context_id, begin)
         await afp("document.after_session")
+        session = await _session(plane, task.context_id)
+    cut = ""
+    if session is not None and task.id == task.context_id:
+        cut = await _come_after(plane, asked, session)
     while True:
-        stored = await _put(plane, asked)
+        try:
+            stored = await _put(plane, asked)
+        except (AlreadyExists, Conflict, Exhausted, Invalid, Refused):
+            # It was checked before, so another call was faster. After any other failure a repeat does the rest.
+            if cut:
+                await document_cuts.take_back(plane, task.context_id, cut)
+            raise
         await afp("document.after_put")
         record = stored.record
         try:
@@ -53,7 +68,9 @@ async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: 
             # Whoever deletes a task tells the session first, so of two at once one sees the other.
             asked = await _without_deleted(plane, asked, stored, error)
             continue
-        if begun or stored.created:
+        if cut:
+            await apply_session(plane, record.context_id)
+        elif begun or stored.created:
             await _keep_in_line(plane, record.context_id)
         return stored
 
@@ -76,9 +93,26 @@ async def _without_deleted(
     raise refusal
 
 
+async def _come_after(plane: Plane, asked: pb.PutTaskRequest, session: sb.Session) -> str:
+    """Mark a document under the id of its session as newer than what changed the history of the session before, and cut
+    what it leaves out if it is `completed`; return the invocation of the entry that cut it, or nothing."""
+    steered, invocation_id = session.steered_seq, ""
+    if asked.task.status.state == a2a.TASK_STATE_COMPLETED:
+        steered, invocation_id = await _refusing(asked, document_cuts.cut(plane, asked, session))
+        await afp("document.after_cut")
+    if steered:
+        asked.task.metadata.fields[STEERED].number_value = steered
+    return invocation_id
+
+
 async def _put(plane: Plane, asked: pb.PutTaskRequest) -> pb.PutTaskResponse:
+    return await _refusing(asked, plane.tasks.PutTask(asked))
+
+
+async def _refusing(asked: pb.PutTaskRequest, call: Awaitable[T]) -> T:
+    """Wait for a call that stores or checks a document, and say what to do if it is a task run here."""
     try:
-        return await plane.tasks.PutTask(asked)
+        return await call
     except Refused as error:
         if error.reason != "MANAGED":
             raise

@@ -13,7 +13,7 @@ import orjson
 
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth import Caller
-from taskplane.gateway.card import agent_name, find, version_of
+from taskplane.gateway.card import agent_name, find, known, version_of
 from taskplane.gateway.http import (
     BodyEncoded,
     BodyTooLarge,
@@ -68,7 +68,9 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
         _check_version(request, method.dialect)
         path = agent_name(request)
-        agent = plane.agents.fresh(path) or await _agent_of(plane, path, method)
+        agent, missing = plane.agents.fresh(path), None
+        if agent is None:
+            agent, missing = await _agent_of(plane, path, method)
         extensions = request.extensions
         echo = _check_extensions(extensions, agent, method.dialect)
         if method.writes and not caller.may_write:
@@ -76,7 +78,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         params = envelope.get("params")
         # The paths with a namespace are those of kagent, whose clients know growing texts without naming them.
         grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
-        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows)
+        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows, missing)
         reply = await method.serve(call)
         if not rpc_id:
             reply = empty_reply(204)
@@ -171,18 +173,24 @@ def _check_version(request: Request, dialect: Dialect) -> None:
     )
 
 
-async def _agent_of(plane: Plane, name: str, method: Method) -> Agent | None:
-    """Return the agent with the name in the path, for which the executor has to be called. The default agent may be
-    None while the executor has never been reached, since operations on tasks do not need it."""
-    if name:
-        return await find(plane, name)
-    known = plane.agents.peek("")
-    if not method.writes:
-        return known
+async def _agent_of(plane: Plane, name: str, method: Method) -> tuple[Agent | None, NotFound | None]:
+    """Return the agent with the name in the path, for which the executor has to be called, or that there is none.
+
+    Operations on tasks need no agent, be it gone or renamed: for them no executor is called. The default agent may be
+    unknown while the executor has never been reached.
+    """
+    if not method.sends:
+        return known(plane, name), None
     try:
-        return await plane.agents.find("")
+        return await find(plane, name), None
+    except NotFound as missing:
+        if not name:
+            raise
+        return None, missing
     except Unavailable:
-        return known
+        if name:
+            raise
+        return plane.agents.peek(""), None
 
 
 def _check_extensions(asked: Collection[str], agent: Agent | None, dialect: Dialect) -> Headers:

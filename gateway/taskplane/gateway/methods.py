@@ -20,12 +20,13 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Send, TaskQuery, Wait
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.rewinds import REWIND
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.validation import MAX_VIOLATIONS, Violations
 from taskplane.runtime import json_lines, logs
-from taskplane.runtime.errors import Invalid, PlaneError, Refused
+from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
 
 P = ParamSpec("P")
 
@@ -34,7 +35,8 @@ P = ParamSpec("P")
 @dataclass(slots=True)
 class Call:
     """A JSON-RPC request with a valid envelope. `id` is its id as JSON, empty for a notification; `agent` the agent
-    it is for, if that is known; `path` the agent's name in the path, empty for the default agent."""
+    it is for, if that is known; `path` the agent's name in the path, empty for the default agent. `missing`: there is
+    no such agent."""
 
     plane: Plane
     request: Request
@@ -47,15 +49,18 @@ class Call:
     echo: Headers
     # Streams have the pieces of texts that grow.
     growing_text: bool
+    missing: NotFound | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A JSON-RPC method. `writes`: only for callers that may write."""
+    """A JSON-RPC method. `writes`: only for callers that may write. `sends`: it is for an agent; any other one is about
+    tasks, whatever became of their agents."""
 
     dialect: Dialect
     serve: Callable[[Call], Awaitable[Reply]]
     writes: bool = False
+    sends: bool = False
 
 
 def error_body(dialect: Dialect | None, error: PlaneError) -> dict[str, Any]:
@@ -81,7 +86,7 @@ def _error_event(call: Call, error: PlaneError) -> bytes:
 
 async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], history_length: int | None) -> Reply:
     """Return the stream that `begin` opens. Errors before its first event are an ordinary response, except in 0.3,
-    where the official client reads nothing but event streams."""
+    where the official client reads nothing but event streams; an agent that is missing is one in both."""
     plane = call.plane
     if call.agent is not None and not call.agent.streams:
         raise Refused("this agent does not stream", reason="UNSUPPORTED_OPERATION")
@@ -90,7 +95,7 @@ async def _stream(call: Call, begin: Callable[[], Awaitable[PayloadStream]], his
         flow = await begin()
     except PlaneError as error:
         slot.release()
-        if call.dialect is V1_0:
+        if call.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND":
             raise
         return Content(200, _error_event(call, error), sse.CONTENT_TYPE, sse.UNCACHED)
     except BaseException:
@@ -136,8 +141,8 @@ def _addressed(call: Call, send: Send) -> Send:
     """Return the send with agent, idempotency key and expected version from path and headers."""
     settings = call.plane.settings
     submit = send.submit
-    if call.agent is not None and call.path:
-        submit.agent = call.agent.name
+    if call.path:
+        submit.agent = call.agent.name if call.agent is not None else call.path
     key = call.request.header(b"idempotency-key")
     if key:
         submit.idempotency_key = key
@@ -178,6 +183,8 @@ async def _send(call: Call) -> Reply:
 
 
 async def _read_send(call: Call) -> Send:
+    """Read the params of a send. Raise NotFound if there is no such agent, which only the executor can decide of a
+    rewind: that needs no agent unless it begins a turn."""
     send = await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
     if send.converted and call.plane.settings.large_integers == "refuse":
         rule = "is a number that a double cannot hold"
@@ -186,6 +193,8 @@ async def _read_send(call: Call) -> Send:
             fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], rule),
             suggestion="send it as a text",
         )
+    if call.missing is not None and REWIND not in send.submit.request.message.metadata.fields:
+        raise call.missing
     return send
 
 
@@ -250,8 +259,8 @@ def _refusing(message: str, reason: str) -> Callable[[Call], Awaitable[Reply]]:
 _no_push = _refusing("push notifications are not supported", "PUSH_NOTIFICATION_NOT_SUPPORTED")
 
 METHODS: Final[dict[str, Method]] = {
-    "SendMessage": Method(V1_0, _send, writes=True),
-    "SendStreamingMessage": Method(V1_0, _send_streaming, writes=True),
+    "SendMessage": Method(V1_0, _send, writes=True, sends=True),
+    "SendStreamingMessage": Method(V1_0, _send_streaming, writes=True, sends=True),
     "GetTask": Method(V1_0, _get),
     "ListTasks": Method(V1_0, _list),
     "CancelTask": Method(V1_0, _cancel, writes=True),
@@ -261,8 +270,8 @@ METHODS: Final[dict[str, Method]] = {
     "ListTaskPushNotificationConfigs": Method(V1_0, _no_push),
     "DeleteTaskPushNotificationConfig": Method(V1_0, _no_push),
     "GetExtendedAgentCard": Method(V1_0, _refusing("there is no extended card", "UNSUPPORTED_OPERATION")),
-    "message/send": Method(V0_3, _send, writes=True),
-    "message/stream": Method(V0_3, _send_streaming, writes=True),
+    "message/send": Method(V0_3, _send, writes=True, sends=True),
+    "message/stream": Method(V0_3, _send_streaming, writes=True, sends=True),
     "tasks/get": Method(V0_3, _get),
     "tasks/cancel": Method(V0_3, _cancel, writes=True),
     "tasks/resubscribe": Method(V0_3, _subscribe),

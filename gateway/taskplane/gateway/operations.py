@@ -173,15 +173,19 @@ async def get(plane: Plane, task_id: str, history_length: int | None) -> pb.Task
     """Return a task or, under the id of a session, its session task, with at most `history_length` messages of its
     history. Raise NotFound."""
     try:
-        return (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
+        record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
+        if record.id != record.context_id or record.origin != pb.ORIGIN_DOCUMENT:
+            return record
+        record = await conversation.shown_record(plane, record)
     except NotFound as missing:
         try:
             task = await conversation.session_task(plane, task_id)
         except NotFound:
             raise missing from None
+        record = pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)
     if history_length is not None:
-        del task.history[: max(len(task.history) - history_length, 0)]
-    return pb.TaskRecord(id=task.id, context_id=task.context_id, task=task)
+        del record.task.history[: max(len(record.task.history) - history_length, 0)]
+    return record
 
 
 async def list_tasks(plane: Plane, asked: a2a.ListTasksRequest) -> Listing:

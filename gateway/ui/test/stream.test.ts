@@ -72,7 +72,7 @@ describe("a task's stream", () => {
 });
 
 describe("a connection", () => {
-  it("ends with what a repetition does not change, and waits as long as the server asks", async () => {
+  it("that is refused never replaces what was loaded, and waits as long as the server asks", async () => {
     const session = await place.open();
     await session.send(said("hello")).then(() => idle(session));
     const asked: number[] = [];
@@ -83,9 +83,31 @@ describe("a connection", () => {
       return asked.length === 1 ? { status: 429, body: busy } : { status: 400, body: { error: "gone", code: "GONE" } };
     };
     place.gateway.breakStreams();
-    const view = await until(session, (now) => now.status === "refused");
-    expect([view.failure?.code, asked.length]).toEqual(["GONE", 2]);
+    const shown = ["user: hello", "agent: echo hello"];
+    await eventually(() => asked.length > 2);
+    expect([session.view.value.status, session.view.value.failure, lines(session.view.value)]).toEqual(["ready", null, shown]);
     expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(45);
+    place.gateway.fault = () => undefined;
+    expect(lines(await until(session, (now) => now.connection === "live"))).toEqual(shown);
+  });
+
+  it("of a task that is refused leaves its session as it is read, and follows that", async () => {
+    const session = await place.open();
+    const missing = { error: { code: -32601, message: "there is no agent kagent__NS__gone" } };
+    place.gateway.fault = ({ rpc }) => (rpc === "SubscribeToTask" ? missing : undefined);
+    await session.send(said("hold"));
+    await eventually(() => place.gateway.calls("SubscribeToTask").length > 1);
+    expect([session.view.value.status, lines(session.view.value)]).toEqual(["ready", ["user: hold"]]);
+    place.gateway.tell("t1", "completed", "done");
+    expect(lines(await until(session, ({ running }) => running === null))).toEqual(["user: hold", "agent: done"]);
+  });
+
+  it("ends when the session is gone", async () => {
+    const session = await place.open();
+    await session.send(said("hello")).then(() => idle(session));
+    place.gateway.fault = ({ path }) => (path.includes("/sessions/") ? { status: 404, body: { error: "gone", code: "GONE" } } : undefined);
+    place.gateway.breakStreams();
+    expect((await until(session, ({ status }) => status === "missing")).failure?.code).toBe("GONE");
   });
 
   it("gives a connection up that says nothing, not even that it is alive", async () => {

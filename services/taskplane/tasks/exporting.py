@@ -10,6 +10,7 @@ from taskplane.runtime.times import set_time
 from taskplane.tasks import wire
 from taskplane.tasks.domain.documents import unpack_turns
 from taskplane.tasks.domain.fold import fold
+from taskplane.tasks.domain.messages import turn_of
 from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope
 from taskplane.tasks.store import ReadLog
 
@@ -96,6 +97,7 @@ def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
         task=task,
         trimmed_generation=row.trimmed_generation,
         cut_invocation_ids=sorted(unpack_turns(row.cut_turns)),
+        own_turn=row.invocation_id if row.origin == DOCUMENT and turn_of(task) is None else None,
     )
     set_time(shown.created_at, row.created_at)
     set_time(shown.status_at, row.status_at)

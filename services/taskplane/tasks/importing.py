@@ -105,7 +105,10 @@ class TaskReader:
         self._partial: tuple[int, str] | None = None
         times = (given.created_at, given.status_at, given.updated_at)
         rules = {
-            "its ids are not ones": _are_ids(given.uid, given.id) and is_segment(given.id) and _is_text(given.agent),
+            "its ids are not ones": _are_ids(given.uid, given.id)
+            and is_segment(given.id)
+            and _is_text(given.agent)
+            and _is_text(given.own_turn),
             "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
             "its times are none": all(0 < micros(one) < _MOST for one in times),
             "its numbers do not go together": 1 <= given.generation < _MOST
@@ -294,6 +297,7 @@ class TaskReader:
         given, values = self._given, self._values
         managed = self._managed
         first = self._events[0]
+        turn = turn_of(given.task) or given.own_turn or None
         content = 0 if managed else given.task.ByteSize()
         known = {
             "input_generation": 0,
@@ -313,7 +317,7 @@ class TaskReader:
             origin=MANAGED if managed else DOCUMENT,
             agent=given.agent,
             context_id=self._context_id,
-            invocation_id=first.invocation_id if managed else turn_of(given.task),
+            invocation_id=first.invocation_id if managed else turn,
             request_hash=first.request_hash,
             state=self._state,
             status_at=micros(given.status_at),
@@ -338,7 +342,9 @@ class TaskReader:
             superseded_seq=0,
             trimmed_generation=given.trimmed_generation,
             in_turn=given.in_turn,
-            cut_turns=None if managed else pack_turns(set(turns_in(given.task)).intersection(given.cut_invocation_ids)),
+            cut_turns=None
+            if managed
+            else pack_turns(set(turns_in(given.task, turn)).intersection(given.cut_invocation_ids)),
             **known,  # type: ignore[arg-type]
         )
 

@@ -367,6 +367,7 @@ def put(request: pb.PutTaskRequest) -> None:
     problems.in_path("task.id", task.id)
     problems.in_path("task.context_id", task.context_id)
     problems.name("agent", request.agent, required=False)
+    problems.name("own_turn", request.own_turn, required=False)
     problems.at_least("expected_generation", request.expected_generation)
     if task.status.state and int(task.status.state) not in STATES:
         problems.add("task.status.state", "is unknown")

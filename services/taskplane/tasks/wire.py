@@ -316,6 +316,7 @@ def put(request: pb.PutTaskRequest, scope: Scope, *, uid: str, salt: str, task_i
         expected_generation=request.expected_generation,
         validate_only=request.validate_only,
         without=frozenset(request.without_invocation_ids),
+        own_turn=request.own_turn,
     )
 
 

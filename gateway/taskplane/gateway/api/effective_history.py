@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import conversation, etags
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply, read_json
@@ -15,12 +14,12 @@ from taskplane.gateway.auth import Caller
 from taskplane.gateway.conversation import Unit
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.pushing import name_turns
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.validation import Violations, check_readable, check_size
-from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
@@ -60,7 +59,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
         message.message_id = message.message_id or new_id()
     pushed = sb.Messages(messages=_kept_apart(messages, context_id))
     check_size(pushed)
-    await _name_turns(plane, context_id, pushed)
+    await name_turns(plane, context_id, pushed)
     entry = sb.Entry(id=new_id(), kind=sb.ENTRY_KIND_PUSHED, pushed=pushed)
     asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry], expected_version=expected)
     check_size(asked)
@@ -79,20 +78,6 @@ async def state(plane: Plane, request: Request, caller: Caller) -> Reply:
 def _state(read: sb.GetStateResponse) -> Reply:
     data = {"version": read.session.version, "state": to_dict(read.state)}
     return data_reply(data, "Successfully retrieved session state")
-
-
-async def _name_turns(plane: Plane, context_id: str, pushed: sb.Messages) -> None:
-    """Add to a pushed history what the session's log cannot know: the turns and times of messages of documents, and the
-    turns of documents that it has a part of."""
-    found = await plane.tasks.CompareDocuments(
-        pb.CompareDocumentsRequest(context_id=context_id, messages=pushed.messages)
-    )
-    pushed.reduced_invocation_ids.extend(found.reduced_invocation_ids)
-    if any(one.invocation_id for one in found.messages):
-        pushed.invocation_ids.extend(one.invocation_id for one in found.messages)
-    for message, known in zip(pushed.messages, found.messages, strict=True):
-        if known.time:
-            message.metadata.fields[message_times.KEY].string_value = known.time
 
 
 async def _effective(plane: Plane, context_id: str) -> dict[str, Any]:

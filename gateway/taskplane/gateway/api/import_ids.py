@@ -29,7 +29,9 @@ class IdMapping:
         self._new = new
 
     def id(self, old: str) -> str:
-        """Return the new id; an empty one stays empty."""
+        """Return the new id; an empty one stays empty, and that of the session is that of the new one."""
+        if old == self._old:
+            return self._new
         return hashlib.sha256(f"{self._new}\0{old}".encode()).hexdigest()[:32] if old else ""
 
     def entry(self, one: sb.Entry) -> None:
@@ -56,6 +58,7 @@ class IdMapping:
         """Replace the ids in a task of the session."""
         one.uid = self.id(one.uid)
         one.id = self.id(one.id)
+        one.own_turn = self.id(one.own_turn)
         one.cut_invocation_ids[:] = [self.id(turn) for turn in one.cut_invocation_ids]
         self._task(one.task)
 

@@ -8,7 +8,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.api import paging
-from taskplane.gateway.conversation import has_own_task, session_task
+from taskplane.gateway.conversation import first_record
 from taskplane.gateway.follow import cursor_of
 from taskplane.gateway.plane import Plane
 
@@ -29,12 +29,13 @@ async def iterate_tasks(
 ) -> AsyncGenerator[Listed, None]:
     """Yield the tasks of a session, oldest first; tasks hidden by a rewind only if `superseded`.
 
-    The session task comes first if the session has one, unless a runtime stored a task under the session's id. Raise
+    The session task comes first if the session has one; it may be a task that is stored under the session's id. Raise
     NotFound if there is no such session.
     """
     session = (await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))).session
-    if session.has_session_task and not await has_own_task(plane, context_id):
-        yield Listed(await session_task(plane, context_id))
+    first = await first_record(plane, session)
+    if first is not None:
+        yield Listed(first.task, cursor_of(first) if first.incarnation else "")
     asked = pb.ListTasksRequest(
         context_id=context_id,
         page_size=_PAGE,
@@ -45,6 +46,8 @@ async def iterate_tasks(
     async with aclosing(paging.pages(plane.tasks.ListTasks, asked)) as pages:
         async for page in pages:
             for record in page.records:
+                if first is not None and record.id == context_id and not record.superseded:
+                    continue
                 yield Listed(record.task, cursor_of(record), record.superseded)
 
 

@@ -151,8 +151,8 @@ export class Api extends Http {
   }
 }
 
-/** Return the path of an agent's JSON-RPC below the root; without a name, of the default agent. */
-export const agentPath = (agent: string) => agent && `agents/${encodeURIComponent(agent)}`;
+/** Return the path of an agent's JSON-RPC below the root; without a name, of the default agent. Only sends need the agent. */
+export const agentPath = (agent: string) => agent && `agents/${encodeURIComponent(agent.replaceAll("/", "__NS__"))}`;
 
 /** Return the path of a session below the root. */
 export const sessionPath = (id: string) => `api/sessions/${encodeURIComponent(id)}`;

@@ -343,8 +343,8 @@ export class FollowedSession {
       if (signal.aborted) return;
       const failure = failureOf(error);
       records.add("received", "error", failure, { taskId: this.#target ?? "" });
-      // The task has ended, or is gone.
-      const over = ["-32004", "-32001"].includes(failure.metadata["rpc"] ?? "");
+      // The task has ended, or is gone: what can be read of the session decides what is shown, never a stream.
+      const over = !failure.retryable;
       await (over ? this.load() : this.#refused(error));
       if (over && this.#moved) return;
       // Not at once: a task that was cut and put back is still running in what is shown.

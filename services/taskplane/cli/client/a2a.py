@@ -88,7 +88,8 @@ class A2AClient:
         """
         self._http = http
         self._agent = agent
-        self._path = f"/agents/{quote(agent, safe='')}" if agent else ""
+        # A slash would be another path; of an agent elsewhere only what was said is of interest here.
+        self._path = f"/agents/{quote(agent.replace('/', '__NS__'), safe='')}" if agent else ""
         self._give_up_after = give_up_after
         self._calls = 0
 

@@ -64,10 +64,17 @@ class Submits:
         return await self._background.serve(self._take(send), caller, name=f"submit {send.invocation_id}")
 
     def _read(self, request: pb.SubmitRequest, caller: Principal) -> Send:
-        hosted = self._agents.named(request.agent)
         given = request.request.message
+        try:
+            hosted = self._agents.named(request.agent)
+            agent = hosted.name
+        except NotFound:
+            # A rewind that begins no turn needs no agent, be it gone or renamed.
+            if not rewind_messages.is_rewind(given) or rewind_messages.says_something(given):
+                raise
+            hosted, agent = self._agents.named(""), request.agent
         validation.submit(request)
-        invocation_id, request_hash = identify(request, caller, hosted.name)
+        invocation_id, request_hash = identify(request, caller, agent)
         message = a2a.Message()
         message.CopyFrom(given)
         message.role = a2a.ROLE_USER

@@ -129,6 +129,8 @@ class Put:
     validate_only: bool = False
     without: frozenset[str] = frozenset()
     known: Mapping[str, Content] = field(default_factory=dict[str, Content])
+    # The turn of a document that names none; empty: see `decide`.
+    own_turn: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

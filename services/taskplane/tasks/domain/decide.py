@@ -15,6 +15,7 @@ from taskplane.tasks.domain.append import append
 from taskplane.tasks.domain.changes import UserMessage
 from taskplane.tasks.domain.commands import Answer, Found, Operation, Write, Writes
 from taskplane.tasks.domain.documents import (
+    goes_on_in,
     pack_turns,
     shown_document,
     stored_document,
@@ -234,12 +235,12 @@ def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     content = task.SerializeToString()
     if row is None:
         row = _new_document(op, now)
-    turn = turn_of(task) or row.invocation_id
+    turn = turn_of(task) or op.own_turn or goes_on_in(row, found.document, task) or op.uid
     draft = Draft(row, op.scope.actor, now, trace=op.scope.trace)
     if row.superseded and (turn, task.context_id) != (row.invocation_id, row.context_id):
         # It continues in a turn that the rewind did not cut.
         draft.mark(superseded=False)
-    turns = turns_in(task, row.invocation_id)
+    turns = turns_in(task, turn)
     cut = unpack_turns(row.cut_turns).intersection(turns) if task.context_id == row.context_id else ()
     draft.new["cut_turns"] = pack_turns(cut)
     draft.replaced(state)

@@ -11,6 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
 from taskplane.runtime.message_ids import Content, digest, given, settled
 from taskplane.tasks.domain.messages import is_partial, message_flags, named_turn, turn_of
+from taskplane.tasks.domain.task import Row
 
 
 def stored_document(
@@ -52,6 +53,18 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
     turns = [turn for turn in dict.fromkeys(turns_of(document)) if turn]
     named = turn_of(document) or had
     return turns or ([] if named is None else [named])
+
+
+def goes_on_in(row: Row, before: a2a.Task | None, document: a2a.Task) -> str | None:
+    """Return the turn that a document goes on with which names none; None if it begins a turn.
+
+    One that is hidden begins a turn as soon as its user says something more.
+    """
+    if before is None or not row.superseded or document.context_id != row.context_id:
+        return row.invocation_id
+    known = {message.message_id for message in before.history}
+    begins = any(one.role == a2a.ROLE_USER and one.message_id not in known for one in document.history)
+    return None if begins else row.invocation_id
 
 
 class Compared(NamedTuple):
