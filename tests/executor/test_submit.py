@@ -164,6 +164,26 @@ async def test_a_router_that_is_too_slow_goes_on_inside_a_task(stores: Stores, a
         assert await plane.conversation(task.context_id) == ["go", "direct after all"]
 
 
+async def test_a_router_may_take_longer_where_the_client_waits_anyway(stores: Stores) -> None:
+    """P2: it is told so; for any other client the same router is too slow meanwhile."""
+    thinking = asyncio.Event()
+    waits: list[bool] = []
+
+    async def route(turn: Turn) -> str | None:
+        waits.append(turn.waits)
+        await thinking.wait()
+        return "direct after all"
+
+    async with open_plane(stores, ("a", Routed(route)), route_timeout=0.05, unary_route_timeout=20.0) as plane:
+        patient = asyncio.create_task(plane.submit("go", more={"waits": True}))
+        reference = await plane.submit("go")
+        assert reference.HasField("task") and not patient.done()
+        thinking.set()
+        answer = await patient
+        assert text(answer.message) == "direct after all" and waits == [True, False]
+        assert text((await plane.at_rest(reference)).status.message) == "direct after all"
+
+
 async def test_a_router_that_raises_makes_a_task_that_fails(stores: Stores) -> None:
     async def route(turn: Turn) -> str | None:
         raise RuntimeError("no idea")

@@ -146,7 +146,13 @@ async def open_servers(directory: Path) -> AsyncGenerator[Servers, None]:
     started, tools = directory / "started", Tools()
     async with open_model(script) as model, _http_server(looking) as url:
         functions = [tools.think, tools.glance, tools.block]
-        agent = LanguageModel(model_at(model), tools=functions, mcp=[plain_command(started), url], direct_within=0.02)
+        agent = LanguageModel(
+            model_at(model),
+            tools=functions,
+            mcp=[plain_command(started), url],
+            direct_within=0.02,
+            direct_within_unary=0.02,
+        )
         try:
             yield Servers(model, tools, agent, started, looking)
         finally:

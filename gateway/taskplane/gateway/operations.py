@@ -71,6 +71,7 @@ async def send(plane: Plane, sent: Send, size: int, accepted: float) -> Answer:
     client that stops waiting does not affect the task. Raise NotFound; Refused `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`
     or `KEY_REUSED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
     """
+    sent.submit.waits = sent.wait is Wait.AT_REST
     reply = await _submit(plane, sent, size)
     if reply.HasField("message"):
         return Answer(reply.message)

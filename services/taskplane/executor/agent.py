@@ -82,7 +82,8 @@ class Turn:
 
     `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
     are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
-    an earlier run of it; None if there is none.
+    an earlier run of it; None if there is none. `waits`, while a Router decides: the client waits for the end of the
+    turn and is shown nothing before, so that a slow direct answer is better than a task.
     """
 
     task_id: str
@@ -101,6 +102,7 @@ class Turn:
     extensions: Sequence[str] = ()
     checkpoint: Any = None
     cancel_grace: float = 10.0
+    waits: bool = False
 
     @property
     def text(self) -> str:
@@ -442,8 +444,8 @@ class Router(Protocol):
         closed with the run. The turn that `route` was given stays its turn: `incoming()` and `cancelled` are those of
         the run then.
 
-        One that takes longer than the executor's `route_timeout` goes on inside a task; its direct answer becomes the
-        completion. One that raises makes a task that fails.
+        One that takes longer than the executor's `route_timeout` (`unary_route_timeout` if the turn `waits`) goes on
+        inside a task; its direct answer becomes the completion. One that raises makes a task that fails.
         """
         ...
 

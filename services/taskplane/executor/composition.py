@@ -147,6 +147,7 @@ async def open_executor(
             rewinds,
             background,
             route_timeout=settings.route_timeout,
+            unary_route_timeout=settings.unary_route_timeout,
             abandoned_after=settings.abandoned_after,
         )
         abandoned = Abandoned(ports.store, ports.sessions, actor=ports.actor, after=settings.abandoned_after)

@@ -97,7 +97,7 @@ def _task(row: Row, task: a2a.Task) -> pb.ExportedTask:
         task=task,
         trimmed_generation=row.trimmed_generation,
         cut_invocation_ids=sorted(unpack_turns(row.cut_turns)),
-        own_turn=row.invocation_id if row.origin == DOCUMENT and turn_of(task) is None else None,
+        own_turn=(row.invocation_id or "") if row.origin == DOCUMENT and turn_of(task) is None else "",
     )
     set_time(shown.created_at, row.created_at)
     set_time(shown.status_at, row.status_at)

@@ -100,6 +100,8 @@ async def test_a_thread_of_its_own_is_refused_where_the_policy_wants_it(
         ("TIMEOUT", "nan"),
         ("TIMEOUT", "inf"),
         ("MCP_TIMEOUT", "0"),
+        ("DIRECT_WITHIN", "0"),
+        ("DIRECT_WITHIN_UNARY", "nan"),
         ("ATTEMPTS", "0"),
         ("ARTIFACT", "no"),
         ("MCP", "python 'x"),

@@ -273,7 +273,7 @@ async def test_a_document_that_is_refused_cuts_nothing(plane: Plane) -> None:
     await runtime.save(fresh(), "A")
     await runtime.whole("A", "B")
     headers = {"If-Match": '"7"'}
-    task = {"id": runtime.context, "contextId": runtime.context, "status": {"state": "completed"}, "history": []}
+    task: Json = {"id": runtime.context, "contextId": runtime.context, "status": {"state": "completed"}, "history": []}
     assert (await plane.http.post("/api/tasks", json=task, headers=headers)).status_code == 409
     await agree(runtime, *of("A", "B"))
     taken = Runtime(plane, fresh(), names=True)
@@ -291,7 +291,7 @@ async def test_of_two_documents_at_once_the_one_that_is_refused_cuts_nothing(pla
     await runtime.whole("A", "B")
     go = tmp_path / "go"
     failpoints.configure(f"document.after_cut=pause({go})")
-    task = {"id": runtime.context, "contextId": runtime.context, "status": {"state": "completed"}, "history": []}
+    task: Json = {"id": runtime.context, "contextId": runtime.context, "status": {"state": "completed"}, "history": []}
     first = asyncio.create_task(plane.http.post("/api/tasks", json=task, headers={"If-Match": '"1"'}))
     async with asyncio.timeout(20):
         while "go.reached" not in os.listdir(tmp_path):

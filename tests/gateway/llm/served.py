@@ -57,6 +57,7 @@ class Served:
     def agent(self, *, kind: type[LanguageModel] = LanguageModel, **options: Any) -> LanguageModel:
         """An agent with the tool `think`. No answer is too slow to be direct, however slow the machine is."""
         given: dict[str, Any] = {"tools": [self.think], "direct_within": 60.0, **options}
+        given.setdefault("direct_within_unary", given["direct_within"])
         return kind(self.chat, **given)
 
 
@@ -66,7 +67,7 @@ async def open_served(
 ) -> AsyncGenerator[Served]:
     """A plane of the agents that `make` makes, the first of which is the default one."""
     served = Served()
-    settings = {"status_interval": 60.0, "route_timeout": 60.0, **executor}
+    settings = {"status_interval": 60.0, "route_timeout": 60.0, "unary_route_timeout": 25.0, **executor}
     async with open_model(served.script) as served.model:
         served.chat = model_at(served.model)
         agents = make(served).items()

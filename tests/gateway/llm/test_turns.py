@@ -39,6 +39,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
             "llm": served.agent(),
             "auto": served.agent(artifact="auto"),
             "slow": served.agent(direct_within=0.05),
+            "patient": served.agent(direct_within=0.05, direct_within_unary=20.0),
         }
 
     async with open_served(tmp_path_factory.mktemp("plane"), make) as found:
@@ -174,6 +175,26 @@ async def test_a_slow_answer_is_the_text_of_a_task_and_is_not_asked_for_again(se
     assert "".join(texts([each["status"]["message"] for each in partial])) == "Once upon"
     assert texts([grown[-1]["status"]["message"]]) == ["Once upon"] and state_of(grown[-1]) == "completed"
     assert len(served.model.requests) == 1 and not chunks(found)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if not way.streams], ids=name_of)
+async def test_a_slow_answer_is_direct_where_the_client_waits_anyway(served: Served, way: Way) -> None:
+    """P1, P2: a stream of the same agent has become a task meanwhile."""
+    plane, gate = served.plane, asyncio.Event()
+    served.answers(route=[Delta("Once "), Until(gate), Delta("upon"), Finish()])
+    patient = asyncio.create_task(told(plane, way, way.params(fresh(), "tell"), path="/agents/patient"))
+    await until(lambda: bool(served.model.requests))
+    stream = next(one for one in STREAMS if one.version == way.version)
+    async with (
+        asyncio.timeout(20),
+        plane.stream(stream.method, stream.params(fresh(), "tell"), path="/agents/patient") as events,
+    ):
+        assert payload((await anext(events)).result)[0] == "task"
+        assert not patient.done()
+        gate.set()
+        assert [state_of(payload(event.result)[1]) async for event in events][-1] == "completed"
+    ((kind, message),) = await patient
+    assert (kind, texts([message])) == ("message", ["Once upon"])
 
 
 @each_version

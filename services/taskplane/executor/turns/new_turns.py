@@ -60,9 +60,11 @@ class NewTurns:
         background: BackgroundTasks,
         *,
         route_timeout: float,
+        unary_route_timeout: float,
         abandoned_after: float,
     ) -> None:
-        """`route_timeout`: seconds a router may take before its turn becomes a task.
+        """`route_timeout`: seconds a router may take before its turn becomes a task; `unary_route_timeout`: the same
+        for a client that waits for the end of the turn.
 
         `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
         """
@@ -70,6 +72,7 @@ class NewTurns:
         self._follow_ups = follow_ups
         self._background = background
         self._route_timeout = route_timeout
+        self._unary_route_timeout = unary_route_timeout
         self._abandoned_after = abandoned_after
         self._store = runs.ports.store
         self._sessions = runs.ports.sessions
@@ -110,6 +113,7 @@ class NewTurns:
             message=send.message,
             options=send.options,
             caller=send.caller,
+            waits=send.waits,
         )
         routing = None
         if send.router is not None:
@@ -126,7 +130,8 @@ class NewTurns:
             if routing is not None and routing.answer() is None:
                 # Before the router begins what only a run in this process can go on with.
                 slot = self._runs.reserve(send.caller)
-            saving = self._background.start(opening.decide(self._sessions, routing, self._route_timeout), name="saving")
+            within = self._unary_route_timeout if send.waits else self._route_timeout
+            saving = self._background.start(opening.decide(self._sessions, routing, within), name="saving")
             if overlaps and may_be_renamed:
                 # The session decides which id the task gets to see. It need not answer, as when both write at once.
                 await asyncio.wait((saving,))

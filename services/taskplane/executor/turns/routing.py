@@ -30,6 +30,7 @@ class Proposal:
     message: a2a.Message
     options: tasks.TurnOptions
     caller: Principal
+    waits: bool = False
 
     def turn(
         self,
@@ -62,6 +63,7 @@ class Proposal:
             output_modes=tuple(self.options.accepted_output_modes),
             extensions=tuple(self.options.extensions),
             cancel_grace=self.ports.cancel_grace,
+            waits=self.waits,
         )
 
 

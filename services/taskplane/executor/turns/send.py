@@ -32,6 +32,8 @@ class Send:
     since: float
     # It must not be answered directly.
     as_task: bool = False
+    # The client waits for the end of the turn, and is shown nothing before.
+    waits: bool = False
 
     @property
     def router(self) -> Router | None:

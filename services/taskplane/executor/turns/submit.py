@@ -39,9 +39,11 @@ class Submits:
         background: BackgroundTasks,
         *,
         route_timeout: float,
+        unary_route_timeout: float,
         abandoned_after: float,
     ) -> None:
-        """`route_timeout`: seconds a router may take before its turn becomes a task.
+        """`route_timeout`: seconds a router may take before its turn becomes a task; `unary_route_timeout`: the same
+        for a client that waits for the end of the turn.
 
         `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
         """
@@ -52,7 +54,12 @@ class Submits:
         self._sessions = runs.ports.sessions
         self._follow_ups = FollowUps(runs.ports)
         self._new_turns = NewTurns(
-            runs, self._follow_ups, background, route_timeout=route_timeout, abandoned_after=abandoned_after
+            runs,
+            self._follow_ups,
+            background,
+            route_timeout=route_timeout,
+            unary_route_timeout=unary_route_timeout,
+            abandoned_after=abandoned_after,
         )
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
@@ -100,6 +107,7 @@ class Submits:
             task_id=given.task_id,
             context_id=given.context_id or derived(invocation_id, "context"),
             since=time.monotonic(),
+            waits=request.waits,
         )
 
     async def _take(self, send: Send) -> pb.SubmitResponse:

@@ -32,6 +32,7 @@ class SubmitRequest(_message.Message):
     CREATE_UNKNOWN_TASK_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     EXTENSIONS_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Empty: the default agent."""
     idempotency_key: _builtins.str
@@ -42,6 +43,8 @@ class SubmitRequest(_message.Message):
     """A `message.task_id` that does not exist becomes the id of a new task instead of an error."""
     expected_version: _builtins.int
     """The version that the session must have; 0: any. ABORTED `VERSION_MISMATCH` otherwise, and nothing is stored."""
+    waits: _builtins.bool
+    """The client is shown nothing before the end of the turn, and waits for it: its router may take longer."""
     @_builtins.property
     def request(self) -> _a2a_pb2.SendMessageRequest:
         """`message` as the client sent it. `message.task_id` names a task to go on with, `message.context_id` a session."""
@@ -60,10 +63,11 @@ class SubmitRequest(_message.Message):
         create_unknown_task: _builtins.bool = ...,
         expected_version: _builtins.int = ...,
         extensions: _abc.Iterable[_builtins.str] | None = ...,
+        waits: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "extensions", b"extensions", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "extensions", b"extensions", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -42,8 +42,6 @@ from taskplane.runtime.errors import Invalid
 
 log = logging.getLogger(__name__)
 
-# Less than the executor's route_timeout, so that a slow answer is streamed from its first word.
-_DIRECT_WITHIN: Final = 2.0
 # Model calls of one run.
 _REQUESTS: Final = 50
 _MOST_ANSWERED: Final = 1_000
@@ -76,12 +74,13 @@ class LanguageModel:
         run_limit: float = 600.0,
         timeout: float = 120.0,
         attempts: int = 3,
-        direct_within: float = _DIRECT_WITHIN,
+        direct_within: float = 2.0,
+        direct_within_unary: float = 15.0,
         card: AgentCard | None = None,
     ) -> None:
         """`model`: PROVIDER:NAME as pydantic-ai writes it, or a model of that library. `tools`: functions, whose names,
-        annotations and docstrings the model sees. The others are the settings of their names; `direct_within`: seconds
-        after which an answer that is not whole becomes a task. Invalid: there is no such model, or it lacks a setting.
+        annotations and docstrings the model sees. The others are the settings of their names. Invalid: there is no such
+        model, or it lacks a setting.
         """
         self.card = card or _card()
         self.settings: Final = LlmSettings(
@@ -92,9 +91,10 @@ class LanguageModel:
             run_limit=run_limit,
             timeout=timeout,
             attempts=attempts,
+            direct_within=direct_within,
+            direct_within_unary=direct_within_unary,
         )
         self.model: Final = _inferred(model)
-        self._direct_within = direct_within
         # Turns that became tasks only because their direct answer was slow, and get no artifact.
         self._answered: dict[str, bool] = {}
         # Repeated here and nowhere else: the SDK of a provider would repeat by itself.
@@ -131,6 +131,8 @@ class LanguageModel:
             run_limit=settings.run_limit,
             timeout=settings.timeout,
             attempts=settings.attempts,
+            direct_within=settings.direct_within,
+            direct_within_unary=settings.direct_within_unary,
         )
 
     def policy(self, turn: Turn) -> Policy:
@@ -141,7 +143,8 @@ class LanguageModel:
         """Return the model's direct answer, or the run of the task that it asks for, or of the answer if it is slow."""
         changes = OwnTask(lambda: self._decide(turn))
         taken: list[Change] = []
-        patience = asyncio.timeout(self._direct_within)
+        settings = self.settings
+        patience = asyncio.timeout(settings.direct_within_unary if turn.waits else settings.direct_within)
         try:
             async with patience:
                 async for change in changes:

@@ -28,6 +28,11 @@ class LlmSettings:
     mcp_timeout: Interval = 60.0
     # Seconds that a run may take; 0: the run_limit of the executor.
     run_limit: Duration = 600.0
+    # Seconds after which an answer that is not whole becomes a task, so that it is streamed as it is written. Should be
+    # less than the route_timeout of the executor. Must be more than 0.
+    direct_within: Interval = 2.0
+    # The same for a send that does not stream and waits for the end of the turn. Must be more than 0.
+    direct_within_unary: Interval = 15.0
     # Seconds of silence after which a model call fails. Must be more than 0.
     timeout: Interval = 120.0
     # Number of times a model call is tried until its first token; nothing is repeated after that. At least 1.
