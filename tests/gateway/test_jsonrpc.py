@@ -152,7 +152,7 @@ async def test_each_agent_is_served_with_and_without_a_slash_and_never_by_redire
 
 async def test_an_agent_that_is_not_there_is_404_with_a_json_rpc_error(plane: Plane) -> None:
     for name in ("none", "demo%2f", "demo%2Fx", "%2fdemo"):
-        reply = await plane.http.post(f"/agents/{name}", json=request("GetTask", {"id": "x"}))
+        reply = await plane.http.post(f"/agents/{name}", json=request("SendMessage", {"message": said("hello")}))
         assert (reply.status_code, reply.json()["error"]["code"]) == (404, -32601), name
         assert reply.json()["error"]["data"][0]["metadata"]["suggestion"] == "the agents are demo"
 

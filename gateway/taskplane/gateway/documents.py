@@ -6,7 +6,7 @@ nobody finds; whatever is missing after a crash is done by the repeat of the cal
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -158,32 +158,53 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
     A session that was deleted meanwhile is created again. Another failure is logged only: the document is stored, and
     what is missing is done when it is stored again. Raise Refused `TASK_DELETED` if one of its turns is deleted.
     """
-    context_id = record.context_id
-    entries = [
-        sb.Entry(id=_begun_id(record.uid, turn), kind=sb.ENTRY_KIND_OUTCOME, invocation_id=turn, task_id=record.id)
-        for turn in turns
-        if is_id(turn)
-    ]
+    named = [turn for turn in turns if is_id(turn)][-_MOST_TURNS:]
     try:
-        if entries:
-            asked = sb.AppendEntriesRequest(context_id=context_id, entries=entries[-_MOST_TURNS:], create=begin)
-            if (await plane.sessions.AppendEntries(asked)).appended:
-                return True
-        touch = sb.TouchSessionRequest(context_id=context_id, task_id="" if entries else record.id)
+        if named and await _learn(plane, record, named, begin):
+            return True
+    except PlaneError as error:
+        if error.reason == "TASK_DELETED":
+            raise
+        _log.warning("session %s does not know all turns of task %s: %s", record.context_id, record.id, error)
+    touch = sb.TouchSessionRequest(context_id=record.context_id, task_id="" if named else record.id)
+    try:
         try:
             await plane.sessions.TouchSession(touch)
         except NotFound:
-            await _begin(plane, context_id, begin)
+            await _begin(plane, record.context_id, begin)
     except PlaneError as error:
-        if isinstance(error, Refused) and error.reason == "TASK_DELETED":
+        if error.reason == "TASK_DELETED":
             raise
-        _log.warning("session %s does not know all of task %s: %s", context_id, record.id, error)
+        _log.warning("session %s is not listed by its last change: %s", record.context_id, error)
     return False
 
 
-def _begun_id(uid: str, turn: str) -> str:
+async def _learn(plane: Plane, record: pb.TaskRecord, turns: Sequence[str], begin: sb.NewSession) -> bool:
+    """Store in the session that turns of a document have begun; return whether some are new to it."""
+    context_id = record.context_id
+    # The ids of entries are those of the owner: a document that was in another session needs others.
+    for place in ("", context_id):
+        entries = [
+            sb.Entry(
+                id=_begun_id(record.uid, turn, place),
+                kind=sb.ENTRY_KIND_OUTCOME,
+                invocation_id=turn,
+                task_id=record.id,
+            )
+            for turn in turns
+        ]
+        asked = sb.AppendEntriesRequest(context_id=context_id, entries=entries, create=begin)
+        try:
+            return (await plane.sessions.AppendEntries(asked)).appended > 0
+        except Refused as error:
+            if error.reason != "KEY_REUSED" or place:
+                raise
+    return False
+
+
+def _begun_id(uid: str, turn: str, place: str) -> str:
     """Return the id of the entry that has the session know a turn of a document."""
-    return hashlib.sha256(f"{uid}\0{turn}".encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(filter(None, (uid, turn, place))).encode()).hexdigest()[:32]
 
 
 async def _keep_in_line(plane: Plane, context_id: str) -> None:

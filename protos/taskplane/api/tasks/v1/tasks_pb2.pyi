@@ -1309,11 +1309,14 @@ class PutTaskRequest(_message.Message):
     AGENT_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     WITHOUT_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    OWN_TURN_FIELD_NUMBER: _builtins.int
     expected_generation: _builtins.int
     """0: any."""
     agent: _builtins.str
     validate_only: _builtins.bool
     """Nothing is written: the answer, or the refusal, is what the call would have given without this."""
+    own_turn: _builtins.str
+    """The turn of a document that names none, from now on; empty: the one that it had, or one that the store makes."""
     @_builtins.property
     def task(self) -> _a2a_pb2.Task:
         """`context_id` is required; the store makes an `id` if it is empty. Partial messages in `history` are left out."""
@@ -1330,10 +1333,11 @@ class PutTaskRequest(_message.Message):
         agent: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
         without_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        own_turn: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "task", b"task", "validate_only", b"validate_only", "without_invocation_ids", b"without_invocation_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "expected_generation", b"expected_generation", "own_turn", b"own_turn", "task", b"task", "validate_only", b"validate_only", "without_invocation_ids", b"without_invocation_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1354,7 +1358,7 @@ class PutTaskResponse(_message.Message):
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The turns that the document names, in the order of their messages."""
+        """The turns that the document names, in the order of their messages; its own one if it names none."""
 
     @_builtins.property
     def message_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2764,6 +2768,7 @@ class ExportedTask(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     TRIMMED_GENERATION_FIELD_NUMBER: _builtins.int
     CUT_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
+    OWN_TURN_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     id: _builtins.str
     origin: Global___Origin.ValueType
@@ -2779,6 +2784,8 @@ class ExportedTask(_message.Message):
     """It waits for the tasks before it (STRATEGY_QUEUE)."""
     trimmed_generation: _builtins.int
     """The generation up to which only the events that a trimmed log keeps follow; after it, all do."""
+    own_turn: _builtins.str
+    """Of a document that names no turn: its own one."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -2813,10 +2820,11 @@ class ExportedTask(_message.Message):
         task: _a2a_pb2.Task | None = ...,
         trimmed_generation: _builtins.int = ...,
         cut_invocation_ids: _abc.Iterable[_builtins.str] | None = ...,
+        own_turn: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "cut_invocation_ids", b"cut_invocation_ids", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "status_at", b"status_at", "task", b"task", "trimmed_generation", b"trimmed_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "consumed_generation", b"consumed_generation", "copied_generation", b"copied_generation", "created_at", b"created_at", "cut_invocation_ids", b"cut_invocation_ids", "generation", b"generation", "id", b"id", "in_turn", b"in_turn", "max_attempts", b"max_attempts", "on_orphan", b"on_orphan", "origin", b"origin", "own_turn", b"own_turn", "status_at", b"status_at", "task", b"task", "trimmed_generation", b"trimmed_generation", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

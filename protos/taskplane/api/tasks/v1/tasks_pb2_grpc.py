@@ -268,9 +268,10 @@ class TaskStoreServicer:
         owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages; one that names none keeps the turn it had. FAILED_PRECONDITION `TASK_DELETED`:
-        nothing is left without `without_invocation_ids`, and nothing is stored. One that was superseded stays so
-        until it names another turn or another context. Each of its messages is of the turn that it names itself; one that
+        newest first, in that of its messages; one that names none keeps the turn it had, or is a turn of its own.
+        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. One that
+        was superseded stays so until it is of another turn or in another context; one that names no turn is of another one
+        as soon as its user says something more. Each of its messages is of the turn that it names itself; one that
         names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
