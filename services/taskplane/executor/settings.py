@@ -41,8 +41,8 @@ class ExecutorSettings:
     # Seconds in which a router may give a direct answer before the turn becomes a task. Must be more than 0; clients
     # give up after about 5 seconds of silence.
     route_timeout: Interval = 3.0
-    # The same for a send that does not stream and waits for the end of the turn. At most 25, since a gateway waits 30
-    # seconds for an executor.
+    # Seconds in which a router may give a direct answer to a send that does not stream and waits for the end of the
+    # turn. Must be more than 0, and at most 25, since a gateway waits 30 seconds for an executor.
     unary_route_timeout: Annotated[float, Range(0.001, 25)] = 20.0
     # Seconds between two renewals of the leases. Must be more than 0, and at most half the lease_ttl of the task store.
     renew_every: Lease = 5.0

@@ -31,7 +31,8 @@ class LlmSettings:
     # Seconds after which an answer that is not whole becomes a task, so that it is streamed as it is written. Should be
     # less than the route_timeout of the executor. Must be more than 0.
     direct_within: Interval = 2.0
-    # The same for a send that does not stream and waits for the end of the turn. Must be more than 0.
+    # Seconds after which an answer becomes a task if the send does not stream and waits for the end of the turn. Must
+    # be more than 0.
     direct_within_unary: Interval = 15.0
     # Seconds of silence after which a model call fails. Must be more than 0.
     timeout: Interval = 120.0
