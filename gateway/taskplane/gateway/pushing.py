@@ -1,4 +1,4 @@
-"""What a history that replaces another one says of documents, which the log of the session cannot know."""
+"""The turns of documents in a history that replaces another one, which the log of the session cannot know."""
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
