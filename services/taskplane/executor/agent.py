@@ -82,8 +82,7 @@ class Turn:
 
     `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
     are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
-    an earlier run of it; None if there is none. `waits`, while a Router decides: the client waits for the end of the
-    turn and is shown nothing before, so that a slow direct answer is better than a task.
+    an earlier run of it; None if there is none. A Router of a turn that `waits` may be slow: nothing streams.
     """
 
     task_id: str
