@@ -217,6 +217,14 @@ async def test_forms_of_older_and_of_careless_servers_are_understood(
     assert said == dict.fromkeys(peers, "done")
 
 
+@pytest.mark.parametrize("version", ["0.3", "1.0"])
+async def test_half_of_a_surrogate_pair_ends_no_task(stores: Stores, version: str) -> None:
+    place = "status.message.parts.0.text" if version == "0.3" else "task.status.message.parts.0.text"
+    task = await answered(stores, Careless(version, answer=put(place, "done \ud83d, \U0001f600")))
+    assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
+    assert text(task.status.message) == "done \ufffd, \U0001f600"
+
+
 def depth_of(value: Any) -> tuple[int, str]:
     """The number of objects around a text, and the text."""
     levels = 0

@@ -76,7 +76,7 @@ class _EventResponse(httpx.Response):
     def _formed(self, data: str) -> str:
         if data.strip() in ("", _DONE):
             return ""
-        return json.dumps(self._mending.answer(_parsed(data)))
+        return _written(self._mending.answer(_parsed(data)))
 
 
 async def _read(found: httpx.Response) -> bytes:
@@ -99,7 +99,17 @@ def _mended(content: bytes, mending: Mending) -> bytes:
         formed = [one for line in [*lines.feed(text), *lines.end(), ""] for one in events.feed(line)]
         last = [line for line in formed if line.startswith("data:")][-1:]
         content = last[0].removeprefix("data:").encode() if last else content
-    return json.dumps(mending.answer(_parsed(content))).encode()
+    return _written(mending.answer(_parsed(content))).encode()
+
+
+def _written(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which the SDK's parsers refuse.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _parsed(content: str | bytes) -> Any:
