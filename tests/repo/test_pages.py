@@ -37,6 +37,11 @@ ELSEWHERE: Final = {
         "pip install opentelemetry-distro": "tests/system/test_traces.py",
         "taskplane ops ": "tests/cli/test_ops.py",
     },
+    "calling-from-python": {
+        "pip install ./protos\n": "tests/api/test_client_package.py",
+        '"""Sends a message and prints': "tests/system/test_calling.py",
+        "$ python docs/examples/calling.py ": "tests/system/test_calling.py",
+    },
     "page": {"location /plane/ ": "tests/page/test_proxy.py"},
 }
 # The drawings of a document: blocks without a language.
