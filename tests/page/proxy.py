@@ -1,28 +1,14 @@
 """Proxies that serve a plane below a path: our own, which passes on to the byte what comes for it, and nginx."""
 
 import asyncio
-import getpass
 import re
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.repo.tree import ROOT
-from tests.support.ports import free_port
-
-NGINX: Final = """
-pid nginx.pid; error_log stderr; daemon off; user {user};
-events {{}}
-http {{
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy;
-  fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  server {{ listen 127.0.0.1:{port}; {location} }}
-}}
-"""
+from tests.support.nginx import nginx
 
 
 @asynccontextmanager
@@ -63,26 +49,11 @@ async def below(path: str, url: str) -> AsyncGenerator[str]:
 @asynccontextmanager
 async def below_in_nginx(url: str) -> AsyncGenerator[str]:
     """The address at which nginx serves the plane at `url`, with the lines of docs/page.md."""
-    port = free_port()
     [given] = re.findall(r"```nginx\n(location (\S+)/ .*?)```", (ROOT / "docs/page.md").read_text(), re.DOTALL)
     location = given[0].replace("http://127.0.0.1:8080", url)
     assert url in location
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "nginx.conf").write_text(NGINX.format(user=getpass.getuser(), port=port, location=location))
-        process = await asyncio.create_subprocess_exec("nginx", "-p", folder, "-c", "nginx.conf")
-        try:
-            while True:
-                with suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.close()
-                    break
-                assert process.returncode is None
-                await asyncio.sleep(0.02)
-            yield f"http://127.0.0.1:{port}{given[1]}"
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+    async with nginx(location) as address:
+        yield address + given[1]
 
 
 async def _first(*copies: Coroutine[Any, Any, None]) -> None:

@@ -1,6 +1,5 @@
 """The page below a path of a proxy."""
 
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -8,12 +7,11 @@ import pytest_asyncio
 from playwright.async_api import FilePayload, expect
 from tests.page.app import App
 from tests.page.proxy import below, below_in_nginx
+from tests.support.nginx import NO_NGINX
 from tests.system.plane import Plane
 
-no_nginx = pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed; on Debian: apt install nginx")
 
-
-@pytest_asyncio.fixture(loop_scope="session", params=["any", pytest.param("nginx", marks=no_nginx)])
+@pytest_asyncio.fixture(loop_scope="session", params=["any", pytest.param("nginx", marks=NO_NGINX)])
 async def at(plane: Plane, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """The address of the plane behind a proxy."""
     async with below_in_nginx(plane.url) if request.param == "nginx" else below("/team/plane", plane.url) as url:

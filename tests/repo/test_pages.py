@@ -1,5 +1,6 @@
 """The pages about agents, followed to the letter: each command is run, each file written, each answer seen."""
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 import pytest
 from tests.repo.reader import BLOCKS, Reader
 from tests.repo.scripts import model_of
-from tests.repo.tree import ROOT
+from tests.repo.tree import ROOT, written
 
 FOLLOWED: Final = (
     "first-agent",
@@ -42,6 +43,11 @@ ELSEWHERE: Final = {
         '"""Sends a message and prints': "tests/system/test_calling.py",
         "$ python docs/examples/calling.py ": "tests/system/test_calling.py",
     },
+    "security": {
+        "printf 'ann:": "tests/gateway/test_sign_in_proxy.py",
+        "location / {": "tests/gateway/test_sign_in_proxy.py",
+    },
+    "troubleshooting": {"taskplane doctor\n": "tests/cli/test_doctor.py"},
     "page": {"location /plane/ ": "tests/page/test_proxy.py"},
 }
 # The drawings of a document: blocks without a language.
@@ -75,3 +81,24 @@ def test_every_block_of_the_documents_is_run_or_checked_by_a_test() -> None:
         assert [it for it in claimed if not any(each.startswith(it) for each in contents)] == [], path.name
         assert [test for test in claimed.values() if not (ROOT / test).exists()] == []
     assert drawings == DRAWINGS
+
+
+def test_the_index_names_every_page_once() -> None:
+    """The README leads to the index, and the index to each page."""
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", page("README"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
+    assert "](docs/README.md)" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["troubleshooting", "upgrading", "security"])
+def test_every_code_and_setting_on_a_page_for_operators_is_one(name: str) -> None:
+    """A reader searches for codes as they are printed."""
+    sources = "".join(path.read_text() for path in written("services", "gateway"))
+    # A worker has the settings of an executor.
+    named = {
+        each.replace("TASKPLANE_WORKER_", "TASKPLANE_EXECUTOR_")
+        for each in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:=[^`]*)?`", page(name))
+    }
+    variables = {each for each in named if each.startswith("TASKPLANE_")}
+    assert {each for each in variables if f"`{each}`" not in page("settings")} == set()
+    assert {each for each in named - variables if f'"{each}"' not in sources} == set()

@@ -13,7 +13,7 @@ from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
 from tests.repo.tree import ROOT
 
 README = (ROOT / "README.md").read_text()
-DEFAULT = "http://127.0.0.1:8080"
+SERVER = "export TASKPLANE_URL=http://127.0.0.1:8080\n"
 MAKE = {"make run", "make test"}
 
 
@@ -38,12 +38,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
     with dev(cwd=place, afresh=True) as plane:
         script = ["set -eu"]
         told = [block for block in blocks("sh") if not starts_a_server(block)]
+        assert "".join(told).count("http://") == "".join(told).count(SERVER) == 1, "the server is named once"
+        here = f"export TASKPLANE_URL={plane.url}\n"
         for number, block in enumerate(told):
-            script.append(f"{{\n{block.replace(DEFAULT, plane.url)}\n}} > out.{number}")
+            script.append(f"{{\n{block.replace(SERVER, here)}\n}} > out.{number}")
         done = subprocess.run(
             ["bash", "-c", "\n".join(script)],
             cwd=place,
-            env=environment({"TASKPLANE_URL": plane.url}),
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
