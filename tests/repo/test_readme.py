@@ -165,6 +165,14 @@ def test_every_demo_command_of_the_guide_is_one_and_none_is_missing() -> None:
     assert listed == known - {"echo", "block"} | {"message"}
 
 
+def test_only_the_extras_of_an_installed_taskplane_are_installed_by_name() -> None:
+    """It is in no package index: pip is given the repository, and then adds the libraries of an extra by name."""
+    by_name = re.compile(r"pip install[^\n`]*[ ']taskplane(?!\[|-)\b")
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").glob("*.md")]
+    assert [each.name for each in documents if by_name.search(each.read_text())] == []
+    assert "`pip install .`" in README and "`pip install '.[postgres]'`" in README
+
+
 def test_every_file_the_documents_point_to_is_there() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
