@@ -12,6 +12,21 @@ import pytest
 from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
 from tests.support.cutting import cutting
 
+ASKING = """
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+ACTION = {"name": "pay", "args": {"sum": 3}, "description": "Pay it?"}
+
+
+def pay(state: MessagesState):
+    interrupt({"action_requests": [ACTION], "review_configs": []})
+
+
+graph = StateGraph(MessagesState).add_node(pay).add_edge(START, "pay").compile(checkpointer=InMemorySaver())
+"""
+
 
 def session_of(stderr: str) -> str:
     (line,) = [line for line in stderr.splitlines() if line.startswith("session ")]
@@ -60,6 +75,18 @@ def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_
     assert third["contextId"] == session
     task = json.loads(taskplane("task", "get", third["taskId"], "--url", url, "-o", "json").stdout)
     assert task["history"][0]["referenceTaskIds"] == [first["taskId"]]
+
+
+def test_a_question_of_a_graph_that_is_data_says_its_action_with_arguments_and_description(tmp_path: Path) -> None:
+    """I1: on the line of one message, in a listed task, and as JSON; nothing of it is a text."""
+    (tmp_path / "asking.py").write_text(ASKING)
+    with dev("--agent", "asking:graph", cwd=tmp_path, afresh=True) as plane:
+        text = taskplane("chat", "--url", plane.url, "-m", "pay").stdout
+        summary = json.loads(taskplane("chat", "--url", plane.url, "-m", "pay", "-o", "json").stdout)
+        task = taskplane("task", "get", summary["taskId"], "--url", plane.url).stdout
+    assert text.startswith('Pay it?\n\n    → pay {"sum": 3}\n\n    {\n')
+    assert summary["state"] == "input-required" and summary["text"] == text.rstrip("\n")
+    assert "Pay it? → pay" in task
 
 
 def test_lines_of_a_pipe_are_messages_of_one_conversation(url: str) -> None:

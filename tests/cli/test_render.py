@@ -1,10 +1,13 @@
 """What fits on a line."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
-from taskplane.cli.client.events import classify
+import pytest
+
+from taskplane.cli.client.events import classify, read_message
 from taskplane.cli.client.task_log import Logged
-from taskplane.cli.render import columns, log_line, one_line, text_of
+from taskplane.cli.render import columns, content_of, log_line, one_line, text_of
 
 TIME = "2030-01-02T03:04:05.678901Z"
 
@@ -47,3 +50,29 @@ def test_an_artifact_update_reads_as_its_name_and_content() -> None:
     parts = [{"text": "ab"}, {"data": {"k": 1}}, {"raw": "AA==", "filename": "f.bin"}]
     update = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": parts}}}
     assert text_of(classify(update)) == 'a: ab{"k": 1}<f.bin>'
+
+
+def _asked(data: object, *texts: str) -> str:
+    return content_of(read_message({"messageId": "m", "parts": [*({"text": each} for each in texts), {"data": data}]}))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"action_requests": [{"name": "pay", "args": {"sum": 3}, "description": "Pay it?"}], "review_configs": []},
+        {"calls": [{"id": "1", "name": "pay", "args": {"sum": 3}, "kind": "approval", "description": "Pay it?"}]},
+        [{"action_request": {"action": "pay", "args": {"sum": 3}}, "config": {}, "description": "Pay it?"}],
+        {"value": [{"name": "pay", "args": {"sum": 3}, "description": "Pay it?"}]},
+        {"question": "Pay it?", "action": "pay", "arguments": {"sum": 3}},
+    ],
+)
+def test_a_question_that_is_data_reads_as_description_action_and_arguments_and_then_as_json(question: object) -> None:
+    words, call, rest = _asked(question).split("\n\n", 2)
+    assert (words, call) == ("Pay it?", '    → pay {"sum": 3}')
+    assert json.loads(rest) == question
+
+
+def test_data_that_asks_for_no_action_is_json_below_the_text() -> None:
+    assert _asked({"n": 3}, "So:") == 'So:\n\n    {\n      "n": 3\n    }'
+    for other in (None, 3, "a", [], [1]):
+        assert json.loads(_asked(other)) == other

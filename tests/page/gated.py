@@ -1,17 +1,19 @@
-"""The demo agent with two commands more: `until FILE` counts until that file is there, however long that takes, and
-`after FILE COMMAND ARGUMENTS` begins with the command then.
+"""The demo agent with three commands more: `until FILE` counts until that file is there, however long that takes,
+`after FILE COMMAND ARGUMENTS` begins with the command then, and `data JSON` asks by data only.
 
 A test decides so when a run ends or begins, on a machine of any speed.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from taskplane.executor.agent import Change, Complete, Text, Turn
+from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.executor.agents.demo import COMMANDS, Demo
+from taskplane.executor.changes import data_message
 
 AGENT: Final = "gated=tests.page.gated:Gated"
 STEP: Final = 0.03
@@ -36,16 +38,23 @@ class Gate:
 
 
 class Gated(Demo):
-    """The demo agent, `until FILE` and `after FILE COMMAND ARGUMENTS`."""
+    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS` and `data JSON`."""
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         command, _, rest = turn.text.partition(" ")
         if command == "until":
             return until(Gate(Path(rest)))
+        if command == "data":
+            return asking(json.loads(rest))
         if command == "after":
             file, name, arguments = rest.split(" ", 2)
             return after(Gate(Path(file)), COMMANDS[name].run(name, arguments))
         return super().run(turn)
+
+
+async def asking(data: Any) -> AsyncIterator[Change]:
+    """Asks by a message that is data only."""
+    yield AskInput(data_message(data))
 
 
 async def until(gate: Gate) -> AsyncIterator[Change]:

@@ -1,11 +1,21 @@
 """Tasks that wait for the user."""
 
+import json
+from typing import Any
+
 import httpx
+import pytest
 from playwright.async_api import expect
 from tests.page.app import App, until
 
 from taskplane.executor.agents.demo import PASSWORD
 
+MAIL = {"to": "ann@example.org", "subject": "Hello"}
+QUESTIONS: dict[str, Any] = {
+    "langchain": {"action_requests": [{"name": "send_mail", "args": MAIL, "description": "Please review"}]},
+    "inbox": [{"action_request": {"action": "send_mail", "args": MAIL}, "config": {}, "description": "Please review"}],
+    "plain": {"question": "Please review", "action": "send_mail", "arguments": MAIL},
+}
 GUESS = "a wrong s3cret"
 
 
@@ -43,6 +53,32 @@ async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
     await expect(app.log).to_contain_text('You said: "green"')
     assert app.seen.calls("SendMessage")[-1].message["taskId"]
     await app.has_states("completed")
+
+
+@pytest.mark.parametrize("shape", QUESTIONS)
+async def test_a_question_that_is_data_shows_action_arguments_and_description_and_then_all_of_it(
+    app: App, shape: str
+) -> None:
+    """I1: nothing of it is a text; after a reload too. Its answer goes on with the task."""
+    await app.open()
+    await app.send(f"data {json.dumps(QUESTIONS[shape])}")
+    for reload in (False, True):
+        if reload:
+            await app.in_session()
+            await app.reload()
+        box = app.page.get_by_role("region", name="The agent asks")
+        asked = box.locator(".asked")
+        await expect(asked).to_contain_text("Please review")
+        await expect(asked.locator("code")).to_have_text("send_mail")
+        assert json.loads(await asked.locator("pre").inner_text()) == MAIL
+        await expect(box.locator("details pre")).to_be_visible()
+        assert json.loads(await box.locator("details pre").inner_text()) in (
+            QUESTIONS[shape],
+            {"value": QUESTIONS[shape]},
+        )
+    await app.send("yes")
+    await app.has_states("completed")
+    await expect(app.log.locator("details.tools summary")).to_have_text(["send_mail"])
 
 
 async def test_a_task_that_was_rejected_is_called_so(app: App) -> None:

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
+import { askedIn } from "../src/model/asked";
 import { MOST, fileName, preview } from "../src/model/preview";
 import { Sieve, gist } from "../src/model/records";
 import { curl } from "../src/model/snippets";
@@ -93,4 +94,17 @@ test("a file gets the name that its agent gave it, or one that can be stored", (
   expect(fileName({ id: "a", name: "" }, [{ data: {} }])).toBe("a.json");
   expect(fileName({ id: "a", name: "b.md" }, [{ text: "" }])).toBe("b.md");
   expect(fileName({ id: "a", name: "pic" }, [{ raw: "", mediaType: "image/png" }])).toBe("pic.png");
+});
+
+test("what data asks for is read in the shapes of all frameworks, and is nothing where it asks for nothing", () => {
+  const call = { name: "pay", args: { sum: 3 } };
+  const asked = { name: "pay", words: "", args: { sum: 3 } };
+  const shapes = [
+    { action_requests: [call], review_configs: [] }, { calls: [{ id: "1", kind: "approval", ...call }] }, [call], { value: [call] }, call,
+    { action_request: { action: "pay", args: { sum: 3 } } }, { action: "pay", arguments: { sum: 3 } },
+    { name: "adk_request_confirmation", args: { originalFunctionCall: call, toolConfirmation: {} } },
+  ];
+  for (const shape of shapes) expect(askedIn(shape)).toEqual([asked]);
+  expect(askedIn({ question: "Sure?", action_requests: [] })).toEqual([{ name: "", words: "Sure?", args: undefined }]);
+  for (const other of [null, 3, "text", [], {}, [1], { amount: 3 }]) expect(askedIn(other)).toEqual([]);
 });

@@ -21,7 +21,7 @@ from taskplane.cli.client.session_model import Session, read_session
 from taskplane.cli.client.states import PAUSED, State
 from taskplane.cli.connection import Connection
 from taskplane.cli.options import Options
-from taskplane.cli.render import dump, one_line
+from taskplane.cli.render import content_of, dump, one_line
 from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
@@ -100,9 +100,9 @@ class Chat:
         self._writer = self._new_writer()
         for message in messages:
             if message.role == "user":
-                note(f"you> {one_line(message.text)}")
-            elif message.text:
-                self._writer.close(message.id, message.text)
+                note(f"you> {one_line(content_of(message))}")
+            elif content := content_of(message):
+                self._writer.close(message.id, content)
 
     async def turn(self, text: str) -> int:
         """Send one message and show what follows. Return the exit code: 0, 1 if the task failed, 130 if it was
@@ -272,7 +272,7 @@ class Chat:
             "contextId": self.conversation.context_id,
             "taskId": latest.id if latest else None,
             "state": latest.state if latest else None,
-            "text": "\n".join(message.text for message in answers if message.text),
+            "text": "\n".join(filter(None, map(content_of, answers))),
         }
 
     @contextmanager

@@ -2,10 +2,12 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from textwrap import indent
 from typing import Any
 
+from taskplane.cli.client.asked import Action, asked_in
 from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
 from taskplane.cli.client.task_log import Logged
 from taskplane.cli.options import Output
@@ -33,6 +35,25 @@ def tool_line(tool: Tool) -> str:
     """Return a tool call or its result as one line."""
     body = one_line(json_lines.encode_text(tool.body))
     return f"→ {tool.name} {body}" if tool.called else f"← {tool.name} {body}"
+
+
+def content_of(message: Message) -> str:
+    """Return the text of a message, then of each data part the actions that it asks for and all of it as JSON."""
+    return "\n\n".join([*([message.text] if message.text else []), *map(_data, message.data)])
+
+
+def _data(data: Any) -> str:
+    # Indented lines are a block of code in markdown.
+    blocks = [block for action in asked_in(data) for block in _action(action)]
+    return "\n\n".join([*blocks, indent(dump(data, indent=True), "    ")])
+
+
+def _action(action: Action) -> Iterator[str]:
+    if action.words:
+        yield action.words
+    if action.name:
+        args = "" if action.args is None else f" {json_lines.encode_text(action.args)}"
+        yield f"    → {action.name}{args}"
 
 
 def text_of(event: Event | None) -> str:
@@ -123,7 +144,8 @@ def _cut(cell: str, most: int) -> str:
 
 
 def _said(message: Message) -> str:
-    return one_line(" ".join([message.text, *map(tool_line, message.tools)]))
+    data = map(json_lines.encode_text, message.data)
+    return one_line(" ".join([message.text, *data, *map(tool_line, message.tools)]))
 
 
 def _part(part: Json) -> str:

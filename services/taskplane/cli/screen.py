@@ -3,7 +3,7 @@
 from taskplane.cli.client.conversation import Conversation
 from taskplane.cli.client.events import Artifact, ArtifactUpdate, Event, FullTask, Message, StatusUpdate
 from taskplane.cli.client.states import AT_REST
-from taskplane.cli.render import one_line, tool_line
+from taskplane.cli.render import content_of, one_line, tool_line
 from taskplane.cli.report import note
 from taskplane.cli.writer import Writer
 
@@ -65,8 +65,8 @@ class Screen:
     def _message(self, message: Message) -> None:
         for tool in message.tools:
             self._aside(tool_line(tool))
-        if message.text:
-            self._writer.close(message.id, message.text)
+        if content := content_of(message):
+            self._writer.close(message.id, content)
         if message.interrupted:
             self._aside("(interrupted)")
 

@@ -8,7 +8,7 @@ from taskplane.cli.client.events import FullTask, read_task
 from taskplane.cli.client.states import state_of
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import one_line, print_json, print_list, text_of, tool_line
+from taskplane.cli.render import content_of, one_line, print_json, print_list, text_of, tool_line
 
 _HEADER: Final = ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
 
@@ -67,7 +67,7 @@ def task_text(task: FullTask, known: Collection[str] = ()) -> str:
     for message in said:
         if message.id in known:
             continue
-        body = [one_line(message.text)] if message.text else []
+        body = [one_line(content)] if (content := content_of(message)) else []
         lines += [f"{message.role:<7}  {line}" for line in [*body, *map(tool_line, message.tools)]]
     for artifact in task.artifacts:
         text = "".join(str(part["text"]) for part in artifact.parts if isinstance(part.get("text"), str))

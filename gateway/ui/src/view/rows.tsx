@@ -4,6 +4,7 @@ import { computed } from "@preact/signals";
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useId, useMemo } from "preact/hooks";
 import { sizeOf } from "../model/artifacts";
+import { askedIn } from "../model/asked";
 import { toolOf } from "../model/events";
 import type { Message, Part, Row, TaskInfo, ToolCall } from "../model/view";
 import { address, chat, mayWrite, view } from "../state";
@@ -11,7 +12,7 @@ import { strings } from "../strings";
 import { copy, discard, focusBox, reply, retry, reveal, rewind, say, sendAgain, sending } from "./acts";
 import { useCard } from "./card";
 import { Act, Button, Icon, IconButton, Moment, type IconName } from "./controls";
-import { aboutOf, bytes, nameOf, pretty } from "./format";
+import { aboutOf, bytes, firstLine, nameOf, pretty } from "./format";
 import { Link, Markdown } from "./markdown";
 import { reasonOf, words } from "./toasts";
 
@@ -74,8 +75,11 @@ function Sending({ id, text, state, failure }: Message & NonNullable<Of<"message
 
 function Attachment(part: Part) {
   const { data, raw, url = "", filename, mediaType = "" } = part;
-  if (data !== undefined)
-    return <details class="tools"><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
+  if (data !== undefined) {
+    const [asked] = askedIn(data);
+    const title = (asked && (asked.name || firstLine(asked.words))) || strings.chat.data;
+    return <details class="tools"><summary>{title}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
+  }
   const name = filename || url || mediaType || strings.chat.file;
   const named = (icon: IconName) => <><Icon name={icon} size={16} /> <span dir="auto">{name}</span></>;
   if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
@@ -173,8 +177,26 @@ function Question({ task, message }: Of<"question">) {
         <h2>{title}</h2>
       </header>
       {message && <Markdown text={message.text} />}
+      {message?.parts.map((part, index) => part.text === undefined && toolOf(part)?.called !== false && <Asked key={index} {...part} />)}
       {signIn && mayWrite.value && <Credential />}
     </section>
+  );
+}
+
+/** A part of a question: what its data asks for, then all of it; a file or a link as in a message. */
+function Asked(part: Part) {
+  if (part.data === undefined) return <Attachment {...part} />;
+  return (
+    <>
+      {askedIn(part.data).map(({ name, words, args }, index) => (
+        <div key={index} class="asked">
+          {words && <p dir="auto">{words}</p>}
+          {name && <code dir="ltr">{name}</code>}
+          {args !== undefined && <pre tabIndex={0} dir="ltr">{pretty(args)}</pre>}
+        </div>
+      ))}
+      <details class="tools" open><summary>{strings.chat.data}</summary><pre class="value" tabIndex={0} dir="ltr">{pretty(part.data)}</pre></details>
+    </>
   );
 }
 

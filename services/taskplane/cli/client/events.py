@@ -69,6 +69,11 @@ class Message:
         """Return the tool calls and results among the parts."""
         return [tool for tool in map(_tool, self.parts) if tool is not None]
 
+    @property
+    def data(self) -> list[Any]:
+        """Return the data parts that are neither tool calls nor results."""
+        return [part["data"] for part in self.parts if "data" in part and _tool(part) is None]
+
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
