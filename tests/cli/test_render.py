@@ -76,3 +76,9 @@ def test_data_that_asks_for_no_action_is_json_below_the_text() -> None:
     assert _asked({"n": 3}, "So:") == 'So:\n\n    {\n      "n": 3\n    }'
     for other in (None, 3, "a", [], [1]):
         assert json.loads(_asked(other)) == other
+
+
+def test_data_whose_actions_the_text_names_is_not_said_again() -> None:
+    question = {"calls": [{"name": "pay", "args": {"sum": 3}}]}
+    assert _asked(question, "May pay(sum=3) be called?") == "May pay(sum=3) be called?"
+    assert "→ pay" in _asked(question, "May it?")

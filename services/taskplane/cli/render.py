@@ -1,5 +1,6 @@
 """Text forms of events and tasks for a terminal."""
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -38,22 +39,29 @@ def tool_line(tool: Tool) -> str:
 
 
 def content_of(message: Message) -> str:
-    """Return the text of a message, then of each data part the actions that it asks for and all of it as JSON."""
-    return "\n\n".join([*([message.text] if message.text else []), *map(_data, message.data)])
-
-
-def _data(data: Any) -> str:
-    # Indented lines are a block of code in markdown.
-    blocks = [block for action in asked_in(data) for block in _action(action)]
-    return "\n\n".join([*blocks, indent(dump(data, indent=True), "    ")])
+    """Return the text of a message, then of each data part the actions that it asks for and all of it as JSON; not of a
+    part whose actions the text names."""
+    blocks = [message.text] if message.text else []
+    for data in message.data:
+        asked = list(asked_in(data))
+        if message.text and asked and all(action.name and action.name in message.text for action in asked):
+            continue
+        # Indented lines are a block of code in markdown.
+        blocks += [*(block for action in asked for block in _action(action)), indent(_sorted(data, 2), "    ")]
+    return "\n\n".join(blocks)
 
 
 def _action(action: Action) -> Iterator[str]:
     if action.words:
         yield action.words
     if action.name:
-        args = "" if action.args is None else f" {json_lines.encode_text(action.args)}"
+        args = "" if action.args is None else f" {_sorted(action.args)}"
         yield f"    → {action.name}{args}"
+
+
+def _sorted(data: Any, spaces: int | None = None) -> str:
+    """Return JSON in an order of its own: objects of the protocol have none."""
+    return json.dumps(data, indent=spaces, sort_keys=True, ensure_ascii=False)
 
 
 def text_of(event: Event | None) -> str:
