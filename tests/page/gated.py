@@ -1,5 +1,5 @@
-"""The demo agent with three commands more: `until FILE` counts until that file is there, however long that takes,
-`after FILE COMMAND ARGUMENTS` begins with the command then, and `data JSON` asks by data only.
+"""The demo agent with four commands more: `until FILE` counts until that file is there, however long that takes,
+`after FILE COMMAND ARGUMENTS` begins with the command then, and `data JSON` asks by data only; `raise TEXT` crashes.
 
 A test decides so when a run ends or begins, on a machine of any speed.
 """
@@ -38,12 +38,14 @@ class Gate:
 
 
 class Gated(Demo):
-    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS` and `data JSON`."""
+    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS`, `data JSON` and `raise TEXT`."""
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         command, _, rest = turn.text.partition(" ")
         if command == "until":
             return until(Gate(Path(rest)))
+        if command == "raise":
+            raise RuntimeError(rest)
         if command == "data":
             return asking(json.loads(rest))
         if command == "after":

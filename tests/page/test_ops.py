@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
+from tests.page.gated import AGENT
 from tests.page.keys import as_owner, as_user, sign_in, with_keys
 from tests.page.seen import Seen
 from tests.support.postgres import Cluster
@@ -73,6 +74,36 @@ async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncCli
     await last.get_by_role("button").press("Enter")
     await expect(app.page.locator(".record pre")).to_contain_text('"TASK_STATE_FAILED"')
     assert await app.page.locator(".ops img").count() == 0
+
+
+async def test_a_developer_sees_the_exception_with_file_and_line_in_chat_events_and_operations(app: App) -> None:
+    """P9, V1: on loopback; as it happens and after a reload."""
+    await app.open()
+    await app.send("raise no such <b>bolt</b>")
+    cause = app.log.locator(".end .cause")
+    for reload in (False, True):
+        if reload:
+            await app.reload()
+        await expect(cause).to_contain_text("RuntimeError: no such <b>bolt</b>")
+        await expect(cause).to_contain_text(re.compile(r"gated\.py:\d+"))
+    await app.button("Show task").click()
+    await app.details.get_by_role("button", name="Log").click()
+    await app.details.locator("li[data-kind=status] button").last.click()
+    await expect(app.details.locator(".record pre")).to_contain_text('"cause": "RuntimeError: no such <b>bolt</b>')
+    task = await app.log.locator(".end").get_attribute("data-task-id")
+    await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
+    await expect(app.page.get_by_text("Failed after")).to_be_visible()
+    await expect(app.page.locator(".ops .cause")).to_contain_text("RuntimeError: no such <b>bolt</b>")
+
+
+async def test_a_user_who_may_not_operate_is_not_shown_the_exception(browser: "Browser", tmp_path: Path) -> None:
+    """P9, S2: only the plain sentence; and nothing is asked for that is refused."""
+    settings = {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": AGENT, **with_keys(tmp_path, ann=("read", "write"))}
+    async with running("one", tmp_path, settings) as plane, as_user(browser, plane.url, "ann") as app:
+        await app.send("raise secret")
+        await expect(app.log.locator(".end")).to_contain_text("failed unexpectedly")
+        assert "RuntimeError" not in await app.log.inner_text()
+        assert app.seen.unexpected() == []
 
 
 async def test_a_task_without_words_is_told_by_its_id(app: App, http: httpx.AsyncClient, user: str) -> None:

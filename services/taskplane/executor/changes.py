@@ -111,12 +111,13 @@ class Ending:
 @dataclass(slots=True)
 class Status:
     """A change to `state`; `reason` becomes `metadata.reason` of the event. `ends`: the end or pause of the run follows
-    with the same message."""
+    with the same message. `cause`: of a failure, for operators only."""
 
     state: "a2a.TaskState.ValueType"
     message: a2a.Message | None = None
     reason: str = ""
     ends: Ending | None = None
+    cause: str = ""
 
     def size(self) -> int:
         """Return the approximate bytes of the content."""
@@ -124,6 +125,7 @@ class Status:
 
     def fill(self, change: pb.Change) -> None:
         """Fill the empty `change`."""
+        change.cause = storable(self.cause)
         update = change.status
         update.status.state = self.state
         if self.message is not None:

@@ -10,7 +10,7 @@ from taskplane.runtime.principal import caller
 from taskplane.runtime.times import set_time
 from taskplane.tasks import validation, wire
 from taskplane.tasks.domain.overview import Overview, Percentiles
-from taskplane.tasks.domain.task import STATES, Scope
+from taskplane.tasks.domain.task import FAILED, STATES, Scope
 from taskplane.tasks.pages import TenantFilter, TenantTask
 from taskplane.tasks.session_wire import MAX_ERROR
 from taskplane.tasks.store import OperationsLog
@@ -70,6 +70,10 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
             if page.events and page.events[-1].generation < page.row.generation:
                 response.next_after = page.events[-1].generation
         self._fill(response.task, found)
+        row = found.row
+        if row.state == FAILED and row.terminal_generation:
+            page = await self._log.read_after(row.uid, row.terminal_generation - 1, 1, gaps=True)
+            response.task.cause = next(map(wire.cause, page.events), "")
         return response
 
     def _fill(self, message: pb.TenantTask, found: TenantTask) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -25,6 +26,7 @@ from taskplane.tasks.domain.task import (
     DOCUMENT,
     FAIL_ON_ORPHAN,
     PARALLEL,
+    STATUS,
     SUBMITTED,
     Event,
     Row,
@@ -34,6 +36,9 @@ from taskplane.tasks.domain.task import (
 )
 from taskplane.tasks.pages import EventFilter, TaskFilter
 from taskplane.tasks.store import Renewed
+
+# Characters of the cause of a failure.
+_MAX_CAUSE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +144,14 @@ def event(stored: Event, *, service: bool = False) -> pb.Event:
         message.checkpoint = stored.payload if service else b""
     elif stored.payload:
         message.event.ParseFromString(stored.payload)
-    if stored.options is not None and service:
+    if stored.options is not None and service and stored.kind != STATUS:
         message.options.ParseFromString(stored.options)
     return message
+
+
+def cause(stored: Event) -> str:
+    """Return the cause of a failure for operators; empty without."""
+    return pb.Change.FromString(stored.options).cause if stored.options and stored.kind == STATUS else ""
 
 
 def uncopied(row: Row) -> pb.UncopiedTask:
@@ -237,7 +247,10 @@ def read_changes(changes: Iterable[pb.Change], field: str) -> list[Change]:
 
 def _read_change(change: pb.Change, field: str) -> Change:
     if change.HasField("status"):
-        return read_status(change.status, field)
+        read = read_status(change.status, field)
+        if change.cause:
+            read.cause = pb.Change(cause=change.cause[:_MAX_CAUSE]).SerializeToString()
+        return read
     if change.HasField("artifact"):
         return read_artifact(change.artifact, field)
     if change.HasField("status_text"):

@@ -1,7 +1,7 @@
 """What operators see and do over HTTP: all owners of their tenant, and nothing else."""
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,11 +9,13 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.executor.plane import eventually
+from tests.executor.scripted import Scripted
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
 from tests.support.postgres import Cluster
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.executor.agent import Change, Turn, Working
 from taskplane.runtime.principal import Principal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -27,6 +29,8 @@ _KEYS: Final = {
     ONLY: 'owner = "oz"\nscopes = ["operate"]',
     AWAY: 'owner = "olga"\ntenant = "elsewhere"\nscopes = ["write", "operate"]',
 }
+_SECRET: Final = "password=hunter2"
+_V1: Final = {"X-API-Key": f"{ANN}.secret", "A2A-Version": "1.0"}
 _DIGEST: Final = hashlib.sha256(b"secret").hexdigest()
 
 
@@ -50,6 +54,43 @@ async def plane(
         yield plane
     if cluster:
         cluster.drop(database)
+
+
+async def _crash(turn: Turn) -> AsyncIterator[Change]:
+    yield Working()
+    raise RuntimeError(f"no \0 {_SECRET} \ud800")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_only_operators_are_told_the_exception_with_file_and_line_that_failed_a_task(
+    tmp_path: Path, cluster: Cluster, engine: str
+) -> None:
+    """V1, P9: with the task and in its log; without authentication on loopback the caller is one. Nobody else finds it
+    anywhere."""
+    url = cluster.url(cluster.create()) if engine == "postgres" else ""
+    agents = ("a", Scripted(_crash))
+    async with open_behind(tmp_path, agents, database_url=url) as behind:
+        async with open_front(behind, api_keys=keys(tmp_path)) as plane:
+            task = await say(plane, ANN, "go")
+            found = await data(plane, OLGA, f"/api/ops/tasks/{task['id']}")
+            cause = found["task"]["cause"]
+            assert cause.startswith(f"RuntimeError: no \ufffd {_SECRET}") and "test_ops.py:" in cause
+            (shown,) = (await data(plane, OLGA, f"/api/ops/tasks/{task['id']}?limit=1"))["events"]
+            assert "cause" not in shown
+            whole = await data(plane, OLGA, f"/api/ops/tasks/{task['id']}/events")
+            assert [event.get("cause", "") for event in whole["events"]][-2:] == ["", cause]
+            asked = request("GetTask", {"id": task["id"]})
+            context = task["contextId"]
+            seen = [str(task), (await plane.http.post("/", json=asked, headers=_V1)).text]
+            for path in (f"tasks/{task['id']}/events", f"sessions/{context}/tasks", f"sessions/{context}/export"):
+                seen.append((await ask(plane, ANN, "GET", f"/api/{path}")).text)
+            for text in seen:
+                assert "unexpectedly" in text and _SECRET not in text and "test_ops.py" not in text
+        async with open_front(behind) as plane:
+            own = await plane.send("go")
+            log = (await plane.http.get(f"/api/tasks/{own['id']}/events")).text
+            assert log.count(_SECRET) == 1 and '"cause":"RuntimeError: no' in log
+            assert _SECRET not in str(await plane.result("GetTask", {"id": own["id"]}))
 
 
 async def ask(plane: Plane, key: str, method: str, path: str) -> httpx.Response:

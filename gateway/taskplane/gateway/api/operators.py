@@ -1,6 +1,5 @@
 """The routes of operators: figures of their tenant, and the tasks of all its owners."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -92,8 +91,9 @@ async def list_tasks(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return a task of the operator's tenant with the beginning of its log. Raise NotFound."""
-    found = await plane.operations.GetTenantTask(pb.GetTenantTaskRequest(task_id=request.arguments["task"]))
+    """Return a task of the operator's tenant with the beginning of its log. Raise NotFound or Invalid."""
+    asked = pb.GetTenantTaskRequest(task_id=request.arguments["task"], limit=paging.limit(request, _EVENTS))
+    found = await plane.operations.GetTenantTask(asked)
     return data_reply({"task": _task(found.task), **await _log(plane, found)}, "Successfully retrieved task")
 
 
@@ -199,6 +199,8 @@ def _task(found: pb.TenantTask) -> dict[str, Any]:
             shown[name] = to_text(getattr(found, stamp))
     if found.error:
         shown["error"] = found.error
+    if found.cause:
+        shown["cause"] = found.cause
     shown["copied"] = document or record.message_generation <= record.copied_generation
     if record.superseded:
         shown["superseded"] = True
@@ -208,12 +210,16 @@ def _task(found: pb.TenantTask) -> dict[str, Any]:
 
 
 async def _log(plane: Plane, found: pb.GetTenantTaskResponse) -> dict[str, Any]:
-    shown: dict[str, Any] = {"events": await plane.worker.run(found.ByteSize(), _events, found.events)}
+    shown: dict[str, Any] = {"events": await plane.worker.run(found.ByteSize(), _events, found)}
     return shown | {"next_after": found.next_after} if found.next_after else shown
 
 
-def _events(found: Iterable[pb.Event]) -> list[dict[str, Any]]:
-    return [{**event_json(event), "fence": event.fence} for event in found]
+def _events(found: pb.GetTenantTaskResponse) -> list[dict[str, Any]]:
+    ended, cause = found.task.record.terminal_generation, found.task.cause
+    return [
+        {**event_json(event, cause if event.generation == ended else ""), "fence": event.fence}
+        for event in found.events
+    ]
 
 
 def _backlog(count: int, oldest: float) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
+from itertools import chain, repeat
 from typing import Any, Final
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway import sse
 from taskplane.gateway.auth import Caller
@@ -37,12 +39,13 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record
     if record.state in TERMINAL and cursor == cursor_of(record):
         return empty_reply(204)
-    events = _events(plane, task_id, cursor or f"{record.incarnation}-0", record.generation)
+    events = _events(plane, task_id, cursor or f"{record.incarnation}-0", record.generation, caller.may_operate)
     return sse.event_stream(plane, caller, events)
 
 
-async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGenerator[bytes, None]:
-    """Yield the log in writes. What it had at the beginning, up to `head`, is paced; what comes later is not."""
+async def _events(plane: Plane, task_id: str, cursor: str, head: int, operates: bool) -> AsyncGenerator[bytes, None]:
+    """Yield the log in writes. What it had at the beginning, up to `head`, is paced; what comes later is not. A caller
+    that `operates` is told the cause of a failure."""
     seen = watch(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience, begun=True)
     told = False
     try:
@@ -52,8 +55,10 @@ async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGe
                 if one.response.WhichOneof("response") == "events":
                     events = one.response.events.events
                     EVENTS.inc(len(events))
+                    fails = operates and events[-1].event.status_update.status.state == a2a.TASK_STATE_FAILED
+                    cause = await _cause(plane, task_id) if fails else ""
                     async with plane.pacer.piece() if events[0].generation <= head else nullcontext():
-                        written = await plane.worker.run(one.response.ByteSize(), _batch, one)
+                        written = await plane.worker.run(one.response.ByteSize(), _batch, one, cause)
                     yield written
                 else:
                     yield await plane.worker.run(one.response.ByteSize(), _snapshot, one)
@@ -64,18 +69,28 @@ async def _events(plane: Plane, task_id: str, cursor: str, head: int) -> AsyncGe
         yield sse.event(json_lines.encode(error_api(error, logs.request_id.get())), name="error")
 
 
-def _batch(seen: WatchedBatch) -> bytes:
+async def _cause(plane: Plane, task_id: str) -> str:
+    try:
+        return (await plane.operations.GetTenantTask(pb.GetTenantTaskRequest(task_id=task_id, limit=1))).task.cause
+    except PlaneError:
+        return ""
+
+
+def _batch(seen: WatchedBatch, cause: str) -> bytes:
+    """Return a write of events; `cause` is that of the last one."""
     incarnation = seen.before.rpartition("-")[0]
+    events = seen.response.events.events
+    causes = chain(repeat("", len(events) - 1), [cause])
     return b"".join(
         [
-            sse.event(json_lines.encode(event_json(event)), f"{incarnation}-{event.generation}")
-            for event in seen.response.events.events
+            sse.event(json_lines.encode(event_json(event, told)), f"{incarnation}-{event.generation}")
+            for event, told in zip(events, causes, strict=True)
         ]
     )
 
 
-def event_json(event: pb.Event) -> dict[str, Any]:
-    """Return the JSON of an event of the log."""
+def event_json(event: pb.Event, cause: str = "") -> dict[str, Any]:
+    """Return the JSON of an event of the log. `cause`: of a failure, for operators only."""
     which = event.event.WhichOneof("payload")
     found: dict[str, Any] = {
         "generation": event.generation,
@@ -85,6 +100,8 @@ def event_json(event: pb.Event) -> dict[str, Any]:
         "kind": _KINDS.get(event.kind, "unknown"),
         "event": V1_0.event(getattr(event.event, which)) if which else None,
     }
+    if cause:
+        found["cause"] = cause
     if event.traceparent:
         found["traceId"] = trace_id_of(event.traceparent)
     return found

@@ -134,7 +134,7 @@ export class Api extends Http {
       return { ...rest, tasks: [...data, ...rest.tasks] };
     },
 
-    task: async (id: string) => (await this.data<{ task: OpsTask }>(opsPath(id))).task,
+    task: async (id: string) => (await this.data<{ task: OpsTask }>(`${opsPath(id)}?limit=1`)).task,
 
     /** Return a page of a task's log, and after which generation the next one begins; numbers may be missing. */
     events: (id: string, after: number) =>

@@ -2,12 +2,12 @@
 
 import { computed } from "@preact/signals";
 import type { ComponentChildren, FunctionComponent } from "preact";
-import { useId, useMemo } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { sizeOf } from "../model/artifacts";
 import { askedIn } from "../model/asked";
 import { toolOf } from "../model/events";
 import type { Message, Part, Row, TaskInfo, ToolCall } from "../model/view";
-import { address, chat, mayWrite, view } from "../state";
+import { address, api, chat, mayOperate, mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { copy, discard, focusBox, reply, retry, reveal, rewind, say, sendAgain, sending } from "./acts";
 import { useCard } from "./card";
@@ -146,6 +146,7 @@ function ArtifactCard({ artifact }: Of<"artifact">) {
 function End({ task, asked }: Of<"end">) {
   const { id, state } = task;
   const [what, todo] = reasonOf(task);
+  const cause = useCause(task);
   const again = mayWrite.value && state === "failed" && newest.value === id && asked;
   return (
     <div class="end" data-state={state} data-task-id={id} role={state === "failed" ? "alert" : undefined} data-code={state}>
@@ -153,12 +154,23 @@ function End({ task, asked }: Of<"end">) {
       <p>
         <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
+        {cause && <code class="cause" dir="ltr">{cause}</code>}
         {(again || state !== "failed") && <small>{todo}</small>}
       </p>
       {again && <Act label={strings.chat.again} off={sending.value} act={() => sendAgain(again)} />}
       <Act label={strings.chat.showTask} act={() => reveal("tasks", id)} />
     </div>
   );
+}
+
+/** Return the exception, file and line that failed a task: operators are told them. Empty without, and until they are known. */
+function useCause({ id, state }: TaskInfo): string {
+  const [cause, setCause] = useState("");
+  const asks = mayOperate.value && state === "failed";
+  useEffect(() => {
+    if (asks) void api.ops.task(id).then((task) => setCause(task.cause ?? ""), () => undefined);
+  }, [id, asks]);
+  return cause;
 }
 
 /** Return what a task waits for. */

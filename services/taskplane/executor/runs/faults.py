@@ -18,11 +18,13 @@ _MAX_ERROR: Final = 2_000
 
 
 class AgentFailed(Exception):
-    """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients."""
+    """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients, and
+    `cause` is for operators."""
 
-    def __init__(self, text: str, reason: str = AGENT_ERROR) -> None:
+    def __init__(self, text: str, reason: str = AGENT_ERROR, cause: str = "") -> None:
         super().__init__(text)
         self.reason = reason
+        self.cause = cause
 
 
 class AgentProcessDied(Exception):
@@ -73,13 +75,14 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
     """Return the failure of a run whose agent raised `error`, or is told of it. `at`: the `file:line` of the author's
     code, if it is not where the error was raised.
 
-    Its text may have secrets in it: it goes to the log, and to clients only that of an AgentError.
+    Its text may have secrets in it: it goes to the log and to operators, and to clients only that of an AgentError.
     """
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)
         return AgentFailed(f"The process of the agent ended unexpectedly: {error}.", error.reason)
     at = at or place_of(error)
     place = f" at {at}" if at else ""
+    cause = f"{described(error)}{place}"[:_MAX_ERROR]
     log.error(
         "the agent of task %s failed%s: %s",
         task_id,
@@ -88,8 +91,8 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
         exc_info=(type(error), error, trimmed(error)),
     )
     if isinstance(error, port.AgentError) and (text := said(error)):
-        return AgentFailed(text[:_MAX_ERROR])
-    return AgentFailed(unexpected(task_id))
+        return AgentFailed(text[:_MAX_ERROR], cause=cause)
+    return AgentFailed(unexpected(task_id), cause=cause)
 
 
 def unexpected(task_id: str) -> str:

@@ -179,7 +179,7 @@ class Run:
         except Stopped:
             log.info("the run of task %s under fence %d was stopped", self.task_id, self.fence)
         except AgentFailed as error:
-            await self._fail(error.reason, str(error))
+            await self._fail(error.reason, str(error), error.cause)
         except ItemRefused as refusal:
             log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
@@ -428,27 +428,29 @@ class Run:
         paused = Status(state, message)
         return await self.outbox.finish(paused, consumed=self._inputs.consumed)
 
-    async def _close(self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str) -> None:
+    async def _close(
+        self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str, cause: str = ""
+    ) -> None:
         """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
         if state == a2a.TASK_STATE_FAILED:
             tracing.failed(self._span, reason)
         if reason:
             message.metadata.fields["reason"].string_value = reason
         self._change_buffer.end_turn()
-        ended = Status(state, message, reason)
+        ended = Status(state, message, reason, cause=cause)
         # The answer to an end that was sent before may be that there is a further message, which delays no failure.
         while not await self.outbox.finish(ended, message, consumed=self._inputs.consumed):
             pass
         await self._session.copy_at_rest()
 
-    async def _fail(self, reason: str, text: str) -> None:
+    async def _fail(self, reason: str, text: str, cause: str = "") -> None:
         try:
             try:
-                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason, cause)
             except ItemRefused as refusal:
                 log.error("what the run of task %s had yielded was refused: %s", self.task_id, refusal)
                 self.outbox.clear()
-                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason)
+                await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason, cause)
         except Stopped:
             log.info("task %s had ended before its run failed", self.task_id)
         except ItemRefused as refusal:

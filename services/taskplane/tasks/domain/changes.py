@@ -29,6 +29,8 @@ class StatusUpdate:
     timed: bool = False
     # The kind of its event: STATUS, or STATUS_TEXT, which makes a status text of any message.
     kind: int = STATUS
+    # The cause of a failure, for operators: a serialized Change.
+    cause: bytes | None = None
 
     def update(self, field: str) -> a2a.TaskStatusUpdateEvent:
         """Return the whole update. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""

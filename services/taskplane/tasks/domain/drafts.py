@@ -18,6 +18,7 @@ from taskplane.tasks.domain.task import (
     CHECKPOINT,
     COMPLETED,
     CREATED,
+    FAILED,
     MESSAGE,
     NEXT,
     PAUSED,
@@ -242,7 +243,9 @@ class Draft:
             metadata=STATUS_TEXT_MARK if update.kind == STATUS_TEXT else b"",
         )
         changes = state != self.state
-        self._add(update.kind, payload, state=state, speaks=speaks, changed_to=state if changes else None)
+        changed_to = state if changes else None
+        cause = update.cause if state == FAILED else None
+        self._add(update.kind, payload, state=state, speaks=speaks, changed_to=changed_to, options=cause)
         at = self.generation
         # The fold reads more than the message of an event that makes a task SUBMITTED again.
         if state != SUBMITTED:

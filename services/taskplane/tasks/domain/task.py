@@ -202,7 +202,8 @@ class Event(NamedTuple):
 
     `trace`: the packed `traceparent` of the call or run that wrote it; None: nobody traced it.
 
-    `options`: the serialized `TurnOptions` of a CREATED or MESSAGE event; None: there are none.
+    `options`: the serialized `TurnOptions` of a CREATED or MESSAGE event, and of a STATUS event that failed the task a
+    serialized `Change` with the cause alone; None: there is none. Only services and operators are shown any.
     """
 
     task_uid: str

@@ -111,7 +111,7 @@ export function Task({ id }: { id: string }) {
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
 function Doing({ task }: { task: OpsTask }) {
-  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error } = task;
+  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error, cause } = task;
   const state = opsState(task);
   const holds = state === "working" && executor && (lapsed(task, api.now()) ? "lapsed" : state);
   const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
@@ -124,6 +124,7 @@ function Doing({ task }: { task: OpsTask }) {
         {task.superseded && ` ${words.superseded}`}
       </p>
       {error && <p class="reason" data-state="failed" dir="auto">{error}</p>}
+      {cause && <p><code class="cause" dir="ltr">{cause}</code></p>}
     </>
   );
 }

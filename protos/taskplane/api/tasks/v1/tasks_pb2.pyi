@@ -476,8 +476,13 @@ class Change(_message.Message):
     ARTIFACT_FIELD_NUMBER: _builtins.int
     STATUS_TEXT_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.bytes
     """What the agent needs to go on from here, at most 64 KiB (CHECKPOINT_TOO_LARGE), opaque. Becomes a CHECKPOINT event."""
+    cause: _builtins.str
+    """Of a status FAILED: its cause for operators, such as an exception with file and line. At most 2,000 characters are
+    kept, and only GetTenantTask shows them: the text of an exception may have secrets in it.
+    """
     @_builtins.property
     def status(self) -> _a2a_pb2.TaskStatusUpdateEvent: ...
     @_builtins.property
@@ -499,10 +504,11 @@ class Change(_message.Message):
         artifact: _a2a_pb2.TaskArtifactUpdateEvent | None = ...,
         status_text: _a2a_pb2.TaskStatusUpdateEvent | None = ...,
         checkpoint: _builtins.bytes = ...,
+        cause: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "checkpoint", b"checkpoint", "status", b"status", "status_text", b"status_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "change", b"change", "checkpoint", b"checkpoint", "status", b"status", "status_text", b"status_text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "cause", b"cause", "change", b"change", "checkpoint", b"checkpoint", "status", b"status", "status_text", b"status_text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["status", "artifact", "status_text", "checkpoint"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
@@ -3736,6 +3742,7 @@ class TenantTask(_message.Message):
     QUEUED_AT_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     """The process that holds its lease; empty: none does."""
     error: _builtins.str
@@ -3743,6 +3750,10 @@ class TenantTask(_message.Message):
     asked: _builtins.str
     """The beginning of the text of the message that began it, at most 200 characters. Empty without any in the first 4 KiB
     of that event, if the event has more than 1 MiB, and of a document.
+    """
+    cause: _builtins.str
+    """Of a task that FAILED: its cause, such as an exception with file and line; see Change. Only in GetTenantTask. Empty:
+    there is none, or its event was removed.
     """
     @_builtins.property
     def record(self) -> Global___TaskRecord:
@@ -3763,10 +3774,11 @@ class TenantTask(_message.Message):
         queued_at: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str = ...,
         asked: _builtins.str = ...,
+        cause: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "cause", b"cause", "error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
