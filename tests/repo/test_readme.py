@@ -170,6 +170,9 @@ def test_only_the_extras_of_an_installed_taskplane_are_installed_by_name() -> No
     by_name = re.compile(r"pip install[^\n`]*[ ']taskplane(?!\[|-)\b")
     documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").glob("*.md")]
     assert [each.name for each in documents if by_name.search(each.read_text())] == []
+    for each in documents:
+        extras = set(re.findall(r"^pip install 'taskplane\[([\w-]+)\]'", each.read_text(), re.MULTILINE))
+        assert [extra for extra in extras if f"`pip install '.[{extra}]'`" not in each.read_text()] == [], each.name
     assert "`pip install .`" in README and "`pip install '.[postgres]'`" in README
 
 
