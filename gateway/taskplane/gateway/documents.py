@@ -21,6 +21,7 @@ from taskplane.gateway.translate.metadata import STEERED
 from taskplane.gateway.validation import check_size
 from taskplane.runtime.errors import AlreadyExists, Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.titles import title_of
 from taskplane.runtime.validation import is_id
 
@@ -81,7 +82,7 @@ async def _without_deleted(
     """Return the request for a document without the turns of deleted tasks. If nothing is left, delete it and raise
     Refused `TASK_DELETED`."""
     cut = await plane.sessions.ListCut(sb.ListCutRequest(context_id=stored.record.context_id))
-    if not set(stored.invocation_ids) <= set(cut.deleted_invocation_ids):
+    if _names_turns(stored.record.task) and not set(stored.invocation_ids) <= set(cut.deleted_invocation_ids):
         left = pb.PutTaskRequest(without_invocation_ids=cut.deleted_invocation_ids)
         left.MergeFrom(asked)
         left.expected_generation = 0
@@ -159,6 +160,10 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
     what is missing is done when it is stored again. Raise Refused `TASK_DELETED` if one of its turns is deleted.
     """
     named = [turn for turn in turns if is_id(turn)][-_MOST_TURNS:]
+    # One that names no turn, and was deleted before, has another turn of its own now: the session knows its id.
+    deleted = "" if _names_turns(record.task) else record.id
+    if deleted:
+        await _touch(plane, record, deleted, begin)
     try:
         if named and await _learn(plane, record, named, begin):
             return True
@@ -166,17 +171,29 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
         if error.reason == "TASK_DELETED":
             raise
         _log.warning("session %s does not know all turns of task %s: %s", record.context_id, record.id, error)
-    touch = sb.TouchSessionRequest(context_id=record.context_id, task_id="" if named else record.id)
+    if not deleted:
+        await _touch(plane, record, "", begin)
+    return False
+
+
+def _names_turns(task: a2a.Task) -> bool:
+    """Return whether a document names a turn, of its own or of a message."""
+    metadata = [task.metadata, *(one.metadata for one in (task.status.message, *task.history))]
+    return any(key in one.fields for one in metadata for key in INVOCATION_KEYS)
+
+
+async def _touch(plane: Plane, record: pb.TaskRecord, task_id: str, begin: sb.NewSession) -> None:
+    """Have a session listed by this change, and create one that was deleted meanwhile. Raise Refused `TASK_DELETED` if
+    the task `task_id` was deleted from it; any other failure is logged only."""
     try:
         try:
-            await plane.sessions.TouchSession(touch)
+            await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=record.context_id, task_id=task_id))
         except NotFound:
             await _begin(plane, record.context_id, begin)
     except PlaneError as error:
         if error.reason == "TASK_DELETED":
             raise
         _log.warning("session %s is not listed by its last change: %s", record.context_id, error)
-    return False
 
 
 async def _learn(plane: Plane, record: pb.TaskRecord, turns: Sequence[str], begin: sb.NewSession) -> bool:
