@@ -58,7 +58,7 @@ async def plane(
 
 async def _crash(turn: Turn) -> AsyncIterator[Change]:
     yield Working()
-    raise RuntimeError(f"no \0 {_SECRET} \ud800")
+    raise RuntimeError(f"no \0 {_SECRET}")
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
