@@ -80,6 +80,12 @@ def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
     assert " ".join(lines[1].split()).endswith("demo - fail The demo agent was told to fail.")
     none = taskplane("ops", "tasks", "--executor", "nobody", "--url", url)
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "No tasks.\n")
+    rejected = said(url, "reject")["taskId"]
+    assert ids("--state", "rejected")[0] == rejected == ids("--failed")[0] != ids("--state", "failed")[0]
+    lines = taskplane("ops", "tasks", "--url", url).stdout.splitlines()
+    assert lines[1].split()[:2] == [rejected, "rejected"]
+    for word in {line.split()[1] for line in lines[1:]} | {"submitted", "canceled"}:
+        assert taskplane("ops", "tasks", "--state", word, "--url", url).returncode == 0, word
     assert taskplane("ops", "tasks", "--state", "done", "--url", url).returncode == 2
 
 

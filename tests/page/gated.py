@@ -1,5 +1,6 @@
-"""The demo agent with four commands more: `until FILE` counts until that file is there, however long that takes,
-`after FILE COMMAND ARGUMENTS` begins with the command then, and `data JSON` asks by data only; `raise TEXT` crashes.
+"""The demo agent with five commands more: `until FILE` counts until that file is there, however long that takes,
+`after FILE COMMAND ARGUMENTS` begins with the command then, `data JSON` asks by data only, `raise TEXT` crashes, and
+`usage N` tells N input tokens.
 
 A test decides so when a run ends or begins, on a machine of any speed.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
+from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn, Usage
 from taskplane.executor.agents.demo import COMMANDS, Demo
 from taskplane.executor.changes import data_message
 
@@ -38,12 +39,14 @@ class Gate:
 
 
 class Gated(Demo):
-    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS`, `data JSON` and `raise TEXT`."""
+    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS`, `data JSON`, `raise TEXT` and `usage N`."""
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         command, _, rest = turn.text.partition(" ")
         if command == "until":
             return until(Gate(Path(rest)))
+        if command == "usage":
+            return using(int(rest))
         if command == "raise":
             raise RuntimeError(rest)
         if command == "data":
@@ -52,6 +55,12 @@ class Gated(Demo):
             file, name, arguments = rest.split(" ", 2)
             return after(Gate(Path(file)), COMMANDS[name].run(name, arguments))
         return super().run(turn)
+
+
+async def using(tokens: int) -> AsyncIterator[Change]:
+    """Tells its figures, and ends."""
+    yield Usage({"input_tokens": tokens})
+    yield Complete("done")
 
 
 async def asking(data: Any) -> AsyncIterator[Change]:

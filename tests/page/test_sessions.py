@@ -139,3 +139,14 @@ async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.Asy
     await expect(app.page.get_by_role("heading", name="This session is not here")).to_be_visible()
     await app.page.get_by_role("main").get_by_role("button", name="New chat").click()
     await expect(app.box).to_have_value("half written\n\nbegun before")
+
+
+async def test_the_figures_of_an_older_task_are_there_after_a_reload(app: App) -> None:
+    """Those that its agent told, when it is opened among the tasks."""
+    await app.open()
+    await app.run("usage 7")
+    await app.run("hello")
+    await app.reload()
+    await app.show("Tasks")
+    await app.details.locator(".entry").first.click()
+    await expect(app.details.locator(".opened")).to_contain_text("input tokens7")

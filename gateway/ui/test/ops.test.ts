@@ -67,6 +67,12 @@ describe("a task and its log", () => {
     expect(opsState({ state: "cancelled" })).toBe("cancelled");
   });
 
+  it("tells a rejected task from a failed one", () => {
+    expect(opsState({ state: "failed", rejected: true })).toBe("rejected");
+    const tasks = [{ agent: "a", state: "failed", count: 5 }, { agent: "a", state: "failed", rejected: true, count: 2 }];
+    expect(matrix({ ...overview, tasks })[0]!.counts).toMatchObject({ failed: 5, rejected: 2 });
+  });
+
   it("tells the state and the words of an event", () => {
     const message = { messageId: "m", role: "ROLE_AGENT", parts: [{ text: "Done" }] };
     const said = (body: unknown) => gist({ body });

@@ -4,6 +4,8 @@ import { askedIn } from "../src/model/asked";
 import { MOST, fileName, preview } from "../src/model/preview";
 import { Sieve, gist } from "../src/model/records";
 import { curl } from "../src/model/snippets";
+import { readMessage } from "../src/model/events";
+import { Rows } from "../src/model/rows";
 import { idle, lasted, readTaskInfo, segments } from "../src/model/tasks";
 import type { TaskInfo, WireRecord } from "../src/model/view";
 
@@ -107,4 +109,18 @@ test("what data asks for is read in the shapes of all frameworks, and is nothing
   for (const shape of shapes) expect(askedIn(shape)).toEqual([asked]);
   expect(askedIn({ question: "Sure?", action_requests: [] })).toEqual([{ name: "", words: "Sure?", args: undefined }]);
   for (const other of [null, 3, "text", [], {}, [1], { amount: 3 }]) expect(askedIn(other)).toEqual([]);
+});
+
+test("a call of a tool waits while its task does, and has failed where its result is an error", () => {
+  const part = (type: string, data: object) => ({ data: { id: "1", name: "pay", ...data }, metadata: { kagent_type: type } });
+  const state = (of: string, response?: unknown) => {
+    const parts = [part("function_call", { args: {} }), ...(response === undefined ? [] : [part("function_response", { response })])];
+    const messages = [{ ...readMessage({ messageId: "m", role: "agent", parts }), taskId: "t" }];
+    const shown = { messages, live: new Map(), artifacts: new Map(), tasks: [task({ state: of })], paused: null, hasOlder: false, rewinding: false };
+    const row = new Rows().of(shown).find(({ kind }) => kind === "tools");
+    return row?.kind === "tools" && row.calls[0]!.state;
+  };
+  expect(["working", "input-required", "auth-required", "canceled"].map((of) => state(of))).toEqual(["running", "waiting", "waiting", "interrupted"]);
+  for (const error of [{ error: "no" }, { isError: true, content: [] }, { status: "error" }]) expect(state("completed", error)).toBe("failed");
+  for (const fine of ["error", { result: 3 }, { error: null }, { isError: false }, null]) expect(state("completed", fine)).toBe("done");
 });

@@ -189,6 +189,8 @@ describe("tasks that wait (scenario 16, 17)", () => {
     const session = await place.open();
     await session.send(said("ask"));
     expect(lines(await idle(session))).toEqual(["user: ask", "question: Which one?"]);
+    const tasks = session.records.list.filter(({ kind, direction }) => kind === "task" && direction === "received");
+    expect(tasks.every(({ body }) => "status" in (body as object))).toBe(true);
     await session.send(said("that one"));
     expect(lines(await idle(session))).toEqual(["user: ask", "agent: Which one?", "user: that one", "agent: echo that one"]);
     await session.send(said("more"));

@@ -26,7 +26,8 @@ def overview(context: typer.Context, url: Url = URL, token_env: TokenEnv = "", o
 @operations.command("tasks")
 def tasks(
     state: Annotated[
-        Literal["pending", "working", "paused", "completed", "failed", "cancelled"] | None,
+        Literal["submitted", "pending", "working", "paused", "completed", "failed", "rejected", "canceled", "cancelled"]
+        | None,
         typer.Option(help="Only tasks in this state."),
     ] = None,
     agent: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="Only tasks of this agent.")] = "",
@@ -44,7 +45,8 @@ def tasks(
     from taskplane.cli.operations import list_tasks
 
     filters = {
-        "state": state or "",
+        # As they are printed, and as the route calls them.
+        "state": {"submitted": "pending", "canceled": "cancelled"}.get(state or "", state or ""),
         "agent": agent,
         "owner": owner,
         "executor": executor,

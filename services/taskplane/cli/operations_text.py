@@ -22,6 +22,7 @@ _FACTS: Final = (
     ("executor", "executor"),
     ("lease", "leaseExpiresAt"),
     ("error", "error"),
+    ("cause", "cause"),
 )
 
 
@@ -86,7 +87,8 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
 
 
 def _state(task: dict[str, Any]) -> str:
-    return "paused" if task.get("paused") else str(state_of(task["state"]))
+    marked = next((mark for mark in ("paused", "rejected") if task.get(mark)), "")
+    return marked or str(state_of(task["state"]))
 
 
 def _count_row(one: dict[str, Any]) -> list[str]:

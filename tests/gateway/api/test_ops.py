@@ -93,6 +93,25 @@ async def test_only_operators_are_told_the_exception_with_file_and_line_that_fai
             assert _SECRET not in str(await plane.result("GetTask", {"id": own["id"]}))
 
 
+async def test_rejected_tasks_are_told_from_failed_ones(plane: Plane) -> None:
+    """V1, V2: by their state, in lists and in figures; both have an error."""
+    before = (await data(plane, OLGA, "/api/ops/overview"))["recent"]
+    task = (await say(plane, ANN, "reject not mine"))["id"]
+    found = await data(plane, OLGA, "/api/ops/overview")
+    assert (found["recent"]["failed"], found["recent"]["ended"]) == (before["failed"], before["ended"] + 1)
+    assert any(each.get("rejected") and each["state"] == "failed" for each in found["tasks"])
+    for query, there in (
+        ("state=rejected", True),
+        ("state=failed", False),
+        ("error=1", True),
+        ("state=rejected&error=1", True),
+    ):
+        listed = {each["taskId"]: each for each in await data(plane, OLGA, f"/api/ops/tasks?{query}")}
+        assert (task in listed) is there, query
+        assert not there or listed[task]["rejected"] is True
+    assert (await ask(plane, OLGA, "GET", "/api/ops/tasks?state=working&error=1")).status_code == 400
+
+
 async def ask(plane: Plane, key: str, method: str, path: str) -> httpx.Response:
     return await plane.http.request(method, path, headers={"X-API-Key": f"{key}.secret"})
 

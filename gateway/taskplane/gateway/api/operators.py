@@ -30,7 +30,8 @@ _STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
     "working": (a2a.TASK_STATE_WORKING,),
     "paused": (a2a.TASK_STATE_INPUT_REQUIRED, a2a.TASK_STATE_AUTH_REQUIRED),
     "completed": (a2a.TASK_STATE_COMPLETED,),
-    "failed": _FAILED,
+    "failed": (a2a.TASK_STATE_FAILED,),
+    "rejected": (a2a.TASK_STATE_REJECTED,),
     "cancelled": (a2a.TASK_STATE_CANCELED,),
 }
 
@@ -146,16 +147,15 @@ def _asked_states(request: Request) -> "tuple[a2a.TaskState.ValueType, ...]":
         raise Invalid(f"state must be one of {known}", fields={"state": f"must be one of {known}"})
     if error not in ("", "0", "1"):
         raise Invalid("error must be 1", fields={"error": "must be 1"})
-    if error != "1":
-        return _STATES.get(name, ())
-    if name not in ("", "failed"):
-        raise Invalid("only tasks in state failed have an error", fields={"error": f"excludes state {name}"})
-    return _FAILED
+    if error == "1" and name not in ("", "failed", "rejected"):
+        raise Invalid("only failed and rejected tasks have an error", fields={"error": f"excludes state {name}"})
+    return _STATES.get(name, _FAILED if error == "1" else ())
 
 
 def _state(state: int) -> dict[str, Any]:
     shown = info_state(state)
-    return {"state": shown.name, "paused": True} if shown.paused else {"state": shown.name}
+    marks = {"paused": shown.paused, "rejected": state == a2a.TASK_STATE_REJECTED}
+    return {"state": shown.name, **{mark: True for mark, set_ in marks.items() if set_}}
 
 
 def _executor(found: pb.ExecutorFigures) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 /** The routes of a gateway that the page uses. Every method raises Failed. */
 
-import { read, readMessage, readPiece } from "./events";
+import { readMessage, readPiece } from "./events";
 import { Http, type Request, failed, failureOf } from "./http";
 import type { Json } from "./json";
 import { type OpsTask, type Overview, queryOf } from "./ops";
@@ -78,7 +78,7 @@ export class Api extends Http {
 
   readonly taskInfos = async (id: string) => readTaskInfos(await this.data(`${sessionPath(id)}/task-infos`));
 
-  readonly task = async (id: string) => read("task", await this.data<Json>(taskPath(id)));
+  readonly task = (id: string) => this.data<Json>(taskPath(id));
 
   /** Return the artifacts of a task, each with the number of its versions. */
   async artifacts(taskId: string) {

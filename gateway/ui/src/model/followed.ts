@@ -6,7 +6,7 @@
 import { signal } from "@preact/signals-core";
 import { type Api, agentPath } from "./api";
 import { Conversation } from "./conversation";
-import { type Event, classify, newId } from "./events";
+import { type Event, classify, newId, read } from "./events";
 import { type SseEvent, failureOf, sleep } from "./http";
 import { text } from "./json";
 import { Records } from "./records";
@@ -156,6 +156,13 @@ export class FollowedSession {
     this.changed();
   }
 
+  /** Load the figures that the agent told of a task, which no list tells. */
+  async loadUsage(taskId: string): Promise<void> {
+    const { usage } = read("task", await this.api.task(taskId));
+    this.conversation.tasks.amend(taskId, { usage: Object.fromEntries(usage) });
+    this.changed();
+  }
+
   setVisible(visible: boolean): void {
     clearTimeout(this.#hides);
     const settle = (): void => {
@@ -247,9 +254,10 @@ export class FollowedSession {
 
   /** Read a task as the server has it; return whether it is at rest. */
   protected async fetch(taskId: string): Promise<boolean> {
-    const task = await this.api.task(taskId);
+    const body = await this.api.task(taskId);
+    const task = read("task", body);
     if (!AT_REST.has(task.state)) return false;
-    this.records.add("received", "task", task, { taskId });
+    this.records.add("received", "task", body, { taskId });
     if (task.cursor) this.#cursors.set(taskId, task.cursor);
     this.apply(task);
     return true;

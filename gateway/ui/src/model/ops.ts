@@ -5,7 +5,7 @@ export type Backlog = Readonly<{ count: number; oldestSeconds: number | null }>;
 export type Percentiles = Readonly<{ p50: number; p95: number }>;
 export type Executor = Readonly<{ id: string; alive: boolean; agents: readonly string[] }> &
   Readonly<Record<"leases" | "running" | "lastSeenSeconds", number>>;
-type InState = Readonly<{ state: string; paused?: boolean }>;
+type InState = Readonly<{ state: string; paused?: boolean; rejected?: boolean }>;
 
 export interface Overview extends Readonly<Record<"uncopied" | "abandoned", Backlog>> {
   readonly tasks: readonly (InState & Readonly<{ agent: string; count: number }>)[];
@@ -30,7 +30,7 @@ export function queryOf(values: Readonly<Record<string, string>>): string {
   return query.size ? `?${query}` : "";
 }
 
-export const STATES = ["pending", "working", "paused", "completed", "failed", "cancelled"] as const;
+export const STATES = ["pending", "working", "paused", "completed", "failed", "rejected", "cancelled"] as const;
 export const FILTERS = ["agent", "owner", "executor"] as const;
 export type OpsState = (typeof STATES)[number];
 
@@ -47,7 +47,7 @@ export function readPlace(query: URLSearchParams): Place {
 
 /** Return the state of a task in the terms of the filters. */
 export function opsState(task: InState): OpsState {
-  return task.paused ? "paused" : (STATES.find((state) => state === task.state) ?? "pending");
+  return task.paused ? "paused" : task.rejected ? "rejected" : (STATES.find((state) => state === task.state) ?? "pending");
 }
 
 /** Tell whether the lease of a task has run out at a time of the server. */
@@ -59,7 +59,7 @@ export function lapsed({ leaseExpiresAt = "" }: OpsTask, now: number): boolean {
 export function matrix({ tasks }: Overview): { agent: string | null; counts: Readonly<Record<OpsState, number>> }[] {
   const agents = [...new Set(tasks.map(({ agent }) => agent))].sort((one, other) => one.localeCompare(other));
   return [...agents, ...(agents.length > 1 ? [null] : [])].map((agent) => {
-    const counts = { pending: 0, working: 0, paused: 0, completed: 0, failed: 0, cancelled: 0 };
+    const counts = { pending: 0, working: 0, paused: 0, completed: 0, failed: 0, rejected: 0, cancelled: 0 };
     for (const one of tasks) if (agent === null || one.agent === agent) counts[opsState(one)] += one.count;
     return { agent, counts };
   });

@@ -4,7 +4,8 @@ import { dequal } from "dequal/lite";
 import type { Artifacts } from "./artifacts";
 import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
-import { AT_REST } from "./tasks";
+import { object } from "./json";
+import { AT_REST, PAUSED } from "./tasks";
 import type { Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
 export type Shown = Readonly<Pick<Conversation, "messages" | "live" | "hasOlder">> & {
@@ -63,15 +64,16 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
     const { taskId } = message;
     const key = `${taskId}/${tool.id || tool.name}`;
     let known = calls.get(key);
-    if (!known || (tool.called && known.state === "done")) {
-      const state = AT_REST.has(tasks.get(taskId)?.state ?? "completed") ? "interrupted" : "running";
+    if (!known || (tool.called && "response" in known)) {
+      const of = tasks.get(taskId)?.state ?? "completed";
+      const state = PAUSED.has(of) ? "waiting" : AT_REST.has(of) ? "interrupted" : "running";
       known = { id: tool.id, name: tool.name, args: tool.called ? tool.body : undefined, state };
       calls.set(key, known);
       const tail = rows.at(-1);
       if (tail?.kind === "tools" && tail.taskId === taskId) rows[rows.length - 1] = { ...tail, calls: [...tail.calls, known] };
       else rows.push({ kind: "tools", key: `tools-${keyOf(message)}`, taskId, calls: [known] });
     }
-    if (!tool.called) Object.assign(known, { response: tool.body, state: "done" });
+    if (!tool.called) Object.assign(known, { response: tool.body, state: failedIn(tool.body) ? "failed" : "done" });
   };
 
   messages.forEach((message, index) => {
@@ -91,6 +93,12 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
   if (paused && !answers) rows.push({ kind: "question", key: question?.id || `question-${paused.id}`, task: paused, message: question });
   return rows;
+}
+
+/** Return whether the response of a tool is an error, as frameworks and MCP write it. */
+function failedIn(response: unknown): boolean {
+  const { error, isError, status } = object(response) ?? {};
+  return Boolean(error) || isError === true || status === "error";
 }
 
 const ENDS: ReadonlySet<string> = new Set(["failed", "canceled", "rejected"]);

@@ -32,7 +32,7 @@ export interface Artifact extends Omit<Piece, "parts"> {
 }
 
 /** A call of a tool; `response` is undefined while there is none. */
-export type ToolCall = Readonly<{ id: string; name: string; args: unknown; response?: unknown; state: "running" | "done" | "interrupted" }>;
+export type ToolCall = Readonly<{ id: string; name: string; args: unknown; response?: unknown; state: "running" | "done" | "failed" | "waiting" | "interrupted" }>;
 
 /**
  * One line of the conversation. `key` is stable: the id of the message, of that with the first call of a group, of the task.

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from taskplane.tasks.domain.task import FAILED, REJECTED, TERMINAL
+from taskplane.tasks.domain.task import FAILED, TERMINAL
 
 MINUTE: Final = 60 * 1_000_000
 """Microseconds."""
@@ -211,7 +211,7 @@ def minutes_of(recent: Iterable[Recent], now: int) -> Sequence[Minute]:
         begun[each.created] += each.number
         if each.state in TERMINAL:
             ended[each.changed] += each.number
-        if each.state in (FAILED, REJECTED):
+        if each.state == FAILED:
             failed[each.changed] += each.number
     first = first_minute(now) // MINUTE
     return [

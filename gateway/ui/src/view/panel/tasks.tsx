@@ -88,6 +88,9 @@ function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[
   const ended = TERMINAL.has(task.state);
   const stopping = open.stopping && open.running?.id === task.id;
   const [what, advice] = reasonOf(task);
+  useEffect(() => {
+    if (ended && !Object.keys(task.usage).length) void session.value?.loadUsage(task.id).catch(() => undefined);
+  }, [task.id, ended]);
   const facts = [
     ...parts.map(({ state, at, ms }) => [
       <><span class="mark" data-state={state} /> {strings.states[state]}</>,
