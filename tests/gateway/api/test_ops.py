@@ -1,6 +1,7 @@
 """What operators see and do over HTTP: all owners of their tenant, and nothing else."""
 
 import hashlib
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -133,7 +134,10 @@ async def say(plane: Plane, key: str, text: str, *, wait: bool = True) -> Json:
 
 
 def counted(overview: Json) -> dict[tuple[str, bool], int]:
-    return {(each["state"], each.get("paused", False)): each["count"] for each in overview["tasks"]}
+    found = Counter[tuple[str, bool]]()
+    for each in overview["tasks"]:
+        found[each["state"], each.get("paused", False)] += each["count"]
+    return found
 
 
 async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: Plane) -> None:
