@@ -129,7 +129,7 @@ async def test_the_executor_that_holds_the_lease_is_told_wherever_it_happened(ur
         executor = await connected(there)
         run = await here.create(working=True, invocation_id="i1")
         await run.append(chunk())
-        store = here.store(ANN) if what != "rewind" else here.store()
+        store = here.store(ANN) if what in ("cancel", "message") else here.store()
         if what == "cancel":
             await store.CancelTask(pb.CancelTaskRequest(task_id=run.id))
         elif what == "message":

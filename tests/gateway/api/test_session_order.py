@@ -62,8 +62,9 @@ async def test_whatever_changes_in_a_session_makes_it_the_newest(plane: Plane) -
         (event, third),
         (put, first),
         (put, second),
-        (begin, first),
         (delete, second),
+        # Nothing else changes while this one runs and changes, too.
+        (begin, first),
         (cancel, first),
         (rename, third),
         (cut, second),
