@@ -87,7 +87,7 @@ async def test_a_document_of_no_turn_is_left_alone(plane: Plane) -> None:
     document = (await plane.put("doc", "one")).row
     assert await plane.mark(1, "doc", context_id="c-doc") == []
     now = await plane.log.row_by_uid(document.uid)
-    assert (now.superseded, now.superseded_seq, now.generation) == (False, 0, 1)
+    assert (now.superseded, now.superseded_seq, now.generation) == (False, 1, 1)
 
 
 async def test_a_document_is_hidden_with_the_turn_it_names_and_goes_on_as_it_is(plane: Plane) -> None:

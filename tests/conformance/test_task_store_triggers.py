@@ -178,7 +178,7 @@ async def test_i6_a_mark_has_its_event_and_what_belongs_to_no_turn_has_none(plan
     await accepted(plane, change(row, generation=3, superseded=True, superseded_seq=1), record(row, 3, kind=SUPERSEDED))
     document = (await plane.put("doc", "one")).row
     mark = {"generation": 2, "superseded": True, "superseded_seq": 1}
-    await refused(plane, change(document, **mark), record(document, 2, kind=SUPERSEDED))
+    await refused(plane, change(document, invocation_id=None, **mark), record(document, 2, kind=SUPERSEDED))
     await accepted(plane, change(document, invocation_id="i1", **mark), record(document, 2, kind=SUPERSEDED))
     shown = {"generation": 4, "superseded": False}
     for same in ({}, {"superseded_seq": 1}):

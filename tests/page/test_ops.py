@@ -339,7 +339,7 @@ async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:
     await app.page.keyboard.press("o")
     await expect(app.page.get_by_role("heading", name="Operations")).to_be_visible()
     await expect(_table(app, "Executors")).to_be_visible()
-    for name, heads in (("Tasks by agent and state", 7), ("Executors", 5)):
+    for name, heads in (("Tasks by agent and state", 8), ("Executors", 5)):
         region = app.page.get_by_role("region", name=name)
         await region.focus()
         await expect(region).to_be_focused()

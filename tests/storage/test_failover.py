@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from sqlalchemy import Connection, text
@@ -92,6 +92,11 @@ async def test_a_database_that_takes_no_writes_for_a_while_takes_them_again(serv
 
     async with opened(server.url(name)) as engine:
         await asyncio.to_thread(switch, "on")
+        # A server tells its connections soon, not at once.
+        with suppress(Unavailable):
+            async with asyncio.timeout(20):
+                while True:
+                    await engine.probe()
         with pytest.raises(Unavailable) as refused:
             await engine.write(add, 1)
         assert refused.value.reason == "DATABASE_READ_ONLY"

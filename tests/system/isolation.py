@@ -230,6 +230,7 @@ SESSION_HISTORY: Final[dict[str, Row]] = {
         ),
         Cell({"context_id": "{mine}", "entries": [_pushed("{turn}")]}, "OK"),
         Cell({"context_id": "{mine}", "entries": [_append()], "own_message_id": "{message}"}, "OK"),
+        Cell({"context_id": "{mine}", "entries": [_append()], "own_answer_id": "{message}"}, "OK"),
         Cell({"context_id": "{mine}", "entries": [_void("{turn}")]}, "OK"),
         Cell({"context_id": "{spare}", "entries": [_deleted("{turn}", "{done}")], "create": {"agent": "demo"}}, "OK"),
     ),
