@@ -215,6 +215,7 @@ async def test_messages_are_compared_with_those_of_documents(plane: Plane) -> No
     assert (turns[0], turns[1].startswith("document"), *turns[2:]) == ("i1", True, "i2", "")
     assert [bool(time) for time in times] == [True, False, True, False]
     assert found.reduced == ["i1", "i2"]
-    assert (await plane.log.compare(ADA, "c1", [question, answer, said("b"), said("c")])).reduced == []
+    whole = [question, answer, said("b"), said("c"), said("d")]
+    assert (await plane.log.compare(ADA, "c1", whole)).reduced == []
     for scope, context_id in ((BOB, "c1"), (ADA, "c2"), (ADA, "\0")):
         assert await plane.log.compare(scope, context_id, [question]) == ([("", "")], [])
