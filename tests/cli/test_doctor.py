@@ -4,12 +4,12 @@ import json
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import httpx
 from tests.cli.command import PATIENCE, Dev, dev, json_of, taskplane
+from tests.support.http_thread import serving_thread
 
 
 def findings(*arguments: str, code: int = 0) -> dict[str, list[str]]:
@@ -77,14 +77,8 @@ def buffering(url: str) -> Generator[str]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_thread(Handler) as proxy:
+        yield proxy
 
 
 def test_a_proxy_that_buffers_is_found(plane: Dev) -> None:

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 from tests.cli.command import taskplane
+from tests.support.http_thread import serving_thread
 
 from taskplane.gateway.foreign_card import as_1_0
 
@@ -42,14 +42,8 @@ def serving(files: Mapping[str, Any], seen: list[str] | None = None) -> Generato
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_thread(Handler) as url:
+        yield url
 
 
 OLD = {**COMMON, "protocolVersion": "0.3.0", "url": "URL/rpc", "preferredTransport": "JSONRPC"}

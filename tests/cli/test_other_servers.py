@@ -3,12 +3,12 @@
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from tests.cli.command import Dev, taskplane
+from tests.support.http_thread import serving_thread
 
 PAGE = "<!doctype html><title>Sign in</title>"
 FILE = '{"type":"header"}\n'
@@ -62,14 +62,8 @@ def answering(body: str, status: int = 200, content_type: str = "text/html") -> 
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with serving_thread(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
