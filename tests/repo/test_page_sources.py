@@ -13,8 +13,6 @@ from hatch_build import WebPage
 from tests.repo.tree import ROOT, files, name
 from tests.support.node import NO_PACKAGES, NODE, PAGE
 
-MOST_LINES: Final = 5_000
-"""Lines of the page with its words and styles, without blanks and comments."""
 MOST_LINES_OF_A_FILE: Final = 500
 MOST_BYTES: Final = 75 * 1024
 """Of the first load, compressed."""
@@ -35,14 +33,7 @@ def checked(*command: str) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def own_lines(path: Path) -> int:
-    """The lines of a file that are neither blank nor comment."""
-    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
-    return sum(bool(line) and not line.startswith("//") for line in map(str.strip, text.splitlines()))
-
-
-def test_the_page_stays_small_enough_to_be_read() -> None:
-    assert sum(map(own_lines, sources())) <= MOST_LINES
+def test_no_file_of_the_page_is_too_long_to_be_read() -> None:
     lengths = {name(path): len(path.read_text().splitlines()) for path in sources()}
     assert {path: length for path, length in lengths.items() if length > MOST_LINES_OF_A_FILE} == {}
 

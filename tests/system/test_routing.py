@@ -21,7 +21,12 @@ from taskplane.runtime.principal import Principal
 @asynccontextmanager
 async def hesitant(folder: Path, seconds: float) -> AsyncGenerator[Plane]:
     """A plane with the agent that waits for its answers, for at most so long outside a task."""
-    extra = {**STEADY, "TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": str(seconds)}
+    longest = str(min(seconds, 25.0))
+    extra = {
+        **STEADY,
+        "TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": str(seconds),
+        "TASKPLANE_EXECUTOR_UNARY_ROUTE_TIMEOUT": longest,
+    }
     arguments = ("--agent", "tests.system.steered:Hesitant")
     async with running("one", folder, extra, *arguments) as started:
         yield started
