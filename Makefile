@@ -19,7 +19,7 @@ NODE_CLIENT := tests/support/official-js
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run ui ui-dev test compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -36,9 +36,12 @@ ui-dev: $(READY) $(PAGE)  ## the web page from its sources, as they are edited, 
 	cd $(UI) && $(NODE) node node_modules/vite/bin/vite.js
 
 # Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(READY) $(PAGE)  ## all tests; ARGS="-k resume" picks some, WORKERS=4 runs more at once
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+test test-more: export PYTHONDONTWRITEBYTECODE =
+test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=4 runs more at once
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not more" $(ARGS)
+
+test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS and WORKERS as above
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m more $(ARGS)
 
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)

@@ -4,20 +4,25 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support import databases
 from tests.support.postgres import CannotRun, Cluster, running
 from tests.support.schemas import copy_schema
+from tests.support.thorough import THOROUGH
 
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.storage.migrate import upgrade
 
 # How long an example takes says nothing on a machine that is busy with something else.
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-ENGINES = ["sqlite", "postgres"]
+# Tests that run on both engines run on SQLite in `make test` and on PostgreSQL in `make test-more`.
+ENGINES: list[Any] = ["sqlite", pytest.param("postgres", marks=pytest.mark.more)]
+# For tests of what does not depend on the engine.
+ENGINES_IF_THOROUGH = ENGINES if THOROUGH else ENGINES[:1]
 Migrated = Callable[[str], Awaitable[str]]
 
 
@@ -59,16 +64,8 @@ async def engine(dsn: str) -> AsyncGenerator[Engine, None]:
         yield engine
 
 
-@pytest.fixture(scope="session")
-def templates() -> dict[str, str]:
-    """PostgreSQL databases with the schema of a package, by package: migrated once, then copied."""
-    return {}
-
-
 @pytest.fixture
-async def migrated(
-    engine_name: str, request: pytest.FixtureRequest, tmp_path: Path, templates: dict[str, str]
-) -> AsyncGenerator[Migrated, None]:
+async def migrated(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Migrated, None]:
     """`await migrated("taskplane.tasks")`: the URL of a fresh database with the schema of that package."""
     async with AsyncExitStack() as stack:
 
@@ -79,12 +76,16 @@ async def migrated(
 
         async def on_postgres(package: str) -> str:
             cluster: Cluster = request.getfixturevalue("cluster")
-            if package not in templates:
-                template = cluster.create()
-                await upgrade(cluster.url(template), package)
-                templates[package] = template
-            database = cluster.create(templates[package])
-            stack.callback(cluster.drop, database)
-            return cluster.url(database)
+            return await stack.enter_async_context(databases.copied(cluster, package))
 
         yield on_sqlite if engine_name == "sqlite" else on_postgres
+
+
+@pytest.fixture
+async def database_url(engine_name: str, request: pytest.FixtureRequest) -> AsyncGenerator[str, None]:
+    """The database of a whole plane: empty on SQLite, where it makes files of its own."""
+    if engine_name == "sqlite":
+        yield ""
+        return
+    async with databases.copied(request.getfixturevalue("cluster")) as url:
+        yield url

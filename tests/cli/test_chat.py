@@ -77,6 +77,7 @@ def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_
     assert task["history"][0]["referenceTaskIds"] == [first["taskId"]]
 
 
+@pytest.mark.more
 def test_a_question_of_a_graph_that_is_data_says_its_action_with_arguments_and_description(tmp_path: Path) -> None:
     """I1: on the line of one message, in a listed task, and as JSON; nothing of it is a text."""
     (tmp_path / "asking.py").write_text(ASKING)

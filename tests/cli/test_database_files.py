@@ -64,6 +64,7 @@ def halve_log(file: Path) -> None:
     os.truncate(log, log.stat().st_size // 2)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("fault", [delete, replace, truncate, empty_log, halve_log])
 def test_nothing_is_acknowledged_that_is_not_in_the_file(
@@ -89,6 +90,7 @@ def test_nothing_is_acknowledged_that_is_not_in_the_file(
     assert rest.count("nothing more is written") == 1 and "Traceback" not in rest
 
 
+@pytest.mark.more
 def test_a_plane_on_a_full_disk_refuses_and_goes_on_when_there_is_room(own: Dev, tmp_path: Path) -> None:
     """C15: it is ready again once something can be written, without anybody sending to it."""
     assert "result" in send(own.url).json()

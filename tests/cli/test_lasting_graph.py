@@ -3,8 +3,11 @@
 import signal
 from pathlib import Path
 
+import pytest
 from tests.cli.command import dev, said
 from tests.repo.tree import ROOT
+
+pytestmark = pytest.mark.more
 
 EXAMPLES = ROOT / "docs" / "examples"
 

@@ -5,6 +5,8 @@ from bench import million
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
+pytestmark = pytest.mark.more
+
 # These tables are small in every plane, or empty.
 SMALL = {"executor", "session_meta", "store_meta", "user_state"}
 

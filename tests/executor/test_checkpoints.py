@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Migrated
 from tests.executor.plane import Stores, eventually, open_plane, open_stores, text
 from tests.executor.scripted import Scripted
 
@@ -31,12 +30,6 @@ from taskplane.executor.agent import (
 )
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_metadata import USAGE
-
-
-@pytest.fixture
-async def database_url(migrated: Migrated, engine_name: str) -> str:
-    """The URL of a PostgreSQL database for both stores; empty on SQLite, where each has a file."""
-    return "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
 
 
 def usage(task: a2a.Task) -> dict[str, float]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Migrated
 from tests.executor.plane import (
     BOB,
     SERVICE,
@@ -42,10 +41,9 @@ _SHOWN = (
 
 
 @pytest.fixture
-async def stores(tmp_path: Path, migrated: Migrated, engine_name: str) -> AsyncGenerator[Stores, None]:
+async def stores(tmp_path: Path, database_url: str) -> AsyncGenerator[Stores, None]:
     """Both stores on each engine."""
-    url = "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
-    async with open_stores(tmp_path, database_url=url) as stores:
+    async with open_stores(tmp_path, database_url=database_url) as stores:
         yield stores
 
 

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from tests.executor.plane import Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
+from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -131,15 +132,15 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
 ) -> None:
     """C8: it is neither stopped nor certain for longer than it was, and the leases are soon renewed again."""
     gate = Gate()
-    database = cluster.create()
-    holder = await asyncpg.connect(cluster.url(database))
     async with (
-        open_stores(tmp_path, database_url=cluster.url(database)) as stores,
+        copied(cluster) as url,
+        open_stores(tmp_path, database_url=url) as stores,
         open_plane(stores, ("a", Scripted(gate.script)), renew_every=5.0) as plane,
     ):
         reference = await plane.submit("go")
         await until(lambda: gate.inside == 1)
         (run,) = plane.room.runs.active
+        holder = await asyncpg.connect(url)
         transaction = holder.transaction()
         await transaction.start()
         await holder.execute("SELECT 1 FROM lease FOR UPDATE")
@@ -151,8 +152,7 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
         gate.open.set()
         task = await plane.at_rest(reference)
         assert text(task.status.message) == "answer to go, attempt 1"
-    await holder.close()
-    cluster.drop(database)
+        await holder.close()
 
 
 async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_run(stores: Stores) -> None:
@@ -197,7 +197,6 @@ async def test_a_run_whose_end_got_no_answer_is_over_with_its_lease(tmp_path: Pa
 
 async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
     """C11: neither a renewal nor a poll would tell it for a minute."""
-    database = cluster.create()
     stopped = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -209,8 +208,9 @@ async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, clust
 
     settings = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
     async with (
-        open_stores(tmp_path, database_url=cluster.url(database), **settings) as here,
-        open_stores(tmp_path, database_url=cluster.url(database), **settings) as there,
+        copied(cluster) as url,
+        open_stores(tmp_path, database_url=url, **settings) as here,
+        open_stores(tmp_path, database_url=url, **settings) as there,
         open_plane(here, ("a", Scripted(script)), renew_every=60.0) as plane,
     ):
         for number in range(3):
@@ -221,7 +221,6 @@ async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, clust
             async with asyncio.timeout(30.0):
                 await stopped.wait()
             stopped.clear()
-    cluster.drop(database)
 
 
 async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> None:

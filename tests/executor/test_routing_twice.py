@@ -5,16 +5,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Migrated
 from tests.executor.plane import Stores, open_plane, open_stores, text, until
 
 from taskplane.executor.agent import AgentCard, Change, Text, Turn
 
 
 @pytest.fixture
-async def stores(tmp_path: Path, migrated: Migrated, engine_name: str) -> AsyncGenerator[Stores, None]:
+async def stores(tmp_path: Path, database_url: str) -> AsyncGenerator[Stores, None]:
     """Both stores, on either engine."""
-    database_url = "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
     async with open_stores(tmp_path, database_url=database_url) as opened:
         yield opened
 

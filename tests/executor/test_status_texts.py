@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tests.conftest import Migrated
 from tests.executor.plane import Plane, Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
 
@@ -79,12 +78,6 @@ async def texts(plane: Plane, task_id: str) -> list[str]:
         assert update.status.state == a2a.TASK_STATE_WORKING
         assert update.status.message.metadata.fields["kind"].string_value == "status-message"
     return [text(event.event.status_update.status.message) for event in found]
-
-
-@pytest.fixture
-async def database_url(migrated: Migrated, engine_name: str) -> str:
-    """The URL of a PostgreSQL database for both stores; empty on SQLite, where each has a file."""
-    return "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
 
 
 async def test_texts_are_stored_and_none_repeats_one_of_the_last_five(tmp_path: Path, database_url: str) -> None:

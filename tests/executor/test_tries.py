@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from tests.executor.plane import Plane, open_stores, text, until
 from tests.executor.scripted import Scripted
+from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
 from taskplane.api.sessions.v1 import sessions_pb2
@@ -56,11 +58,11 @@ def test_a_try_waits_longer_after_each_one_without_an_answer() -> None:
     assert Tries(0.1).timeout == 0.5
 
 
+@pytest.mark.more
 async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_append(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     """C8: though its health is well and its connection alive, a try that it does not answer is made at the other."""
-    database = cluster.create()
     open_ = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -78,8 +80,9 @@ async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_appen
     files = (tasks_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR)
     forever: dict[str, Any] = {"grace": 0.1, "connection_age": 600.0}
     async with (
-        open_stores(tmp_path, database_url=cluster.url(database), **values) as here,
-        open_stores(tmp_path, database_url=cluster.url(database), **values) as there,
+        copied(cluster) as url,
+        open_stores(tmp_path, database_url=url, **values) as here,
+        open_stores(tmp_path, database_url=url, **values) as there,
         serving(here.services, "127.0.0.1:0", interceptors=[Arrivals("here", seen)], **forever) as one,
         serving(there.services, "127.0.0.1:0", interceptors=[Arrivals("there", seen, hangs=True)], **forever) as two,
         connect(f"{one.address},{two.address}", *files) as stores,
@@ -109,4 +112,3 @@ async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_appen
         # Round robin begins at any address once more when a connection changes.
         assert sum(pair == ("there", "there") for pair in pairwise(replicas)) <= 2, replicas
         assert Counter(replicas)["there"] >= 3, replicas
-    cluster.drop(database)

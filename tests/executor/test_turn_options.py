@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.conftest import Migrated
 from tests.executor.plane import Plane, open_plane, open_stores, said, text
 from tests.executor.scripted import Scripted
 
@@ -44,12 +42,6 @@ def options(number: int) -> list[Any]:
 
 def shown(message: a2a.Message) -> Any:
     return json.loads(text(message))
-
-
-@pytest.fixture
-async def database_url(migrated: Migrated, engine_name: str) -> str:
-    """The URL of a PostgreSQL database for both stores; empty on SQLite, where each has a file."""
-    return "" if engine_name == "sqlite" else await migrated("taskplane.sessions")
 
 
 async def test_the_options_of_a_request_survive_the_queue_and_a_pause(tmp_path: Path, database_url: str) -> None:

@@ -12,13 +12,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 import pytest_asyncio
-from tests.conftest import ENGINES
+from tests.conftest import ENGINES_IF_THOROUGH
 from tests.gateway.built_page import build_page
 from tests.gateway.isolation import METHODS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
+from tests.support.databases import copied
 from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
 from tests.support.postgres import Cluster
-from tests.support.thorough import THOROUGH
 
 from taskplane.gateway import methods, routes
 
@@ -52,7 +52,6 @@ OTHERS: Final = {
     ),
 }
 # The gateway knows no database; the matrix of the RPCs is asked for on both.
-_ON: Final = ENGINES if THOROUGH else ENGINES[:1]
 _KEYS: Final = {
     "ann_key": 'owner = "ann"\nscopes = ["write", "operate"]',
     "bob_key": 'owner = "bob"',
@@ -80,7 +79,7 @@ class World:
         return await asked(self.plane, who, method, path, **more)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=_ON)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES_IF_THOROUGH)
 async def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[World, None]:
@@ -90,9 +89,7 @@ async def world(
         url = ""
         if request.param == "postgres":
             cluster: Cluster = request.getfixturevalue("cluster")
-            database = cluster.create()
-            stack.callback(cluster.drop, database)
-            url = cluster.url(database)
+            url = await stack.enter_async_context(copied(cluster))
         behind = await stack.enter_async_context(open_behind(folder, database_url=url))
         keys, page = written(folder / "keys.toml"), build_page(folder / "page")
         settings: Json = {"api_keys": str(keys), "proxy_secret": _PROXY_SECRET, "proxy_operators": ("ann",)}

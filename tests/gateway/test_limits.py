@@ -7,22 +7,11 @@ from typing import Any
 
 import pytest
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said, said_0_3
-from tests.support.postgres import Cluster
 from tests.system.wire import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RUNNING = {"working", "submitted"}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest) -> str:
-    if request.param == "sqlite":
-        return ""
-    cluster: Cluster = request.getfixturevalue("cluster")
-    database = cluster.create()
-    request.addfinalizer(lambda: cluster.drop(database))
-    return cluster.url(database)
 
 
 @asynccontextmanager

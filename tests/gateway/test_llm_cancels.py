@@ -13,6 +13,7 @@ from types import CoroutineType
 from tests.executor.plane import Held, open_stores, until
 from tests.gateway.llm_rounds import LATE, MOMENTS, Round, log_of, open_round, open_servers
 from tests.gateway.plane import Json, open_behind, open_front
+from tests.support.databases import copied
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
@@ -26,18 +27,17 @@ NOT_CANCELABLE = -32002
 
 
 async def test_a_cancel_at_any_moment_closes_everything_and_nothing_follows(
-    tmp_path: Path, engine_name: str, dsn: str
+    tmp_path: Path, engine_name: str, database_url: str
 ) -> None:
     """P8, P11, P13, C7: the connection to the model is closed, the servers of tools are gone, the task is canceled and
     stays so, and neither its log nor a stream of it goes on; what blocks a thread ends there, and leaves nothing."""
     seed = random.randrange(1_000_000)
     chosen = random.Random(seed)
-    url = "" if engine_name == "sqlite" else dsn
     settings = {"status_interval": 0.02, "route_timeout": 60.0}
     figures = Figures()
     async with (
         open_servers(tmp_path) as servers,
-        open_behind(tmp_path, ("llm", servers.agent), database_url=url, executor=settings) as behind,
+        open_behind(tmp_path, ("llm", servers.agent), database_url=database_url, executor=settings) as behind,
         open_front(behind) as plane,
     ):
         canceled: dict[str, list[Json]] = {}
@@ -113,11 +113,11 @@ def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:
 
 async def test_a_cancel_at_another_gateway_and_store_closes_everything(tmp_path: Path, cluster: Cluster) -> None:
     """P8, C11: neither a renewal nor a poll would tell the executor for a minute."""
-    url = cluster.url(cluster.create())
     slow = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
     settings = {"route_timeout": 60.0, "renew_every": 60.0}
     async with (
         open_servers(tmp_path) as servers,
+        copied(cluster) as url,
         open_behind(tmp_path, ("llm", servers.agent), database_url=url, tasks=slow, executor=settings) as behind,
         open_stores(tmp_path, database_url=url, **slow) as elsewhere,
         open_front(behind) as near,

@@ -1,9 +1,12 @@
-"""Where a test of the page runs: on one process unless it is marked, and some things only with THOROUGH=1."""
+"""Where a test of the page runs: on one process unless it is marked, and some things only with THOROUGH=1.
+
+Four processes are for `make test-more`.
+"""
 
 import pytest
 from tests.support.thorough import THOROUGH
 
-_FOUR = ["four_processes"]
+_FOUR = [pytest.param("four_processes", marks=pytest.mark.more)]
 
 on_both = pytest.mark.parametrize("plane", ["one_process", *_FOUR], indirect=True)
 on_four = pytest.mark.parametrize("plane", _FOUR, indirect=True)

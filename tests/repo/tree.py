@@ -3,10 +3,11 @@
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS: Final = ("protos", "services", "gateway")
+_MORE: Final = "pytest.mark.more"
 _NOT_OURS: Final = frozenset(
     {
         ".git",
@@ -54,11 +55,29 @@ def rooms(root: str) -> set[str]:
     return {path.name for path in (ROOT / root / "taskplane").iterdir() if path.is_dir() and path.name != "__pycache__"}
 
 
-def tests() -> Iterator[tuple[Path, str, str]]:
-    """Every test as its file, its name and its docstring."""
+class Test(NamedTuple):
+    """A test: its file, its name, its docstring, and the command of make that runs it."""
+
+    path: Path
+    name: str
+    docstring: str
+    command: str
+
+
+def tests() -> Iterator[Test]:
+    """Every test. One of which only some cases are marked `more` belongs to `make test`."""
     for path in written("tests"):
         if not path.name.startswith("test_"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        module = ast.parse(path.read_text())
+        all_more = any(isinstance(node, ast.Assign) and _marks_more(node) for node in module.body)
+        for node in ast.walk(module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                yield path, node.name, ast.get_docstring(node) or ""
+                more = all_more or any(ast.unparse(each) == _MORE for each in node.decorator_list)
+                yield Test(path, node.name, ast.get_docstring(node) or "", "test-more" if more else "test")
+
+
+def _marks_more(node: ast.Assign) -> bool:
+    """Whether a statement marks all tests of its module."""
+    marks = node.value.elts if isinstance(node.value, ast.List) else [node.value]
+    return ast.unparse(node.targets[0]) == "pytestmark" and _MORE in map(ast.unparse, marks)

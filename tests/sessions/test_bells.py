@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from tests.conformance.session_log import user
 from tests.sessions.test_servicer import ANN, append
+from tests.support.databases import SESSIONS, copied
 from tests.support.postgres import Cluster
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -33,8 +34,8 @@ async def test_what_one_service_writes_or_deletes_is_told_at_the_other(
     cluster: Cluster, notifications: bool, poll_every: float
 ) -> None:
     """C3 for sessions: at once by notifications, without them at the pace of the poll."""
-    url = cluster.url(cluster.create())
     async with (
+        copied(cluster, SESSIONS) as url,
         served(url, poll_every, notifications=notifications) as here,
         served(url, poll_every, notifications=notifications) as there,
         asyncio.timeout(60.0),

@@ -8,12 +8,12 @@ from dataclasses import replace
 import asyncpg
 import pytest
 from tests.conformance.session_log import ADA, Sessions, copy, ids, opened, outcome, rewind, user
+from tests.support.databases import SESSIONS, copied
 from tests.support.postgres import Cluster
 
 from taskplane.runtime.errors import Conflict, Refused
 from taskplane.sessions.domain import commands
 from taskplane.sessions.store import EntryFilter
-from taskplane.storage.migrate import upgrade
 
 REPLICAS = 3
 
@@ -21,12 +21,8 @@ REPLICAS = 3
 @pytest.fixture
 async def replicas(cluster: Cluster) -> AsyncGenerator[list[Sessions], None]:
     """Three open session logs over one database."""
-    database = cluster.create()
-    url = cluster.url(database)
-    await upgrade(url, "taskplane.sessions")
-    async with AsyncExitStack() as stack:
+    async with copied(cluster, SESSIONS) as url, AsyncExitStack() as stack:
         yield [await stack.enter_async_context(opened(url)) for _ in range(REPLICAS)]
-    cluster.drop(database)
 
 
 async def test_racing_replicas_make_one_session_and_leave_no_gap(replicas: list[Sessions]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.session_log import ADA, BOB, NEW, Sessions, message, opened, user
 from tests.conftest import Migrated
 from tests.support.additions import untimed
+from tests.support.databases import SESSIONS, copied
 from tests.support.postgres import Cluster
 
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
@@ -20,7 +21,6 @@ from taskplane.sessions.store import EntryPage
 from taskplane.sessions.watch import Deleted, Quiet, Seen, Watch, Watched
 from taskplane.sessions.watch.stream import PAGE_ENTRIES
 from taskplane.storage.engine import open_engine
-from taskplane.storage.migrate import upgrade
 
 NEVER = 3600.0
 
@@ -249,10 +249,7 @@ async def test_silence_is_told_from_time_to_time(migrated: Migrated) -> None:
 
 async def test_what_another_process_writes_or_deletes_is_noticed(cluster: Cluster) -> None:
     """C3 for sessions: several processes over one database."""
-    database = cluster.create()
-    url = cluster.url(database)
-    await upgrade(url, "taskplane.sessions")
-    async with AsyncExitStack() as stack:
+    async with copied(cluster, SESSIONS) as url, AsyncExitStack() as stack:
         other = await stack.enter_async_context(opened(url))
         await other.append("s", user("A"), create=NEW)
         here = await stack.enter_async_context(watching(url, poll_every=0.02))
@@ -270,4 +267,3 @@ async def test_what_another_process_writes_or_deletes_is_noticed(cluster: Cluste
         await other.log.delete(commands.Delete(scope=ADA, context_id="s"))
         await other.append("s", user("E"))
         assert isinstance(await again.next(), Deleted)
-    cluster.drop(database)

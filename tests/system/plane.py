@@ -10,6 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.conftest import ENGINES
+from tests.support.databases import SESSIONS, TASKS, take
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.support.processes import Process, start
@@ -34,7 +36,7 @@ BOUND = LEASE_TTL + 5.0
 STEADY: Mapping[str, str] = {"TASKPLANE_TASKS_LEASE_TTL": "30.0"}
 
 # For modules whose tests use the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
-on_both_engines = pytest.mark.parametrize("plane", ["sqlite", "postgres"], indirect=True, scope="module")
+on_both_engines = pytest.mark.parametrize("plane", ENGINES, indirect=True, scope="module")
 
 
 # The exit code of a process that ends at a failpoint.
@@ -210,17 +212,18 @@ async def running(
 ) -> AsyncGenerator[Plane]:
     """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed.
 
-    `arguments` are given to `taskplane dev`. With a `server` it is on fresh databases there, else on SQLite files.
+    `arguments` are given to `taskplane dev`. With a `server` it is on fresh databases there,
+    which have their schemas, else on SQLite files.
     """
     settings = dict(extra or {})
     if mode == "one":
         if server is not None:
-            arguments = (*arguments, "--database-url", server.url(server.create()))
+            arguments = (*arguments, "--database-url", server.url(await take(server)))
         plane = one_process(data, settings, *arguments)
     else:
         if server is not None:
-            for store in ("TASKS", "SESSIONS"):
-                settings[f"TASKPLANE_{store}_DATABASE_URL"] = server.url(server.create())
+            for store, package in (("TASKS", TASKS), ("SESSIONS", SESSIONS)):
+                settings[f"TASKPLANE_{store}_DATABASE_URL"] = server.url(await take(server, package))
         plane = four_processes(data, settings)
     plane.afresh = afresh
     try:

@@ -12,6 +12,8 @@ from tests.worker.plane import serving_card, working
 
 from taskplane.runtime.guard import EXIT_STUCK
 
+pytestmark = pytest.mark.more
+
 SOON = {
     "TASKPLANE_EXECUTOR_DRAIN_TIMEOUT": "0.1",
     "TASKPLANE_EXECUTOR_CANCEL_GRACE": "0.1",

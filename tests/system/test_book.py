@@ -16,6 +16,8 @@ from tests.system.stores import task_store
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 
+pytestmark = pytest.mark.more
+
 BOOK = {
     "TASKPLANE_EXECUTOR_AGENTS": "docs.examples.book:Book",
     "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",

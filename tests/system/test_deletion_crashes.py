@@ -17,7 +17,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.retry import retry_until_reachable
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 # Process and failpoint; the void is stored there, but not at the first.
 PLACES = [

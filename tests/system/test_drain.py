@@ -11,6 +11,8 @@ from tests.system.plane import BOUND, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
 
+pytestmark = pytest.mark.more
+
 # Seconds that runs have to finish, short enough that some do not.
 DRAIN = 1.0
 # Seconds; longer than a process of the plane takes to come back, also on a machine that is busy.

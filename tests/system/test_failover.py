@@ -18,6 +18,8 @@ from tests.system.plane import Plane, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture
 def server() -> Generator[Cluster]:

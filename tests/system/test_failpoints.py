@@ -15,7 +15,7 @@ from tests.system.plane import CODE, Plane, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, request, text_message
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="the ordinary run kills at each place once")
 # Process, failpoint, and at which of its passages the process ends.

@@ -27,6 +27,8 @@ from tests.system.wire import Json, client, send, until
 
 from taskplane.gateway.routes import ROUTES
 
+pytestmark = pytest.mark.more
+
 SEED: Final = os.environ.get("FUZZ_SEED", "1")
 REQUESTS: Final = int(os.environ.get("FUZZ_REQUESTS", "20000" if THOROUGH else "2000"))
 AT_ONCE: Final = 6

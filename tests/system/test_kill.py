@@ -17,6 +17,8 @@ from tests.system.plane import BOUND, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client, result, send
 
+pytestmark = pytest.mark.more
+
 KILLS = int(os.environ.get("KILLS", "1"))
 CASES = [("one", "dev"), ("four", "tasks"), ("four", "executor"), ("four", "gateway"), ("four", "sessions")]
 LONGEST_RUN = 7.5

@@ -13,9 +13,12 @@ SIZE = CHUNKS * CHUNK
 # What a process may grow by, in chunks. It is in docs/operations.md; measured were up to 450.
 MULTIPLE = 640
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="peaks of other processes are read from Linux"
-)
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(
+        not Path("/proc/self/clear_refs").exists(), reason="peaks of other processes are read from Linux"
+    ),
+]
 
 
 def memory(plane: Plane, line: str) -> dict[str, int]:

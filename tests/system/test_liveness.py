@@ -20,6 +20,8 @@ from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
 
+pytestmark = pytest.mark.more
+
 # Seconds; many lease times.
 BLOCK = int(os.environ.get("BLOCK", "6"))
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.conftest import ENGINES
+from tests.support.databases import take
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.system.plane import running
@@ -28,7 +30,7 @@ async def measured(url: str) -> Mapping[tuple[str, ...], float]:
     }
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ENGINES)
 async def test_each_process_measures_its_part_of_a_task_once(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -37,7 +39,7 @@ async def test_each_process_measures_its_part_of_a_task_once(
     extra = {f"TASKPLANE_{room.upper()}_OPS_LISTEN": address for room, address in rooms.items()}
     if engine == "postgres":
         cluster: Cluster = request.getfixturevalue("cluster")
-        url = cluster.url(cluster.create())
+        url = cluster.url(await take(cluster))
         extra |= {f"TASKPLANE_{store}_DATABASE_URL": url for store in ("TASKS", "SESSIONS")}
     async with running("four", tmp_path, extra) as plane, client(plane.url) as http:
         tasks, sessions, executor = (f"http://{address}" for address in rooms.values())

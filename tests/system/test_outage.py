@@ -13,6 +13,8 @@ from tests.system.plane import BOUND, running
 from tests.system.recorder import COMPLETED, Recorder
 from tests.system.wire import client
 
+pytestmark = pytest.mark.more
+
 # Seconds; several lease times.
 OUTAGE = 5.0
 

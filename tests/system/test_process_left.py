@@ -8,6 +8,8 @@ from tests.executor.test_processes import lives
 from tests.system.plane import running
 from tests.system.wire import client, result, send, texts_of, until
 
+pytestmark = pytest.mark.more
+
 ARGUMENTS = ("--agent", "tests.executor.isolated:Hostile@process")
 
 

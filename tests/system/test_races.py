@@ -21,7 +21,7 @@ from tests.system.wire import (
     until,
 )
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
 
 # Races, in tens.
 OF_ENDS, OF_MESSAGES = (20, 10) if THOROUGH else (5, 3)

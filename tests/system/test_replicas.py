@@ -6,12 +6,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.conftest import ENGINES
 from tests.support.additions import without_additions
+from tests.support.databases import take
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
 from tests.system.steered import Hold
 from tests.system.wire import Json, Sse, call, client, result, state_of, stream, task_of, text_message, until
+
+pytestmark = pytest.mark.more
 
 AGENT = {"TASKPLANE_EXECUTOR_AGENTS": "tests.system.steered:Holding"}
 
@@ -43,7 +47,7 @@ async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, s
         yield first, plane.url
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ENGINES)
 async def test_a_cancel_and_a_resumed_stream_do_not_care_where_they_come_in(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -54,7 +58,7 @@ async def test_a_cancel_and_a_resumed_stream_do_not_care_where_they_come_in(
     database_url = ""
     if engine == "postgres":
         cluster: Cluster = request.getfixturevalue("cluster")
-        database_url = cluster.url(cluster.create())
+        database_url = cluster.url(await take(cluster))
     async with replicas(tmp_path, database_url) as (here, there), client(here) as near, client(there) as far:
         for name in ("docile", "stubborn"):
             seen, canceled = await _cancel_from_afar(near, far, tmp_path / name)

@@ -19,7 +19,7 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.retry import retry_briefly
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 # Process and failpoint; the entry is stored there, but not at the first.
 PLACES = [

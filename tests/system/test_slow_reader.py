@@ -4,9 +4,12 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
 from tests.support.thorough import THOROUGH
 from tests.system.plane import STEADY, running
 from tests.system.wire import client, send, stream, text_message
+
+pytestmark = pytest.mark.more
 
 # Seconds between two sends of one of the others: many ask, but not with all that the machine has.
 PAUSE = 0.0 if THOROUGH else 0.1

@@ -9,11 +9,14 @@ from time import monotonic
 
 import httpx
 import pytest
+from tests.support.databases import take
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 from tests.system.plane import STEADY
 from tests.system.replicas import ROOMS, Form, Replicas, replicas
 from tests.system.wire import client, send
+
+pytestmark = pytest.mark.more
 
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes half a minute for each kind of address")
 
@@ -33,7 +36,7 @@ LATER = {"list": 15.0, "name": 15.0, "balancer": 22.0}
 async def two_of_each(form: Form, cluster: Cluster, data: Path) -> AsyncGenerator[Replicas]:
     """A plane of which only the first replica of each service runs."""
     debug = {f"TASKPLANE_{room.upper()}_LOG_LEVEL": "DEBUG" for room in ROOMS}
-    url = cluster.url(cluster.create())
+    url = cluster.url(await take(cluster))
     async with replicas(form, data, url, {**STEADY, **debug}, *ROOMS) as made:
         yield made
 

@@ -10,10 +10,13 @@ from time import monotonic
 
 import httpx
 import pytest
+from tests.support.databases import take
 from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 from tests.system.replicas import Form, Replicas, replicas
 from tests.system.wire import Json, call, client, raw_log, result, send, text_message
+
+pytestmark = pytest.mark.more
 
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes more than ten seconds")
 
@@ -145,7 +148,7 @@ async def test_a_store_that_is_stopped_costs_no_run(
     """C8: for longer than a lease; no run is lost or begun again, and sends go on."""
     # Which connection a balancer gives to whom is its own affair.
     method = "" if form == "balancer" else "CreateTask"
-    async with replicas(form, tmp_path, cluster.url(cluster.create()), leases(ttl), "tasks") as made:
+    async with replicas(form, tmp_path, cluster.url(await take(cluster)), leases(ttl), "tasks") as made:
         await costs_no_run(made, "tasks", method, int(4 * (silence + 1)), silence)
 
 
@@ -153,7 +156,7 @@ async def test_a_store_that_is_stopped_costs_no_run(
 async def test_a_session_history_that_is_stopped_holds_sends_up_for_seconds_only(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    async with replicas("list", tmp_path, cluster.url(cluster.create()), leases(5.0), "sessions") as made:
+    async with replicas("list", tmp_path, cluster.url(await take(cluster)), leases(5.0), "sessions") as made:
         await costs_no_run(made, "sessions", "AppendEntries", 40, 12.0)
 
 
@@ -177,7 +180,7 @@ async def test_an_executor_that_is_stopped_costs_no_run_of_another_and_sends_go_
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """C8, C9: its own runs end as lost. Sends without a key that it had are not repeated and fail, soon."""
-    url = cluster.url(cluster.create())
+    url = cluster.url(await take(cluster))
     async with replicas("list", tmp_path, url, leases(5.0), "executor") as made, client(made.plane.url) as http:
         await made.add("executor")
         await until_used(made, http, "executor2", "Submit")

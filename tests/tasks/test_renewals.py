@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.support.databases import TASKS, copied
 from tests.support.postgres import Cluster
 from tests.tasks.plane import EXECUTOR, Plane, Run, eventually, opened, until
 
@@ -17,7 +18,6 @@ from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PlaneError
 from taskplane.storage.dialects import POSTGRESQL
-from taskplane.storage.migrate import upgrade
 from taskplane.tasks.domain.task import Lease
 from taskplane.tasks.sql import leases
 from taskplane.tasks.sql.clock import LeaseClock
@@ -25,10 +25,8 @@ from taskplane.tasks.sql.clock import LeaseClock
 
 @pytest.fixture
 async def url(cluster: Cluster) -> AsyncGenerator[str, None]:
-    database = cluster.create()
-    await upgrade(cluster.url(database), "taskplane.tasks")
-    yield cluster.url(database)
-    cluster.drop(database)
+    async with copied(cluster, TASKS) as url:
+        yield url
 
 
 def lease(run: Run) -> pb.Lease:

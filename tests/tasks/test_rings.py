@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.support.databases import TASKS, copied
 from tests.support.postgres import Cluster
 from tests.tasks.plane import (
     ANN,
@@ -31,7 +32,6 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import NotFound
 from taskplane.storage.bell import key_of
-from taskplane.storage.migrate import upgrade
 from taskplane.tasks import rings
 
 BELLS = "FROM pg_stat_activity WHERE application_name = 'taskplane bell tasks' AND datname = "
@@ -40,10 +40,8 @@ NEVER: dict[str, Any] = {"lease_ttl": 120.0, "renew_every": 5.0, "poll_every": 6
 
 @pytest.fixture
 async def url(cluster: Cluster) -> AsyncGenerator[str, None]:
-    database = cluster.create()
-    await upgrade(cluster.url(database), "taskplane.tasks")
-    yield cluster.url(database)
-    cluster.drop(database)
+    async with copied(cluster, TASKS) as url:
+        yield url
 
 
 @asynccontextmanager

@@ -351,6 +351,7 @@ async def test_a_turn_that_waited_sees_nothing_of_later_ones(stores: Stores) -> 
         assert "heard meanwhile" in str(model.seen[-1])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_an_agent_may_be_isolated(stores: Stores, isolation: str) -> None:
     """P3: in a thread or a process the services of a turn reach the plane as well."""

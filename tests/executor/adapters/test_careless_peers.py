@@ -21,6 +21,8 @@ from taskplane.runtime.errors import Invalid
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.message_metadata import CONVERTED
 
+pytestmark = pytest.mark.more
+
 Json = dict[str, Any]
 Change = Callable[[Json], Any]
 

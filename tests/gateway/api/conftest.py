@@ -1,14 +1,16 @@
-"""What is served under /api is what the stores hold, so it is tested on each engine."""
+"""What is served under /api, on SQLite; with THOROUGH=1 on each engine."""
 
 from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
+from tests.conftest import ENGINES_IF_THOROUGH
 from tests.gateway.plane import Plane, open_all
+from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES_IF_THOROUGH)
 async def plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Plane, None]:
@@ -19,7 +21,5 @@ async def plane(
             yield plane
         return
     cluster: Cluster = request.getfixturevalue("cluster")
-    database = cluster.create()
-    async with open_all(folder, database_url=cluster.url(database)) as plane:
+    async with copied(cluster) as url, open_all(folder, database_url=url) as plane:
         yield plane
-    cluster.drop(database)

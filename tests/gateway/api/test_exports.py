@@ -23,9 +23,9 @@ NDJSON = {"content-type": "application/x-ndjson"}
 
 
 @pytest.fixture
-async def whole(engine_name: str, dsn: str, tmp_path: Path) -> AsyncGenerator[Plane, None]:
+async def whole(database_url: str, tmp_path: Path) -> AsyncGenerator[Plane, None]:
     """A plane on each engine."""
-    async with open_all(tmp_path, database_url="" if engine_name == "sqlite" else dsn) as plane:
+    async with open_all(tmp_path, database_url=database_url) as plane:
         yield plane
 
 

@@ -3,15 +3,18 @@
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 import pytest_asyncio
+from tests.conftest import ENGINES_IF_THOROUGH
 from tests.executor.plane import eventually
 from tests.executor.scripted import Scripted
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
+from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -42,19 +45,19 @@ def keys(folder: Path) -> str:
     return str(path)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES_IF_THOROUGH)
 async def plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Plane, None]:
     """A gateway with keys before the demo agent, and before one whose tasks no executor takes."""
     folder = tmp_path_factory.mktemp("plane")
-    cluster: Cluster | None = request.getfixturevalue("cluster") if request.param == "postgres" else None
-    database = cluster.create() if cluster else ""
-    url = cluster.url(database) if cluster else ""
-    async with open_behind(folder, database_url=url) as behind, open_front(behind, api_keys=keys(folder)) as plane:
-        yield plane
-    if cluster:
-        cluster.drop(database)
+    async with AsyncExitStack() as stack:
+        url = ""
+        if request.param == "postgres":
+            cluster: Cluster = request.getfixturevalue("cluster")
+            url = await stack.enter_async_context(copied(cluster))
+        behind = await stack.enter_async_context(open_behind(folder, database_url=url))
+        yield await stack.enter_async_context(open_front(behind, api_keys=keys(folder)))
 
 
 async def _crash(turn: Turn) -> AsyncIterator[Change]:
@@ -62,15 +65,13 @@ async def _crash(turn: Turn) -> AsyncIterator[Change]:
     raise RuntimeError(f"no \0 {_SECRET}")
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 async def test_only_operators_are_told_the_exception_with_file_and_line_that_failed_a_task(
-    tmp_path: Path, cluster: Cluster, engine: str
+    tmp_path: Path, database_url: str
 ) -> None:
     """V1, P9: with the task and in its log; without authentication on loopback the caller is one. Nobody else finds it
     anywhere."""
-    url = cluster.url(cluster.create()) if engine == "postgres" else ""
     agents = ("a", Scripted(_crash))
-    async with open_behind(tmp_path, agents, database_url=url) as behind:
+    async with open_behind(tmp_path, agents, database_url=database_url) as behind:
         async with open_front(behind, api_keys=keys(tmp_path)) as plane:
             task = await say(plane, ANN, "go")
             found = await data(plane, OLGA, f"/api/ops/tasks/{task['id']}")

@@ -17,9 +17,9 @@ SEND = Way("1.0", False)
 
 
 @pytest.fixture
-async def plane(engine_name: str, dsn: str, tmp_path: Path) -> AsyncGenerator[Plane, None]:
+async def plane(database_url: str, tmp_path: Path) -> AsyncGenerator[Plane, None]:
     """A plane on each engine."""
-    async with open_all(tmp_path, database_url="" if engine_name == "sqlite" else dsn) as plane:
+    async with open_all(tmp_path, database_url=database_url) as plane:
         yield plane
 
 
@@ -78,7 +78,7 @@ async def test_whatever_changes_in_a_session_makes_it_the_newest(plane: Plane) -
             assert times == sorted(times, reverse=True)
 
 
-async def test_a_task_that_ends_without_a_word_is_a_change(engine_name: str, dsn: str, tmp_path: Path) -> None:
+async def test_a_task_that_ends_without_a_word_is_a_change(database_url: str, tmp_path: Path) -> None:
     """T9."""
     released = asyncio.Event()
 
@@ -88,8 +88,7 @@ async def test_a_task_that_ends_without_a_word_is_a_change(engine_name: str, dsn
             yield ArtifactChunk("a", text="made")
         yield Complete()
 
-    url = "" if engine_name == "sqlite" else dsn
-    async with open_all(tmp_path, ("a", Scripted(script)), database_url=url) as plane:
+    async with open_all(tmp_path, ("a", Scripted(script)), database_url=database_url) as plane:
         older, newer = fresh(), fresh()
         await plane.send("wait", message={"contextId": older}, returnImmediately=True)
         await plane.send("A", message={"contextId": newer})
