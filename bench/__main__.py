@@ -4,6 +4,7 @@ writes docs/benchmarks.md.
 python -m bench [--runs 5] [--seconds 4] [--quick] [--no-write] [--only pages [--database-url URL]]
 python -m bench --only sharing: one user beside others
 python -m bench --only turns: turns with a language model
+python -m bench --only sends: the steps of a blocking send, counted; writes nothing
 python -m bench --only million --database-url URL: a million tasks on this empty PostgreSQL database
 python -m bench --only replicas --database-url URL: two task stores on this empty PostgreSQL database
 python -m bench --before PYTHON [--runs 5]: another version of taskplane in place of the SDK, by its interpreter
@@ -20,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bench import load, million, model_turns, pages, replicas, servers, sharing
+from bench import load, million, model_turns, pages, replicas, sends, servers, sharing
 from bench.report import (
     FOUR,
     MEMORY,
@@ -125,7 +126,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     parser.add_argument(
         "--only",
-        choices=["pages", "sharing", "turns", "million", "replicas"],
+        choices=["pages", "sharing", "turns", "million", "replicas", "sends"],
         help="measure this alone, and leave the rest of the page",
     )
     parser.add_argument(
@@ -139,6 +140,9 @@ def main() -> None:
     target = None if options.no_write or options.database_url else PAGE
     if options.only == "million":
         asyncio.run(million.measure(options.database_url))
+        return
+    if options.only == "sends":
+        asyncio.run(sends.show())
         return
     if options.only == "replicas":
         asyncio.run(replicas.measure(options.database_url, seconds))

@@ -121,18 +121,36 @@ async def blocking_sends(port: int, connections: int, seconds: float, text: str 
         nonlocal done
         async with connect(port) as connection:
             while time.perf_counter() - start < seconds:
-                status = await connection.post("SendMessage", message(f"echo {text}"))
-                task = orjson.loads(await connection.body()).get("result", {}).get("task", {})
-                told = task.get("status", {})
-                texts = [part.get("text") for part in told.get("message", {}).get("parts", [])]
-                if status != 200 or told.get("state") != "TASK_STATE_COMPLETED" or texts != [text]:
-                    raise WrongAnswer(f"{status} {task}")
+                await blocking_send(connection, text)
                 done += 1
 
     async with asyncio.TaskGroup() as group:
         for _ in range(connections):
             group.create_task(worker())
     return done / (time.perf_counter() - start)
+
+
+async def number_of_sends(port: int, connections: int, sends: int, text: str = "hello") -> None:
+    """Make so many blocking sends, one after the other, on each of the connections."""
+
+    async def worker() -> None:
+        async with connect(port) as connection:
+            for _ in range(sends):
+                await blocking_send(connection, text)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(worker())
+
+
+async def blocking_send(connection: Connection, text: str) -> None:
+    """Make one send; its answer must be the completed task with `text`."""
+    status = await connection.post("SendMessage", message(f"echo {text}"))
+    task = orjson.loads(await connection.body()).get("result", {}).get("task", {})
+    told = task.get("status", {})
+    texts = [part.get("text") for part in told.get("message", {}).get("parts", [])]
+    if status != 200 or told.get("state") != "TASK_STATE_COMPLETED" or texts != [text]:
+        raise WrongAnswer(f"{status} {task}")
 
 
 @dataclass(frozen=True)
