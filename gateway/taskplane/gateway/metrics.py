@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
-
 from taskplane.runtime.metrics import BUCKETS
+from taskplane.runtime.plain_metrics import Counter, Gauge, Histogram
 
 _REQUESTS: Final = Counter(
     "taskplane_http_requests", "HTTP requests answered, by operation and outcome.", ["operation", "outcome"]
@@ -26,4 +25,4 @@ IGNORED_NAMES: Final = Counter(
 
 def answered(operation: str, outcome: str = "ok") -> None:
     """Count one answered request; `outcome` is the reason of its error, or ok."""
-    _REQUESTS.labels(operation, outcome).inc()
+    _REQUESTS.labels(operation, outcome).value += 1

@@ -100,7 +100,7 @@ class EventStream:
         supervisor: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-            with self._streams.running(self), STREAMS.track_inprogress():
+            with self._streams.running(self), STREAMS.labels().during():
                 supervisor = asyncio.create_task(self._supervise(receive, send))
                 if self._streams.draining:
                     self._stop(_End.DRAIN)

@@ -17,13 +17,13 @@ from typing import Any, Final, NoReturn, cast
 import grpc
 from google.protobuf.message import DecodeError
 from opentelemetry.trace import Span
-from prometheus_client import Gauge
 
 from taskplane.runtime import logs, principal, status, tracing
 from taskplane.runtime.errors import Conflict, Internal, Invalid, PermissionDenied, PlaneError, Unauthenticated
 from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
 from taskplane.runtime.metrics import CALLS, OPEN_STREAMS, SECONDS
 from taskplane.runtime.pacing import Pacer
+from taskplane.runtime.plain_metrics import Number
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import is_request_id
@@ -95,7 +95,7 @@ class _Observer:
 
     def answered(self, seconds: float, caller: Principal | None) -> None:
         """Count a call that took `seconds` and succeeded."""
-        self._answered.inc()
+        self._answered.value += 1
         if self._seconds is not None:
             self._seconds.observe(seconds)
         if seconds >= self._slow:
@@ -271,10 +271,10 @@ def _counted(behaviour: Handler, pacer: Pacer) -> Handler:
     return counted
 
 
-def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Gauge) -> Handler:
+def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:
     async def write_all(request: Any, context: Context) -> None:
         replies = behaviour(request, context)
-        with open_streams.track_inprogress():
+        with open_streams.during():
             try:
                 async for reply in replies:
                     try:

@@ -3,8 +3,11 @@
 from typing import Final
 
 import prometheus_client
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Gauge, Histogram
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY
 
+from taskplane.runtime.plain_metrics import Counter, Gauge, Histogram
+
+# For metrics that an agent's library makes.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -2,6 +2,6 @@
 
 from typing import Final
 
-from prometheus_client import Gauge
+from taskplane.runtime.plain_metrics import Gauge
 
 WATCHERS: Final = Gauge("taskplane_entry_watchers", "Watchers of the entries of a session, served by this process.")

@@ -7,6 +7,7 @@ SQLite one batch is in flight, on PostgreSQL several, on different keys.
 import asyncio
 import copy
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import Context
@@ -171,7 +172,7 @@ class Committer(Generic[Op, Answer]):
             flight = self._loop.create_task(self._commit(batch), context=Context())
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
-        self._waiting.set(self._queue.size)
+        self._waiting.value = self._queue.size
         if not self._queue.size:
             self._idle.set()
 
@@ -191,12 +192,16 @@ class Committer(Generic[Op, Answer]):
     async def _commit(self, flight: "list[Waiting[Op, Answer]]") -> None:
         try:
             await afp("append.before_begin")
-            with tracing.batch("commit", [waiting.span for waiting in flight]), self._seconds.time():
-                batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+            began = time.perf_counter()
+            try:
+                with tracing.batch("commit", [waiting.span for waiting in flight]):
+                    batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+            finally:
+                self._seconds.observe(time.perf_counter() - began)
             self._operations.observe(len(flight))
             await afp("append.after_commit_before_ack")
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, those who wait hear of it
-            self._failed.inc()
+            self._failed.value += 1
             self._fail(flight, error)
         else:
             self._deliver(flight, batch)

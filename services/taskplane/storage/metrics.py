@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
-
 from taskplane.runtime.metrics import BUCKETS
+from taskplane.runtime.plain_metrics import Counter, Gauge, Histogram
 
 OPERATIONS: Final = Histogram(
     "taskplane_commit_operations",

@@ -82,7 +82,7 @@ class NotifyingBell(Bell):
                         _log.info("the bell of %s rings again", self._name)
                     failures = 0
                     self._heard(None)
-                    with NOTIFICATIONS.labels(self._name).track_inprogress():
+                    with NOTIFICATIONS.labels(self._name).during():
                         await self._serve(connection, channel)
             except _FAILURES as error:
                 failures += 1

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import Any, Final, Generic, TypeVar
 
-from prometheus_client import Gauge
-
 from taskplane.runtime.errors import PlaneError, Unavailable
+from taskplane.runtime.plain_metrics import Number
 from taskplane.storage.bell import Listener
 
 # Seconds without the database after which watchers are told.
@@ -73,7 +72,7 @@ class Watching(ABC, Generic[Id, S]):
     that is lost costs at most that.
     """
 
-    def __init__(self, noun: str, logger: logging.Logger, watchers: Gauge, *, poll_every: float, at_once: int) -> None:
+    def __init__(self, noun: str, logger: logging.Logger, watchers: Number, *, poll_every: float, at_once: int) -> None:
         """`noun`: what is watched, for the log lines; `watchers` counts the seats; `at_once`: logs in one query."""
         self._noun = noun
         self._logger = logger
@@ -104,14 +103,14 @@ class Watching(ABC, Generic[Id, S]):
             known = self._watched[identity] = Known(key)
         known.head = max(known.head, head)
         known.seats.add(seat)
-        self._watchers.inc()
+        self._watchers.value += 1
         return known
 
     def left(self, seat: S, identity: Id) -> None:
         """Note that a seat was given up, and forget what nobody watches any more."""
         known = self._watched[identity]
         known.seats.discard(seat)
-        self._watchers.dec()
+        self._watchers.value -= 1
         if not known.seats:
             del self._watched[identity]
 

@@ -3,10 +3,9 @@
 import logging
 from typing import Final
 
-from prometheus_client import Counter, Histogram
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import tracing
+from taskplane.runtime.plain_metrics import Counter, Histogram
 from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.task import CREATED, MANAGED, TERMINAL, Event, Row
 
@@ -18,7 +17,7 @@ _SECONDS: Final = Histogram(
     "taskplane_task_seconds",
     "Seconds from the creation of a task to its end.",
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600, 86_400),
-)
+).labels()
 
 
 class Lifecycle:
@@ -35,11 +34,11 @@ class Lifecycle:
 def _noted(row: Row, event: Event, state: int) -> None:
     fields = _fields(row, event, state)
     if event.kind == CREATED:
-        _CREATED.labels(row.agent).inc()
+        _CREATED.labels(row.agent).value += 1
         _log.info("task created", extra=fields)
     elif row.origin == MANAGED and state in TERMINAL:
         seconds = (event.created_at - row.created_at) / 1_000_000
-        _ENDED.labels(state_name(state)).inc()
+        _ENDED.labels(state_name(state)).value += 1
         _SECONDS.observe(seconds)
         _log.info("task ended", extra={**fields, "ms": round(seconds * 1000, 1)})
     elif event.generation == 1:

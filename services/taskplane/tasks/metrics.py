@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge
+from taskplane.runtime.plain_metrics import Counter, Gauge
 
 TASKS: Final = Gauge("taskplane_tasks", "Tasks in the database that have not ended, by state.", ["state"])
 QUEUED: Final = Gauge("taskplane_queue_depth", "Tasks in the database that wait for an executor, by agent.", ["agent"])

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge
+from taskplane.runtime.plain_metrics import Counter, Gauge
 
 RUNS: Final = Gauge("taskplane_runs", "Runs at work in this process.", ["agent"])
 PROCESSES: Final = Gauge("taskplane_agent_processes", "Processes in which agents run for this one.", ["agent"])

@@ -174,8 +174,8 @@ class Runs:
             self.stop(before, "a newer lease of the task is ours")
         self._active[run.uid] = run
         self._slots.take(run.owner)
-        metrics.STARTED.labels(run.agent).inc()
-        metrics.RUNS.labels(run.agent).inc()
+        metrics.STARTED.labels(run.agent).value += 1
+        metrics.RUNS.labels(run.agent).value += 1
         run.worker = self._background.start(self._work(run), name=f"run of task {run.task_id}")
         run.worker.add_done_callback(lambda _: self._ended(run))
 
@@ -206,7 +206,7 @@ class Runs:
             raise
 
     def _ended(self, run: Run) -> None:
-        metrics.RUNS.labels(run.agent).dec()
+        metrics.RUNS.labels(run.agent).value -= 1
         self._slots.give_back(run.owner)
         self._standing.pop(run, None)
         self._let_in()

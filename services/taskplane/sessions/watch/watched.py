@@ -22,7 +22,7 @@ class Watched(Watching[_Identity, Seat]):
     """The sessions being watched in this process."""
 
     def __init__(self, log: WatchLog, *, poll_every: float) -> None:
-        super().__init__("sessions", _log, WATCHERS, poll_every=poll_every, at_once=_AT_ONCE)
+        super().__init__("sessions", _log, WATCHERS.labels(), poll_every=poll_every, at_once=_AT_ONCE)
         self._log = log
 
     def enter(self, session: Session) -> Seat:
