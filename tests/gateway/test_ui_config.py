@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 from tests.gateway.plane import Plane, open_behind, open_front
 
+from taskplane.api import __version__
 from taskplane.executor.agents.demo import Demo
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import GatewaySettings
@@ -45,7 +46,7 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
     ):
         found = await config(plane)
         assert found["product"] == "taskplane"
-        assert found["version"]
+        assert found["version"] == __version__
         assert found["auth"] == {"required": False, "schemes": []}
         assert found["caller"] == {
             "user": "local",

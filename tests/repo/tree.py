@@ -13,6 +13,7 @@ _NOT_OURS: Final = frozenset(
         ".git",
         ".venv",
         ".venv-compat",
+        ".venv-release",
         ".taskplane",
         ".mypy_cache",
         ".ruff_cache",

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from taskplane.api import __version__
 from taskplane.cli import STARTED
 from taskplane.cli.browser import open_page, page_address
 from taskplane.cli.client.failures import Failure
@@ -200,7 +200,7 @@ def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
     missing = f"  (not built: {plane.gateway.why_no_page})" if plane.gateway.why_no_page else ""
     tip = "  or, in the page: count 30, then reload it" if agent == DEMO else ""
     start = (
-        f"taskplane {version('taskplane')} (Python {python})  agent: {agent}{demo}\n\n"
+        f"taskplane {__version__} (Python {python})  agent: {agent}{demo}\n\n"
         f"Web page    {page_address(url)}{missing}\n"
         f"A2A         {url}/  card: {url}/.well-known/agent-card.json\n"
         f"gRPC        {plane.grpc.address}  tasks, sessions, executor\n"

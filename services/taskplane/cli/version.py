@@ -5,12 +5,14 @@ import sqlite3
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from taskplane.api import __version__
+
 _PARTS: Final = ("grpcio", "protobuf", "sqlalchemy", "asyncpg", "starlette", "uvicorn")
 
 
 def versions() -> str:
     """Return one line per part, taskplane first."""
-    lines = [f"taskplane {version('taskplane')}", f"python {platform.python_version()}"]
+    lines = [f"taskplane {__version__}", f"python {platform.python_version()}"]
     for part in _PARTS:
         try:
             lines.append(f"{part} {version(part)}")

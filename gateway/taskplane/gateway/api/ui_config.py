@@ -1,15 +1,11 @@
 """The description of this gateway for its web page: who calls, the limits, and the agents."""
 
-from importlib.metadata import version
-from typing import Final
-
+from taskplane.api import __version__
 from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.etags import if_changed
 from taskplane.gateway.http import Reply, Request
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.validation import MAX_REQUEST_BYTES
-
-_VERSION: Final = version("taskplane")
 
 
 async def serve(plane: Plane, request: Request) -> Reply:
@@ -21,7 +17,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
     caller = authenticator.recognize(request)
     found = {
         "product": "taskplane",
-        "version": _VERSION,
+        "version": __version__,
         "auth": {"required": authenticator.required, "schemes": ["key"] if authenticator.takes_keys else []},
         "caller": caller
         and {

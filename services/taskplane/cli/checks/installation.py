@@ -3,10 +3,10 @@
 import platform
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Final
 
+from taskplane.api import __version__
 from taskplane.cli.checks.finding import Finding
 from taskplane.storage.sqlite import version_warning
 
@@ -19,7 +19,7 @@ def installation() -> Iterator[Finding]:
     if sys.version_info < _OLDEST_PYTHON:
         yield Finding("failed", "python", f"{python} is too old", "Use Python 3.11 or newer.")
     else:
-        yield Finding("ok", "python", f"{python}, taskplane {version('taskplane')}")
+        yield Finding("ok", "python", f"{python}, taskplane {__version__}")
     warning = version_warning()
     if warning:
         yield Finding(

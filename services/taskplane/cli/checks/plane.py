@@ -4,9 +4,9 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from importlib.metadata import version
 from typing import Any, Final
 
+from taskplane.api import __version__
 from taskplane.cli.checks.finding import Finding
 from taskplane.cli.client.answers import members
 from taskplane.cli.client.failures import Failure
@@ -64,7 +64,7 @@ async def _readiness(connection: Connection) -> Finding:
 
 
 def _version(theirs: str) -> Finding:
-    ours = version("taskplane")
+    ours = __version__
     if theirs == ours:
         return Finding("ok", "version", f"the server has {theirs}, as this command does")
     return Finding(

@@ -1,5 +1,6 @@
 """The card of the demo agent."""
 
+from taskplane.api import __version__
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
 
 
@@ -32,7 +33,7 @@ def demo_card() -> AgentCard:
     return AgentCard(
         name="demo",
         description="A scripted agent that shows everything a task can do. It needs no key and always does the same.",
-        version="1.0.0",
+        version=__version__,
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain", "application/json", "text/csv"],

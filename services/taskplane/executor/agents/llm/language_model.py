@@ -14,6 +14,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import DeferredToolRequests, Tool
 from pydantic_ai.usage import UsageLimits
 
+from taskplane.api import __version__
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
 from taskplane.executor.agent import (
     AgentError,
@@ -304,7 +305,7 @@ def _card() -> AgentCard:
     return AgentCard(
         name="llm",
         description="A language model that answers, works on tasks with tools, and writes documents.",
-        version="1",
+        version=__version__,
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
