@@ -22,7 +22,8 @@ from taskplane.sessions.domain.session import Scope as SessionScope
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
 from taskplane.storage.engine import Engine, open_engine
-from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATES, STATUS_TEXT, WORKING, Scope
+from taskplane.tasks.domain.kinds import STATUS_TEXT
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, STATES, WORKING, Scope
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter, TenantFilter
 from taskplane.tasks.sql import SqlTaskLog
 

@@ -13,7 +13,8 @@ from tests.conformance.task_log import ADA, BOB, HOUR, Plane, chunk, message, on
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.sharing import Slots
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import COMPLETED, STATUS_TEXT, WORKING
+from taskplane.tasks.domain.kinds import STATUS_TEXT
+from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.pages import EventFilter, InfoFilter, MessageFilter, TaskFilter
 
 PARTIAL = "task_queued|lease_by_owner|task_uncopied|task_uncopied_in_context|task_trimmable"

@@ -8,7 +8,8 @@ from tests.conformance.task_log import ADA, BOB, Plane, changed, chunk, message,
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound, PlaneError, Refused
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, REPLACED, WORKING, Row
+from taskplane.tasks.domain.kinds import REPLACED
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, WORKING, Row
 from taskplane.tasks.pages import EventFilter
 
 

@@ -8,8 +8,9 @@ from tests.conformance.task_log import ADA, Plane, chunk, message, status
 from tests.conformance.test_task_store_cost import replayed, statements
 
 from taskplane.tasks.domain import commands
+from taskplane.tasks.domain.kinds import ARTIFACT
 from taskplane.tasks.domain.snapshots import LARGE
-from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, WORKING, Row, content_size
+from taskplane.tasks.domain.task import COMPLETED, WORKING, Row, content_size
 from taskplane.tasks.pages import MessageFilter
 
 LATER = 1 << 60

@@ -12,7 +12,8 @@ from taskplane.runtime.errors import Exhausted, Internal, Invalid, NotFound, Out
 from taskplane.storage.committer import LATER
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.task import ARTIFACT, COMPLETED, CREATED, STATUS, WORKING
+from taskplane.tasks.domain.kinds import ARTIFACT, CREATED, STATUS
+from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.pages import EventFilter
 from taskplane.tasks.sql.apply import Parts, apply_batch
 

@@ -18,7 +18,8 @@ from tests.conformance.task_log import (
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CHECKPOINT, COMPLETED, FAILED, INPUT_REQUIRED, STATUS, SUBMITTED, WORKING, Row
+from taskplane.tasks.domain.kinds import CHECKPOINT, STATUS
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING, Row
 from taskplane.tasks.exporting import exported
 from taskplane.tasks.importing import TaskReader
 from taskplane.tasks.pages import EventFilter

@@ -8,7 +8,8 @@ from tests.conformance.task_log import ADA, Plane, chunk, message, only, status
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import OutOfRange, PlaneError
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CREATED, MARKS, MESSAGE, TERMINAL, WORKING, Row
+from taskplane.tasks.domain.kinds import CREATED, MARKS, MESSAGE
+from taskplane.tasks.domain.task import TERMINAL, WORKING, Row
 from taskplane.tasks.domain.trimming import COUNTERS
 from taskplane.tasks.exporting import exported
 from taskplane.tasks.trimming import Garbage, Trimmer

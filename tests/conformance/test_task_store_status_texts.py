@@ -8,7 +8,8 @@ from tests.conformance.test_task_store_cost import plan, statements
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.tasks.domain.task import STATUS_TEXT, SUBMITTED, WORKING, Row
+from taskplane.tasks.domain.kinds import STATUS_TEXT
+from taskplane.tasks.domain.task import SUBMITTED, WORKING, Row
 from taskplane.tasks.pages import EventFilter, MessageFilter
 
 

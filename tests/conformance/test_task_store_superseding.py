@@ -9,7 +9,8 @@ from tests.conformance.test_task_store_cost import statements
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Refused
 from taskplane.tasks.domain import commands
-from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, REPLACED, RESTORED, SUPERSEDED, WORKING
+from taskplane.tasks.domain.kinds import REPLACED, RESTORED, SUPERSEDED
+from taskplane.tasks.domain.task import CANCELED, COMPLETED, INPUT_REQUIRED, WORKING
 from taskplane.tasks.pages import TaskFilter
 
 

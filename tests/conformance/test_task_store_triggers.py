@@ -11,19 +11,16 @@ from sqlalchemy.exc import IntegrityError
 from tests.conformance.task_log import Plane, checkpoint, chunk, message, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.tasks.domain.kinds import ARTIFACT, MESSAGE, RESTORED, SUPERSEDED
 from taskplane.tasks.domain.task import (
-    ARTIFACT,
     AUTH_REQUIRED,
     CANCELED,
     COMPLETED,
     FAILED,
     INPUT_REQUIRED,
-    MESSAGE,
     NEXT,
     REJECTED,
-    RESTORED,
     SUBMITTED,
-    SUPERSEDED,
     TERMINAL,
     WORKING,
     Row,

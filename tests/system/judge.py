@@ -14,7 +14,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.storage.engine import open_engine
-from taskplane.tasks.domain.task import ARTIFACT, AT_REST, COMPLETED, STATUS, TERMINAL
+from taskplane.tasks.domain.kinds import ARTIFACT, STATUS
+from taskplane.tasks.domain.task import AT_REST, COMPLETED, TERMINAL
 from taskplane.tasks.sql.packing import unpack_piece
 
 # All that may follow a terminal event.

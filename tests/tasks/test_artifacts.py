@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.artifacts import Outline, Parts, Piece, Rest, pages
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.task import ARTIFACT, Event
+from taskplane.tasks.domain.kinds import ARTIFACT
+from taskplane.tasks.domain.task import Event
 
 
 def text(content: str, media_type: str = "") -> a2a.Part:

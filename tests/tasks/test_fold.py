@@ -9,17 +9,8 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks import wire
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
-from taskplane.tasks.domain.task import (
-    COMPLETED,
-    FAILED,
-    INPUT_REQUIRED,
-    STATUS,
-    STATUS_TEXT,
-    SUBMITTED,
-    TERMINAL,
-    WORKING,
-    Event,
-)
+from taskplane.tasks.domain.kinds import STATUS, STATUS_TEXT
+from taskplane.tasks.domain.task import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, TERMINAL, WORKING, Event
 
 words = st.text("ab ", min_size=1, max_size=3)
 steps = st.one_of(

@@ -6,7 +6,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks import importing
-from taskplane.tasks.domain.task import CREATED, SUBMITTED, Scope
+from taskplane.tasks.domain.kinds import CREATED
+from taskplane.tasks.domain.task import SUBMITTED, Scope
 from taskplane.tasks.importing import TaskReader
 
 LARGE = 70_000_000

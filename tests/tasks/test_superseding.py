@@ -4,17 +4,8 @@ import pytest
 from tests.tasks.drafting import Log, message, started, status
 from tests.tasks.test_decide import in_state, reason, row_of
 
-from taskplane.tasks.domain.task import (
-    ACTIVE,
-    CANCELED,
-    COMPLETED,
-    INPUT_REQUIRED,
-    MARKS,
-    RESTORED,
-    STATES,
-    SUPERSEDED,
-    WORKING,
-)
+from taskplane.tasks.domain.kinds import MARKS, RESTORED, SUPERSEDED
+from taskplane.tasks.domain.task import ACTIVE, CANCELED, COMPLETED, INPUT_REQUIRED, STATES, WORKING
 
 
 def kinds(log: Log) -> list[int]:

@@ -13,16 +13,8 @@ from taskplane.storage.dialects import dialect_of
 from taskplane.storage.engine import open_engine, run_alone
 from taskplane.storage.migrate import check, downgrade, upgrade
 from taskplane.storage.triggers import install, remove
-from taskplane.tasks.domain.task import (
-    CHECKPOINT,
-    COMPLETED,
-    STATUS_TEXT,
-    SUBMITTED,
-    WORKING,
-    Event,
-    Row,
-    Scope,
-)
+from taskplane.tasks.domain.kinds import CHECKPOINT, STATUS_TEXT
+from taskplane.tasks.domain.task import COMPLETED, SUBMITTED, WORKING, Event, Row, Scope
 from taskplane.tasks.sql.infos import session_infos
 from taskplane.tasks.sql.writing import ITEM
 from taskplane.tasks.tables import event, metadata, task

@@ -10,8 +10,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Conflict, Exhausted, NotFound, OutOfRange
 from taskplane.tasks.domain.artifacts import Outline, Parts, Piece, Rest, pages
+from taskplane.tasks.domain.kinds import ARTIFACT
 from taskplane.tasks.domain.snapshots import LARGE
-from taskplane.tasks.domain.task import ARTIFACT, Row, Scope, content_size
+from taskplane.tasks.domain.task import Row, Scope, content_size
 from taskplane.tasks.store import ArtifactVersion, ReadLog
 
 PIECE: Final = 256 * 1024

@@ -16,33 +16,36 @@ from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.documents import pack_turns, turns_in
 from taskplane.tasks.domain.drafts import Draft
 from taskplane.tasks.domain.fold import add_usage, fold, text_so_far
+from taskplane.tasks.domain.kinds import (
+    ARTIFACT,
+    CREATED,
+    KINDS,
+    LASTING,
+    MARKS,
+    MESSAGE,
+    REPLACED,
+    STATUS_TEXT,
+    STATUSES,
+    SUPERSEDED,
+    TURNS,
+)
 from taskplane.tasks.domain.leases import STORE_ACTOR
 from taskplane.tasks.domain.limits import MAX_BYTES, MAX_EVENTS
 from taskplane.tasks.domain.messages import message_flags, turn_of
 from taskplane.tasks.domain.task import (
     ACTIVE,
-    ARTIFACT,
     AT_REST,
-    CHECKPOINT,
     COMPLETED,
-    CREATED,
     DOCUMENT,
     FAIL_ON_ORPHAN,
     FAILED,
-    LASTING,
     MANAGED,
-    MARKS,
-    MESSAGE,
     NEXT,
     PAUSED,
-    REPLACED,
     RERUN_ON_ORPHAN,
     RESUME_ON_ORPHAN,
     STATES,
-    STATUS,
-    STATUS_TEXT,
     SUBMITTED,
-    SUPERSEDED,
     TERMINAL,
     WORKING,
     Event,
@@ -56,15 +59,6 @@ _MOST_EVENTS: Final = MAX_EVENTS + 1000
 _MOST_LOGGED: Final = 2 * MAX_BYTES
 # A task or an event must fit into a reply with its record around it.
 _MOST_CONTENT: Final = MAX_BYTES - 64 * 1024
-_PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
-    CREATED: ("task",),
-    MESSAGE: ("message", "status_update"),
-    STATUS: ("status_update",),
-    ARTIFACT: ("artifact_update",),
-    STATUS_TEXT: ("status_update",),
-    # Its data is not exported: an agent must be able to trust what it finds in one.
-    CHECKPOINT: (None,),
-}
 
 
 class ImportedTask(NamedTuple):
@@ -159,7 +153,7 @@ class TaskReader:
             raise wrong(
                 line, f"the log is over the limit of {MAX_EVENTS} events or {MAX_BYTES} bytes", "TASK_TOO_LARGE"
             )
-        begins = one.kind in (CREATED, MESSAGE)
+        begins = one.kind in TURNS
         changed = int(given.changed_to) if given.HasField("changed_to") else None
         self._events.append(
             Event(
@@ -202,9 +196,9 @@ class TaskReader:
             return "" if fits else "the log of a document tells only that it was replaced, hidden or shown again"
         if self._state in TERMINAL:
             return "nothing but marks follows the end of a task"
-        if which not in _PAYLOADS.get(one.kind, ()) or (one.kind == CREATED) != (not self._events):
+        if not _may_hold(one.kind, which) or (one.kind == CREATED) != (not self._events):
             return "its content is not that of its kind, or it is not the kind that comes here"
-        if one.kind in (CREATED, MESSAGE) and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
+        if one.kind in TURNS and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
             return "it names no turn"
         if which is not None and _named(one.event) != (self._given.id, self._context_id):
             return "it is the event of another task"
@@ -212,14 +206,13 @@ class TaskReader:
             state != WORKING or message_flags(one.event.status_update.status.message) != (False, True)
         ):
             return "it is no status text"
-        if one.kind in (STATUS_TEXT, CHECKPOINT) and one.speaks:
+        if one.speaks and not KINDS[one.kind].may_speak:
             return "it says nothing that a session keeps"
         return self._state_refusal(one, state, changed)
 
     def _state_refusal(self, one: pb.Event, state: int, changed: int | None) -> str:
-        says = one.kind in (CREATED, STATUS, STATUS_TEXT) or (
-            one.kind == MESSAGE and one.event.HasField("status_update")
-        )
+        names_state = KINDS[one.kind].has_state
+        says = one.event.HasField("status_update") if names_state is None else names_state
         if says != (state != 0) or (changed is not None) != (says and state != self._state):
             return "what it says about the state does not go together"
         if changed is None:
@@ -238,14 +231,14 @@ class TaskReader:
                 values["terminal_generation"] = at
         if one.kind in MARKS:
             self._superseded = one.kind == SUPERSEDED
-        if one.kind in (CREATED, MESSAGE):
+        if one.kind in TURNS:
             values["input_generation"] = at
         if one.speaks:
             values["message_generation"] = at
             values["message_id"] = _message_of(one.event).message_id
         if one.kind == ARTIFACT:
             values["artifact_id"] = one.event.artifact_update.artifact.artifact_id
-        if one.kind in (STATUS, STATUS_TEXT):
+        if one.kind in STATUSES:
             self._follow_status(one.event.status_update, at)
 
     def _follow_status(self, update: a2a.TaskStatusUpdateEvent, at: int) -> None:
@@ -402,6 +395,12 @@ def _message_of(payload: a2a.StreamResponse) -> a2a.Message:
     if which == "status_update":
         return payload.status_update.status.message
     return payload.task.history[0] if which == "task" and payload.task.history else payload.message
+
+
+def _may_hold(number: int, payload: str | None) -> bool:
+    """Return whether events of a kind may have content in this field of a payload; None: in no field."""
+    kind = KINDS.get(number)
+    return kind is not None and (payload in kind.payloads or (payload is None and kind.private))
 
 
 def _begun(event: a2a.StreamResponse) -> str | None:

@@ -7,7 +7,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import tracing
 from taskplane.runtime.plain_metrics import Counter, Histogram
 from taskplane.tasks.committed import Committed
-from taskplane.tasks.domain.task import CREATED, MANAGED, TERMINAL, Event, Row
+from taskplane.tasks.domain.kinds import CREATED
+from taskplane.tasks.domain.task import MANAGED, TERMINAL, Event, Row
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from taskplane.storage.bell import key_of
 from taskplane.tasks.committed import Changed, Committed
-from taskplane.tasks.domain.task import MANAGED, MARKS, MESSAGE, REPLACED
+from taskplane.tasks.domain.kinds import MESSAGE, RINGING
+from taskplane.tasks.domain.task import MANAGED
 from taskplane.tasks.store import Session
 
 # A task may be claimed now or soon; it is of those that wait in turn; one gave up its slot, or its turn is over.
@@ -38,9 +39,7 @@ def session_key(session: Session) -> str:
 def is_told(change: Changed) -> bool:
     """Return whether those who watch its session are told: the task is new, has another state, or was marked; also of
     a document that was written again."""
-    return change.imported or any(
-        event.changed_to is not None or event.kind in MARKS or event.kind == REPLACED for event in change.events
-    )
+    return change.imported or any(event.changed_to is not None or event.kind in RINGING for event in change.events)
 
 
 def is_news_to_its_holder(change: Changed) -> bool:

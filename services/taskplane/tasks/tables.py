@@ -27,21 +27,9 @@ from sqlalchemy import (
 from taskplane.storage.dialects import POSTGRESQL, SQLITE
 from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
+from taskplane.tasks.domain.kinds import CREATED, LASTING, REPLACED, STATUS_TEXT, STATUSES
 from taskplane.tasks.domain.messages import STATUS_TEXT_ENTRY
-from taskplane.tasks.domain.task import (
-    AT_REST,
-    COMPLETED,
-    CREATED,
-    DOCUMENT,
-    LASTING,
-    MANAGED,
-    PAUSED,
-    REPLACED,
-    STATES,
-    STATUS,
-    STATUS_TEXT,
-    TERMINAL,
-)
+from taskplane.tasks.domain.task import AT_REST, COMPLETED, DOCUMENT, MANAGED, PAUSED, STATES, TERMINAL
 
 metadata: Final = MetaData()
 
@@ -79,8 +67,7 @@ STATUS_TEXTS: Final = f"kind = {STATUS_TEXT}"
 # Events that show a line of progress, whoever wrote it; by the name of the engine. What is sought is the mark itself,
 # which no column has.
 STATUS_MESSAGES: Final = {
-    dialect.name: f"{among('kind', (STATUS, STATUS_TEXT))} AND NOT speaks"
-    f" AND {dialect.contains('payload', STATUS_TEXT_ENTRY)}"
+    dialect.name: f"{among('kind', STATUSES)} AND NOT speaks AND {dialect.contains('payload', STATUS_TEXT_ENTRY)}"
     for dialect in (SQLITE, POSTGRESQL)
 }
 

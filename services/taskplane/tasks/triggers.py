@@ -10,7 +10,8 @@ from typing import Final
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.triggers import Trigger
-from taskplane.tasks.domain.task import MANAGED, MARKS, NEXT, SUBMITTED, SUPERSEDED, WORKING
+from taskplane.tasks.domain.kinds import MARKS, SUPERSEDED
+from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING
 from taskplane.tasks.tables import among, lasting
 
 # Set when the row is inserted.

@@ -21,12 +21,11 @@ from taskplane.tasks.domain.changes import (
     read_status_text,
 )
 from taskplane.tasks.domain.commands import Answer
+from taskplane.tasks.domain.kinds import PRIVATE, STATUS
 from taskplane.tasks.domain.task import (
-    CHECKPOINT,
     DOCUMENT,
     FAIL_ON_ORPHAN,
     PARALLEL,
-    STATUS,
     SUBMITTED,
     Event,
     Row,
@@ -140,7 +139,7 @@ def event(stored: Event, *, service: bool = False) -> pb.Event:
     if stored.trace is not None:
         message.traceparent = tracing.unpack(stored.trace)
     set_time(message.created_at, stored.created_at)
-    if stored.kind == CHECKPOINT:
+    if stored.kind in PRIVATE:
         message.checkpoint = stored.payload if service else b""
     elif stored.payload:
         message.event.ParseFromString(stored.payload)

@@ -7,8 +7,8 @@ from google.protobuf.message import DecodeError, EncodeError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Invalid
+from taskplane.tasks.domain.kinds import STATUS, STATUS_TEXT
 from taskplane.tasks.domain.messages import message_flags
-from taskplane.tasks.domain.task import STATUS, STATUS_TEXT
 
 
 @dataclass(slots=True)

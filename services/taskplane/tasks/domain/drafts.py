@@ -9,25 +9,27 @@ from taskplane.tasks.domain import encoding
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, read_status
 from taskplane.tasks.domain.commands import AddMessage, Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
+from taskplane.tasks.domain.kinds import (
+    ARTIFACT,
+    CHECKPOINT,
+    CREATED,
+    MESSAGE,
+    REPLACED,
+    RESTORED,
+    STATUS_TEXT,
+    SUPERSEDED,
+)
 from taskplane.tasks.domain.limits import MAX_CHECKPOINT
 from taskplane.tasks.domain.messages import STATUS_TEXT_MARK, extend, interrupted, without_partial_mark
 from taskplane.tasks.domain.snapshots import is_outweighed
 from taskplane.tasks.domain.task import (
-    ARTIFACT,
     AT_REST,
-    CHECKPOINT,
     COMPLETED,
-    CREATED,
     FAILED,
-    MESSAGE,
     NEXT,
     PAUSED,
-    REPLACED,
-    RESTORED,
     STATES,
-    STATUS_TEXT,
     SUBMITTED,
-    SUPERSEDED,
     TERMINAL,
     WORKING,
     Event,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.message_metadata import LOST_ATTEMPT, USAGE
 from taskplane.tasks.domain.artifacts import merge_fields
+from taskplane.tasks.domain.kinds import ARTIFACT, CREATED, MESSAGE, STATUS, STATUSES
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
-from taskplane.tasks.domain.task import ARTIFACT, CREATED, MESSAGE, STATUS, STATUS_TEXT, SUBMITTED, WORKING, Event
+from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event
 
 # Metadata of the status event that queues a lost attempt again, beside LOST_ATTEMPT.
 LOST_MESSAGES = "taskplane.dev/lost_messages"
@@ -151,7 +152,7 @@ class _Folding:
             status.message.CopyFrom(self._now.message())
 
     def apply(self, event: Event) -> None:
-        if event.kind in (STATUS, STATUS_TEXT):
+        if event.kind in STATUSES:
             self._status(event)
         elif event.kind == ARTIFACT:
             self._artifact(a2a.StreamResponse.FromString(event.payload).artifact_update)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
-from taskplane.tasks.domain.task import ARTIFACT, Event, Row, content_size
+from taskplane.tasks.domain.kinds import ARTIFACT
+from taskplane.tasks.domain.task import Event, Row, content_size
 
 # The stored snapshot is rewritten once the events after it outweigh it: they have this many times its bytes, and more
 # than the floor. So reading a task takes at most about five times its snapshot, or that and the floor. A rewrite weighs

@@ -1,4 +1,4 @@
-"""Tasks, their events, their states and which state may follow which, and the numbers that stand for all of these."""
+"""Tasks, their events, their states and which state may follow which, and the numbers of states and policies."""
 
 import base64
 import hashlib
@@ -39,22 +39,6 @@ NEXT: Final[dict[int, frozenset[int]]] = {
     CANCELED: frozenset(),
     REJECTED: frozenset(),
 }
-
-# Kinds of events as they are stored; a test compares these and the numbers below with the contract.
-CREATED: Final = 1
-MESSAGE: Final = 2
-STATUS: Final = 3
-ARTIFACT: Final = 4
-REPLACED: Final = 5
-SUPERSEDED: Final = 6
-RESTORED: Final = 7
-STATUS_TEXT: Final = 8
-CHECKPOINT: Final = 9
-# Marks say how a session shows the task and nothing about the task. No other event follows a terminal one.
-MARKS: Final = frozenset({SUPERSEDED, RESTORED})
-# Kinds that stay in a trimmed log, beside its end, its head and every change of the state: marks, and the events that
-# make turns idempotent.
-LASTING: Final = MARKS | {CREATED, MESSAGE}
 
 # The policy for a task whose executor is lost: it fails, runs again, or goes on with what it has.
 FAIL_ON_ORPHAN: Final = 1

@@ -10,8 +10,9 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import table_of
 from taskplane.tasks.domain.documents import shown_document, unpack_turns
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
+from taskplane.tasks.domain.kinds import ARTIFACT, STATUS
 from taskplane.tasks.domain.snapshots import Tail
-from taskplane.tasks.domain.task import ARTIFACT, STATUS, Event, Row
+from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.sql.packing import unpack
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, IN_UIDS, to_event
 from taskplane.tasks.sql.texts import has_nul

@@ -9,7 +9,8 @@ from taskplane.runtime.errors import Invalid, NotFound
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import STATUS_TEXT, Event, Row, Scope, content_size
+from taskplane.tasks.domain.kinds import STATUS_TEXT
+from taskplane.tasks.domain.task import Event, Row, Scope, content_size
 from taskplane.tasks.pages import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.sql.contents import Content, contents
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of

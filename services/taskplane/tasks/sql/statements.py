@@ -25,7 +25,8 @@ from sqlalchemy import (
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of
 from taskplane.storage.prepared import PreparedQuery
-from taskplane.tasks.domain.task import ACTIVE, ARTIFACT, DOCUMENT, MANAGED, Event, Row
+from taskplane.tasks.domain.kinds import ARTIFACT
+from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, MANAGED, Event, Row
 from taskplane.tasks.sql.packing import unpack_piece
 from taskplane.tasks.tables import event, lease, task
 

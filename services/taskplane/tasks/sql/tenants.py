@@ -24,7 +24,8 @@ from sqlalchemy import (
 from taskplane.tasks.domain.asked import BEGINNING, MOST_READ, asked_of
 from taskplane.tasks.domain.drafts import task_not_found
 from taskplane.tasks.domain.infos import Brief
-from taskplane.tasks.domain.task import CREATED, MANAGED, Row, Scope
+from taskplane.tasks.domain.kinds import CREATED
+from taskplane.tasks.domain.task import MANAGED, Row, Scope
 from taskplane.tasks.pages import MAX_TENANT_TASKS, TenantFilter, TenantPage, TenantTask
 from taskplane.tasks.sql.infos import errors_of
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of

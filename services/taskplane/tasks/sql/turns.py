@@ -4,7 +4,8 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, select
 
-from taskplane.tasks.domain.task import CREATED, DOCUMENT, MESSAGE, Row, Scope
+from taskplane.tasks.domain.kinds import TURNS
+from taskplane.tasks.domain.task import DOCUMENT, Row, Scope
 from taskplane.tasks.domain.turns import TurnsOfTask, of_document, of_managed
 from taskplane.tasks.sql.contents import contents
 from taskplane.tasks.sql.conversation import documents_of_session
@@ -15,7 +16,7 @@ _BEGUN: Final = (
     select(event.c.invocation_id)
     .where(
         event.c.task_uid == bindparam("uid"),
-        event.c.kind.in_((CREATED, MESSAGE)),
+        event.c.kind.in_(sorted(TURNS)),
         event.c.invocation_id.is_not(None),
     )
     .order_by(event.c.generation)

@@ -7,7 +7,8 @@ from sqlalchemy import BigInteger, Connection, bindparam, func, select, text, tu
 
 from taskplane.runtime.errors import NotFound, OutOfRange
 from taskplane.tasks.domain.drafts import trimmed
-from taskplane.tasks.domain.task import ARTIFACT, Event, Row
+from taskplane.tasks.domain.kinds import ARTIFACT
+from taskplane.tasks.domain.task import Event, Row
 from taskplane.tasks.pages import Page
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.packing import unpacked_size

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.prepared import PreparedRows
-from taskplane.tasks.domain.task import ARTIFACT, Event, Lease, Row
+from taskplane.tasks.domain.kinds import ARTIFACT
+from taskplane.tasks.domain.task import Event, Lease, Row
 from taskplane.tasks.sql.packing import pack_piece
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED

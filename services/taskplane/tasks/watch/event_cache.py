@@ -7,7 +7,8 @@ from cachetools import LRUCache
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.committed import Changed, Committed
-from taskplane.tasks.domain.task import CREATED, Row
+from taskplane.tasks.domain.kinds import CREATED
+from taskplane.tasks.domain.task import Row
 from taskplane.tasks.watch.ring import Render, Ring
 
 RING_EVENTS: Final = 256

@@ -12,7 +12,8 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.pacing import Pacer
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.task import DOCUMENT, REPLACED, Event, Row, Scope, content_size, cursor_of
+from taskplane.tasks.domain.kinds import REPLACED
+from taskplane.tasks.domain.task import DOCUMENT, Event, Row, Scope, content_size, cursor_of
 from taskplane.tasks.pages import PAGE_BYTES, PAGE_EVENTS
 from taskplane.tasks.store import ReadLog
 from taskplane.tasks.watch import cursor as cursors

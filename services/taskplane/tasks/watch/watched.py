@@ -9,7 +9,8 @@ from taskplane.storage import watching
 from taskplane.storage.bell import key_of
 from taskplane.storage.watching import Watching
 from taskplane.tasks.committed import Committed
-from taskplane.tasks.domain.task import REPLACED, Event
+from taskplane.tasks.domain.kinds import REPLACED
+from taskplane.tasks.domain.task import Event
 from taskplane.tasks.metrics import WATCHERS
 from taskplane.tasks.rings import Rung
 from taskplane.tasks.store import WatchLog
