@@ -54,10 +54,30 @@ async def test_a_rewind_is_to_edit_and_send_again(app: App) -> None:
     await app.shows("A", "A", "B again", "B again")
 
 
-async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx.AsyncClient) -> None:
-    """B3, R3: another client cuts the first turn; the page has no button for that."""
+@on_both
+async def test_the_first_answer_can_be_rewound(app: App) -> None:
+    """R3, R11: with its question, which goes to the box; the first message itself has nothing before it."""
     await conversation(app, "A", "B")
+    before = await app.unique()
     await expect(app.rewind_button(0)).to_have_count(0)
+    await app.rewind(1)
+    await app.shows()
+    await expect(app.box).to_have_value("A")
+    await app.reload()
+    await app.shows()
+    await app.button("Undo rewind").click()
+    await until(app.messages, lambda shown: shown == before)
+    await app.rewind(1)
+    await expect(app.box).to_have_value("A")
+    await app.page.keyboard.type(" again")
+    await app.page.keyboard.press("Enter")
+    await app.answered(2)
+    await app.shows("A again", "A again")
+
+
+async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx.AsyncClient) -> None:
+    """B3, R3: another client cuts the first turn."""
+    await conversation(app, "A", "B")
     found = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]
     before = found[0]["metadata"][INVOCATION]
     answer = await http.post(f"/api/sessions/{app.session}/rewind", json={"before": before})

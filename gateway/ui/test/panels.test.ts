@@ -124,3 +124,15 @@ test("a call of a tool waits while its task does, and has failed where its resul
   for (const error of [{ error: "no" }, { isError: true, content: [] }, { status: "error" }]) expect(state("completed", error)).toBe("failed");
   for (const fine of ["error", { result: 3 }, { error: null }, { isError: false }, null]) expect(state("completed", fine)).toBe("done");
 });
+
+test("each answer and each message of the user can be rewound but the first message, before which there is nothing", () => {
+  const message = (id: string, role: string, turn: string) =>
+    readMessage({ messageId: id, role, parts: [{ text: id }], metadata: { kagent_invocation_id: turn } });
+  const messages = [message("A", "user", "1"), message("a", "agent", "1"), message("B", "user", "2"), message("b", "agent", "2")];
+  const offered = (hasOlder: boolean) => {
+    const shown = { messages, live: new Map(), artifacts: new Map(), tasks: [], paused: null, hasOlder, rewinding: false };
+    return new Rows().of(shown).flatMap((row) => (row.kind === "message" && row.canRewind ? row.key : []));
+  };
+  expect(offered(false)).toEqual(["a", "B", "b"]);
+  expect(offered(true)).toEqual(["A", "a", "B", "b"]);
+});

@@ -44,7 +44,7 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
   const last = new Map(messages.map((message, index) => [message.taskId, index]));
   const said = messages.filter(({ role }) => role === "user");
   const begun = new Map(said.toReversed().map((message) => [message.taskId, message]));
-  const first = hasOlder ? "" : said[0]?.invocationId;
+  const first = hasOlder ? undefined : said[0];
   const asked = messages[(paused && last.get(paused.id)) ?? -1];
   const question = asked?.role === "agent" ? asked : null;
   const answers = asked?.sending && asked.sending.state !== "failed";
@@ -54,7 +54,8 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
   const keyOf = ({ id }: Message): string => id || `message-${rows.length}`;
   const tell = (message: Message, live: boolean): void => {
     const { sending, invocationId, metadata } = message;
-    const canRewind = !rewinding && !sending && !["", first].includes(invocationId);
+    // Before what the user said first there is nothing to go back to; its answer takes both of them back.
+    const canRewind = !rewinding && !sending && invocationId !== "" && message !== first;
     const interrupted = metadata[INTERRUPTED] === true;
     rows.push({ kind: "message", key: keyOf(message), message, live, interrupted, sending, canRewind });
   };
