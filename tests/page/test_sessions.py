@@ -1,8 +1,11 @@
 """The sessions in the list: renamed, deleted, and gone."""
 
+import json
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 import httpx
+import pytest
 from playwright.async_api import Route, expect
 from tests.page.app import App, until
 
@@ -139,6 +142,26 @@ async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.Asy
     await expect(app.page.get_by_role("heading", name="This session is not here")).to_be_visible()
     await app.page.get_by_role("main").get_by_role("button", name="New chat").click()
     await expect(app.box).to_have_value("half written\n\nbegun before")
+
+
+async def test_the_time_until_the_first_output_is_that_of_the_server(app: App, http: httpx.AsyncClient) -> None:
+    """From the creation of the task to the first text in its log, in a tab that did not see it come."""
+    await app.open()
+    await app.run("count 3")
+    (task,) = (await http.get(f"/api/sessions/{app.session}/task-infos")).json()["data"]
+    log = await http.get(f"/api/tasks/{task['taskId']}/events")
+    events = [json.loads(line.removeprefix("data: ")) for line in log.text.splitlines() if line.startswith("data: ")]
+    said = next(
+        event for event in events if event["kind"] == "status" and "message" in event["event"]["statusUpdate"]["status"]
+    )
+    took = datetime.fromisoformat(said["time"]) - datetime.fromisoformat(task["createdAt"])
+    await app.reload()
+    await app.show("Tasks")
+    await app.details.locator(".entry").click()
+    figure = app.details.locator(".opened .facts > div", has_text="First output after").locator("dd")
+    number, unit = (await figure.inner_text()).split()
+    shown = float(number) / {"ms": 1000, "s": 1}[unit]
+    assert shown == pytest.approx(took.total_seconds(), abs=0.06)
 
 
 async def test_the_figures_of_an_older_task_are_there_after_a_reload(app: App) -> None:

@@ -39,6 +39,8 @@ export class Gateway {
   version = 0;
   /** The first cursor of logs; another one makes known cursors stale. */
   incarnation = "log";
+  /** The kind of the first event of a log; another one than `created`: its beginning is gone. */
+  kindOfFirst = "created";
   fault: (request: Seen) => Fault | undefined = () => undefined;
   /** Ends a task as soon as it begins, unless its text begins with `hold`. */
   answer = (task: Task, text: string): void => {
@@ -194,6 +196,8 @@ export class Gateway {
     if (typeof fault === "object") return "error" in fault ? json(200, { id: 1, error: fault.error }) : json(fault.status, fault.body);
     if (seen.rpc === "SubscribeToTask") return this.#subscribe(seen, response, json);
     if (seen.path.endsWith("/watch")) return this.#watching(response);
+    const [, read = ""] = /^\/api\/tasks\/(\w+)\/events$/.exec(seen.path) ?? [];
+    if (read) return this.#events(this.task(read), response);
     const [status, answer] = seen.rpc ? [200, this.#call(seen)] : this.#route(seen);
     if (fault === "lose") return void request.socket.destroy();
     if (fault === "mute") return void this.#streams.add(response);
@@ -267,7 +271,7 @@ export class Gateway {
     const [, , kind = "", id = "", what = ""] = new URL(path, "http://x").pathname.split("/");
     if (path === "/healthz") return [200, {}];
     const missing: [number, Body] = [404, { error: "does not exist", code: "NOT_FOUND" }];
-    if (kind === "tasks") {
+    if (kind === "tasks" && what !== "events") {
       const task = this.tasks.get(id);
       return task ? [200, { data: what === "artifacts" ? task.artifacts : this.#json({ ...task, partial: null }) }] : missing;
     }
@@ -308,6 +312,18 @@ export class Gateway {
     this.#waiting.add(more);
     response.on("close", () => this.#waiting.delete(more));
     more();
+  }
+
+  /** Answer with the log of a task as it is, an event every 250 ms of the server's time. */
+  #events(task: Task, response: ServerResponse): void {
+    this.#open(response);
+    task.log.forEach((event, index) => {
+      const update = event["statusUpdate"];
+      const kind = index === 0 ? this.kindOfFirst : update?.status.message?.metadata.kind === "status-message" ? "status_text" : "status";
+      const time = new Date(Date.UTC(2026, 0, 1) + 250 * index).toISOString();
+      response.write(`data: ${JSON.stringify({ generation: index + 1, attempt: 1, actor: "", time, kind, event })}\n\n`);
+    });
+    response.end();
   }
 
   #watching(response: ServerResponse): void {

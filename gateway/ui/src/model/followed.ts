@@ -9,7 +9,7 @@ import { Conversation } from "./conversation";
 import { type Event, classify, newId, read } from "./events";
 import { type SseEvent, failureOf, sleep } from "./http";
 import { text } from "./json";
-import { Records } from "./records";
+import { type LogEvent, Records, isOutput } from "./records";
 import { Rows } from "./rows";
 import type { Slots } from "./slots";
 import { ACTIVE, AT_REST, PAUSED } from "./tasks";
@@ -41,6 +41,8 @@ const NEVER = 2 ** 31 - 1;
 /** Tasks whose artifacts are shown at once; those of older ones are loaded when they are asked for. */
 const RECENT = 12;
 const TRIES = 4;
+/** Milliseconds that a log may say nothing while its first output is looked for. */
+const LOG_PATIENCE = 10_000;
 
 export class FollowedSession {
   /** What is shown, made anew after changes, at most every 33 ms; a hidden page has slower timers. */
@@ -77,8 +79,6 @@ export class FollowedSession {
   protected epoch = 0;
   readonly #rows = new Rows();
   readonly #cursors = new Map<string, string>();
-  /** When this client sent what began a task, until there is an output. */
-  readonly #began = new Map<string, number>();
   /** Tasks whose artifacts were listed. */
   readonly #listed = new Set<string>();
   #turn = new AbortController();
@@ -160,6 +160,22 @@ export class FollowedSession {
   async loadUsage(taskId: string): Promise<void> {
     const { usage } = read("task", await this.api.task(taskId));
     this.conversation.tasks.amend(taskId, { usage: Object.fromEntries(usage) });
+    this.changed();
+  }
+
+  /** Load when a task said or made something first, by the times of the server: its log has them, and no list. */
+  async loadFirstOutput(taskId: string): Promise<void> {
+    let first = true;
+    for await (const { body } of this.api.events(taskId, "", this.closed.signal, LOG_PATIENCE)) {
+      const event = body as unknown as LogEvent;
+      // A document has no log, and an older one may have lost its beginning.
+      if (first && event.kind !== "created") break;
+      first = false;
+      if (!isOutput(event)) continue;
+      this.conversation.tasks.amend(taskId, { firstOutputAt: event.time });
+      return this.changed();
+    }
+    this.conversation.tasks.amend(taskId, { firstOutputAt: "" });
     this.changed();
   }
 
@@ -264,14 +280,13 @@ export class FollowedSession {
   }
 
   /** Take what a message made. A task whose stream is being read tells the rest itself. */
-  protected answered(event: Event, messageId: string, began: number): void {
+  protected answered(event: Event, messageId: string): void {
     if (event.kind !== "task") return this.apply(event);
     const { taskId: id, state, cursor, history } = event;
     const known = this.conversation.tasks.find(id);
     const message = history.find((one) => one.id === messageId);
     const follows = known && !AT_REST.has(known.state) && this.#cursors.get(id);
     if (follows && message) return this.apply({ ...event, kind: "message", message });
-    this.#began.set(id, began);
     this.#cursors.set(id, state === "submitted" || AT_REST.has(state) ? cursor : "");
     this.apply(event);
   }
@@ -362,18 +377,12 @@ export class FollowedSession {
     await sleep(Math.max(wait, pause), signal);
   }
 
-  /** Take an event of a task's stream, and note the time until the first output of a task that this client began. */
+  /** Take an event of a task's stream. */
   #take({ id: cursor = "", body: { result: body } }: SseEvent, taskId: string): void {
     const event = classify(body);
-    const { kind, message, messageId } = event;
+    const { kind, messageId } = event;
     if (cursor) this.#cursors.set(taskId, cursor);
     this.records.add("received", kind, body, { taskId, messageId, cursor });
-    const said = kind === "status-update" && message?.role === "agent" && !message.progress;
-    const began = this.#began.get(taskId);
-    if (began && (said || kind === "artifact-update")) {
-      this.#began.delete(taskId);
-      this.conversation.tasks.amend(taskId, { firstOutputMs: Date.now() - began });
-    }
     this.apply(event);
   }
 

@@ -67,6 +67,13 @@ export class Sieve {
 export type LogEvent = Readonly<Record<"generation" | "attempt", number> & Record<"time" | "actor" | "kind", string>> &
   Readonly<{ event: unknown; cursor?: string; fence?: number }>;
 
+/** Return whether an event of a task's log has something that the agent said or made; progress and failures are neither. */
+export function isOutput({ kind, event }: LogEvent): boolean {
+  const { message, state } = classify(event);
+  if (kind === "artifact") return true;
+  return kind === "status" && message?.role === "agent" && message.parts.length > 0 && state !== "failed" && state !== "rejected";
+}
+
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
   const { cursor = "", generation, time, kind } = event;

@@ -206,13 +206,12 @@ export class OpenSession extends FollowedSession {
   async #post(out: Outgoing): Promise<void> {
     const { api, id: contextId, conversation, running, told } = this;
     const guarded = out.message === null && !out.behind && running === null;
-    const began = Date.now();
     const message = (out.message ??= messageOf(out.id, out.draft, contextId, this.#goesTo()));
     const event = await this.#sendMessage(message, out.key, guarded ? told.version : 0, out.draft.secret);
     const gone = out.repeats && event.kind === "task" && (await api.taskInfos(contextId)).every(({ id }) => id !== event.taskId);
     if (gone) throw new Failed("REWOUND", "This message was rewound by another client.", { suggestion: "Send it again as a new one." });
     conversation.mark(out.id, null);
-    this.answered(event, out.id, began);
+    this.answered(event, out.id);
     this.steer();
   }
 

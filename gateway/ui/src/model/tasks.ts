@@ -74,10 +74,10 @@ export class Tasks {
     if (!known) return this.#put(told);
     if (TERMINAL.has(known.state) && !TERMINAL.has(told.state)) return;
     const signIn = known.state === "auth-required" && told.state === "input-required";
-    const { usage, firstOutputMs } = known;
+    const { usage, firstOutputAt } = known;
     const changes = told.changes.length ? told.changes : known.changes;
     const state = signIn ? known.state : told.state;
-    this.#put({ ...told, state, changes, usage, firstOutputMs, agent: told.agent || known.agent });
+    this.#put({ ...told, state, changes, usage, firstOutputAt, agent: told.agent || known.agent });
   }
 
   /** Keep these tasks only, in this order. */
@@ -111,8 +111,8 @@ export function readTaskInfo(body: Json) {
     changes: objects(body["changes"]).map((change) => ({ state: readState(change), at: text(change, "at") })),
     /** Figures that the agent told (`metadata["taskplane.dev/usage"]`); never made up. */
     usage: {} as Readonly<Record<string, number>>,
-    /** Milliseconds from this client's send to the first text or artifact it saw; null if it did not send or see it. */
-    firstOutputMs: null as number | null,
+    /** When the agent said or made something first, RFC 3339; empty: never, or it is not known; null: its log was not read. */
+    firstOutputAt: null as string | null,
   };
 }
 

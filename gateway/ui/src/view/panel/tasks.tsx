@@ -86,17 +86,22 @@ function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[
   const open = view.value!;
   const message = open.rows.find((row) => row.kind === "message" && row.message.taskId === task.id)?.key;
   const ended = TERMINAL.has(task.state);
+  const spoke = ended || open.rows.some((row) => row.kind === "message" && row.message.taskId === task.id && row.message.role === "agent");
   const stopping = open.stopping && open.running?.id === task.id;
   const [what, advice] = reasonOf(task);
   useEffect(() => {
     if (ended && !Object.keys(task.usage).length) void session.value?.loadUsage(task.id).catch(() => undefined);
   }, [task.id, ended]);
+  // Of a task that has said nothing yet the log would be read for as long as it runs.
+  useEffect(() => {
+    if (spoke && task.firstOutputAt === null) void session.value?.loadFirstOutput(task.id).catch(() => undefined);
+  }, [task.id, spoke]);
   const facts = [
     ...parts.map(({ state, at, ms }) => [
       <><span class="mark" data-state={state} /> {strings.states[state]}</>,
       <><Moment at={at}>{exactTime(at)}</Moment>{!TERMINAL.has(state) && ` · ${duration(ms)}`}</>,
     ]),
-    [strings.panel.firstOutput, task.firstOutputMs !== null && duration(task.firstOutputMs)],
+    [strings.panel.firstOutput, task.firstOutputAt && duration(Date.parse(task.firstOutputAt) - Date.parse(task.createdAt))],
     ...Object.entries(task.usage).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString()]),
     [strings.chat.agent, task.agent],
     [strings.panel.id, task.id],
