@@ -193,6 +193,7 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /": _PAGE,
     "GET /ui": _PAGE,
     "GET /ui/sessions/{session}": _PAGE,
+    "GET /ui/agents": _PAGE,
     "GET /ui/agents/{agent}": _PAGE,
     "GET /ui/ops": _PAGE,
     "GET /ui/ops/tasks/{task}": _PAGE,

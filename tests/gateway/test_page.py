@@ -15,7 +15,15 @@ from tests.gateway.plane import Plane, open_behind, open_front, said
 from taskplane.executor.agents.demo import Demo
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-PLACES = ("/ui", "/ui/sessions/s", "/ui/sessions/a%2Fb?task=t", "/ui/agents/demo", "/ui/ops", "/ui/ops/tasks/t")
+PLACES = (
+    "/ui",
+    "/ui/sessions/s",
+    "/ui/sessions/a%2Fb?task=t",
+    "/ui/agents",
+    "/ui/agents/demo",
+    "/ui/ops",
+    "/ui/ops/tasks/t",
+)
 ASSETS = re.compile(r'(?:src|href)="([^"]*/assets/[^"]*)"')
 HEADERS = {
     "content-security-policy": (

@@ -59,6 +59,7 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
         assert [(agent["name"], agent["isDefault"]) for agent in found["agents"]] == [("demo", True), ("second", False)]
         assert found["agents"][0]["title"] == "demo"
         assert found["agents"][0]["description"] == Demo().card.description
+        assert found["agents"][0]["skills"] == [skill.name for skill in Demo().card.skills]
         assert found["features"] == {"ops": True, "import": True}
         assert (await config(plane, x_user_id="ann"))["caller"]["user"] == "ann"
         refused = await plane.http.get(PATH, headers={"Host": "evil.example"})

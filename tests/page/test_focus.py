@@ -147,10 +147,10 @@ async def test_the_focus_comes_back_from_the_sessions(another: Callable[..., Awa
 
 
 async def test_another_page_keeps_the_focus_in_main(app: App) -> None:
-    """B31: the button for the agent is gone with the conversation."""
+    """B31: the link to the agent is gone with the conversation."""
     await app.open()
     await app.run("hello")
-    await app.page.locator("header").get_by_role("button", name="Agent", exact=True).press("Enter")
+    await app.page.locator("main header").get_by_role("link", name=re.compile("^Agent: ")).press("Enter")
     await expect(app.button("Start a chat")).to_be_visible()
     assert await _within(app, "main")
 

@@ -57,6 +57,9 @@ async def views(app: App) -> AsyncGenerator[str]:
     await expect(app.box).to_be_visible()
     await expect(app.page.get_by_text("What should")).to_be_visible()
     yield "new"
+    await app.page.goto(f"{app.url}/ui/agents")
+    await expect(app.page.locator("main li[data-agent]").first).to_be_visible()
+    yield "agents"
     await app.page.goto(f"{app.url}/ui/agents/demo")
     await expect(app.page.get_by_role("heading", name=re.compile("demo", re.IGNORECASE)).first).to_be_visible()
     yield "agent"

@@ -58,7 +58,14 @@ _CARDS: Final = ("agent-card.json", "agent.json")
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
 
 # The places of the web page; its script knows which is which.
-_PAGE: Final = ("/ui", "/ui/sessions/{session}", "/ui/agents/{agent}", "/ui/ops", "/ui/ops/tasks/{task}")
+_PAGE: Final = (
+    "/ui",
+    "/ui/sessions/{session}",
+    "/ui/agents",
+    "/ui/agents/{agent}",
+    "/ui/ops",
+    "/ui/ops/tasks/{task}",
+)
 
 ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/healthz", probes.healthz),

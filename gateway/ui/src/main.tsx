@@ -9,16 +9,17 @@ import "./style/panel.css";
 import type { Config } from "./model/api";
 import { type Failure, failureOf } from "./model/http";
 import {
-  agent, api, config, cover, drawer, forgetShown, kept, keptForTab, key, narrow, panel, route, session, sessions, showRoute,
+  api, config, cover, drawer, forgetShown, kept, keptForTab, key, narrow, panel, route, session, sessions, showRoute,
   signIn, view,
 } from "./state";
 import { strings } from "./strings";
 import { focusBox, forgetDrafts } from "./view/acts";
 import { Chat, Failing, Head, NewChat, Notice, online } from "./view/chat";
+import { forgetAgent, know } from "./view/chosen";
 import { Button } from "./view/controls";
 import "./view/focus";
 import { Help, closeTop } from "./view/keyboard";
-import { AgentPage, Ops, Panel } from "./view/parts";
+import { AgentPage, Agents, Ops, Panel } from "./view/parts";
 import { Sidebar } from "./view/sidebar";
 import { Toasts, words } from "./view/toasts";
 
@@ -38,8 +39,7 @@ function App() {
 /** Use what the server says of itself and of the caller from now on. */
 function begin(given: Config): null {
   changeUser(given);
-  agent.value ||= (given.agents.find((one) => one.isDefault) ?? given.agents[0])?.name ?? "";
-  config.value = given;
+  know(given);
   if (!given.caller?.mayRead) return null;
   void session.value?.refresh();
   void sessions.load();
@@ -53,6 +53,7 @@ function changeUser({ caller }: Config): void {
   for (const store of [kept, keptForTab]) store.set(USER, now);
   if (!before || before === now) return;
   forgetDrafts();
+  forgetAgent();
   forgetShown();
 }
 
@@ -115,7 +116,7 @@ function Place() {
   useSignalEffect(showRoute);
   const at = route.value;
   if (at.name === "chat") return <Chat />;
-  if (at.name === "agent") return <AgentPage key={at.agent} />;
+  if (at.name === "agent") return at.agent ? <AgentPage key={at.agent} /> : <Agents />;
   if (at.name === "ops") return <Ops />;
   return (
     <section class="chat" aria-label={strings.chat.unknownTitle}>
@@ -140,7 +141,7 @@ function Boundary({ children }: { children: ComponentChildren }) {
 effect(() => {
   const { name } = route.value;
   const open = name === "chat" ? view.value : null;
-  const title = { ops: strings.ops.title, agent: route.value.agent, chat: open?.title, unknown: "" }[name];
+  const title = { ops: strings.ops.title, agent: route.value.agent || strings.agents.title, chat: open?.title, unknown: "" }[name];
   document.title = [open?.running ? "●" : "", title, strings.product].filter(Boolean).join(" · ").replace("● · ", "● ");
 });
 effect(() => session.value?.setOnline(online.value));

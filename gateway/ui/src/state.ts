@@ -15,7 +15,7 @@ const script = import.meta.url;
 export const ROOT = new URL("../../", script);
 
 const NOWHERE = { name: "unknown" as "chat" | "agent" | "ops" | "unknown", session: "", agent: "", task: "", message: "", event: "" };
-/** A place of the page; what it does not have is empty. */
+/** A place of the page; what it does not have is empty. Without an agent `agent` is the list of them. */
 export type Route = Readonly<typeof NOWHERE>;
 export const PANELS = ["tasks", "artifacts", "events"] as const;
 export type Panel = (typeof PANELS)[number];
@@ -40,6 +40,7 @@ slim.addEventListener("change", () => (narrow.value = slim.matches));
 const covered = computed(() => (route.value.name === "chat" && narrow.value && panel.value !== null) || drawer.value);
 /** The task, artifact or message that the panel shows; empty: none in particular. */
 export const selected = signal("");
+/** The agent of new conversations; empty: none is served. See `chosen.ts`. */
 export const agent = signal("");
 export const session = signal<OpenSession | null>(null);
 export const view = computed(() => session.value?.view.value ?? null);
@@ -60,7 +61,7 @@ let known = new Map<string, Records>();
 /** The id of the session that is shown, empty for a new conversation, which had no address when it was begun; null: none yet. */
 export let shown: string | null = null;
 
-/** Show a session; an empty id: a new conversation with the chosen agent. */
+/** Show a session; an empty id: a new conversation with the agent of new ones. */
 export function show(id: string): void {
   shown = id;
   sessions.keep(id);
@@ -139,7 +140,7 @@ export function read(at: Location | URL): Route {
   const [ui, kind = "", id = "", task = "", ...more] = path.split("/").map((part) => attempt(() => decodeURIComponent(part), part));
   if ((ui === "" || ui === "ui") && !kind) return chat("");
   if (kind === "sessions" && id && !task) return chat(id, Object.fromEntries(new URLSearchParams(at.search)));
-  if (kind === "agents" && id && !task) return { ...NOWHERE, name: "agent", agent: id };
+  if (kind === "agents" && !task) return { ...NOWHERE, name: "agent", agent: id };
   if (kind === "ops" && (!id || (id === "tasks" && task && !more.length))) return { ...NOWHERE, name: "ops", task };
   return NOWHERE;
 }

@@ -1,9 +1,20 @@
 """`taskplane agent`: the agents of a server."""
 
+from typing import Final
+
 from taskplane.cli import exits
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import one_line, print_list
+
+# The web page shows the same commands.
+_NONE: Final = """\
+This server names no agent. If it needs a key, set TASKPLANE_TOKEN. If it serves none, start an executor with one, in a
+terminal where its other services run and with their settings:
+
+  taskplane init my-agent
+  cd my-agent
+  TASKPLANE_EXECUTOR_AGENTS=agent:MyAgent taskplane serve executor"""
 
 
 def list_agents(options: Options) -> int:
@@ -15,7 +26,7 @@ def list_agents(options: Options) -> int:
             [str(one["name"]), "default" if one.get("isDefault") else "", one_line(str(one.get("description") or ""))]
             for one in found
         ]
-        print_list(found, rows, "This server serves no agent.", options.output)
+        print_list(found, rows, _NONE, options.output)
         return exits.OK
 
     return run(options, main)

@@ -34,6 +34,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
                 "title": agent.card.name,
                 "description": agent.card.description,
                 "isDefault": agent.is_default,
+                "skills": [skill.name or skill.id for skill in agent.card.skills],
             }
             for agent in (await plane.agents.list_all() if caller else ())
         ],

@@ -14,7 +14,8 @@ export interface Config extends Texts<"product" | "version"> {
   readonly auth: { readonly required: boolean; readonly schemes: readonly string[] };
   readonly caller: (Texts<"user" | "tenant"> & Readonly<Record<"mayRead" | "mayWrite" | "mayOperate", boolean>>) | null;
   readonly limits: { readonly body: number; readonly message: number };
-  readonly agents: readonly (Texts<"name" | "title" | "description"> & { readonly isDefault: boolean })[];
+  /** The default one first, each with the names of its skills. */
+  readonly agents: readonly (Texts<"name" | "title" | "description"> & { readonly isDefault: boolean; readonly skills: readonly string[] })[];
 }
 
 /** An agent with its public card of A2A 1.0, of which empty members are left out. */

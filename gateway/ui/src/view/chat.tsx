@@ -4,14 +4,15 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Failure, SessionView, TaskInfo } from "../model/view";
-import { PANELS, api, config, drawer, go, mayWrite, panel, route, session, view } from "../state";
+import { PANELS, address, api, config, drawer, go, mayWrite, panel, route, session, view } from "../state";
 import { strings } from "../strings";
 import { offer, undo } from "./acts";
-import { titleOf, useCard } from "./card";
+import { isAgentGone, titleOf, useCard } from "./card";
 import { Composer } from "./composer";
 import { Button, Icon, IconButton, useEvery } from "./controls";
 import { duration } from "./format";
 import { newChat, togglePanel } from "./keyboard";
+import { PageLink } from "./links";
 import { Rows, outdated } from "./parts";
 import { Export } from "./share";
 import { words } from "./toasts";
@@ -32,32 +33,46 @@ export function Chat() {
   const title = open.title || (!open.id ? strings.chat.newChat : open.status === "ready" ? strings.chat.untitled : "");
   return (
     <section class="chat" aria-label={strings.chat.conversation}>
-      <Head title={open.failure ? "" : title}>{!open.failure && <Buttons {...open} />}</Head>
+      {open.failure ? <Head /> : <Head title={title} agent={open.agent}><Buttons {...open} /></Head>}
       <Banners />
       <Body {...open} />
     </section>
   );
 }
 
-/** The head of what is open; with a button for the sessions where they are hidden. */
-export function Head({ title = "", kind = "head", children }: { title?: string; kind?: string; children?: ComponentChildren }) {
+type Headed = { title?: string; agent?: string; kind?: string; children?: ComponentChildren };
+
+/** The head of what is open, with its agent below the title; with a button for the sessions where they are hidden. */
+export function Head({ title = "", agent = "", kind = "head", children }: Headed) {
   return (
     <header class={kind}>
       <IconButton icon="menu" class="narrow-only" label={strings.chat.menu} onClick={() => (drawer.value = true)} />
-      {title && <h1 title={title}><bdi>{title}</bdi></h1>}
+      {(title || agent) && (
+        <div class="titles">
+          {title && <h1 title={title}><bdi>{title}</bdi></h1>}
+          {agent && <AgentLink agent={agent} />}
+        </div>
+      )}
       {children}
     </header>
   );
 }
 
+/** The agent of the conversation by its name, which leads to its card. */
+function AgentLink({ agent }: { agent: string }) {
+  const name = isAgentGone(agent) ? strings.chat.goneAgent(titleOf(agent)) : titleOf(agent);
+  const label = strings.chat.agentOf(name);
+  return (
+    <PageLink class="agent-link" href={address({ name: "agent", agent })} aria-label={label} title={label}>
+      <Icon name="agent" size={14} /> <bdi>{name}</bdi>
+    </PageLink>
+  );
+}
+
 function Buttons(open: SessionView) {
-  const { id, agent } = open;
+  const { id } = open;
   return (
     <>
-      {agent && (
-        <Button kind="quiet" icon="agent" label={strings.chat.agent} title={strings.chat.agentOf(titleOf(agent))}
-          act={() => go({ name: "agent", agent })} />
-      )}
       {id && PANELS.map((name) => {
         const label = strings.panel.parts[name];
         const count = (name !== "events" && open[name].length) || undefined;
@@ -134,12 +149,7 @@ function Empty({ agent }: { agent: string }) {
   const skills = useCard(agent).found?.card.skills ?? [];
   const prompts = mayWrite.value ? skills.filter(({ examples = [] }) => examples.length).slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
-  if (!agent)
-    return (
-      <Notice title={strings.chat.noAgents} text={strings.chat.noAgentsHint}>
-        <pre tabIndex={0}>{strings.chat.noAgentsCommand}</pre>
-      </Notice>
-    );
+  if (!agent) return <NoAgents />;
   return (
     <div class="empty">
       <span class="emblem"><Icon name="agent" size={28} /></span>
@@ -214,6 +224,15 @@ export function Notice({ title, text, code, children }: { title: string; text: s
       {text && <p dir="auto">{text}</p>}
       {children}
     </div>
+  );
+}
+
+/** Say how an agent is served where there is none. */
+export function NoAgents() {
+  return (
+    <Notice title={strings.agents.none} text={strings.agents.noneHint}>
+      <pre tabIndex={0}>{strings.agents.noneCommand}</pre>
+    </Notice>
   );
 }
 

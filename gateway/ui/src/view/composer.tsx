@@ -37,6 +37,8 @@ export function Composer() {
     if (matchMedia("(hover: hover)").matches && document.activeElement?.matches("body, main")) box.current?.focus();
   }, [route.value.session]);
 
+  // There is nobody to write to.
+  if (open?.status === "new" && !agent) return null;
   if (!mayWrite.value) return <p class="composer read-only">{strings.chat.readOnly}</p>;
   const submit = (event: Event) => {
     event.preventDefault();

@@ -1,31 +1,26 @@
 /** The keys of the page, and the list of them. While something is typed, none but Escape holds. */
 
 import { signal } from "@preact/signals";
-import { PANELS, agent, chat, drawer, go, kept, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
+import { PANELS, chat, drawer, go, kept, mayOperate, mayRead, narrow, panel, route, session, show, type Panel } from "../state";
 import { strings } from "../strings";
 import { focusBox, offer } from "./acts";
+import { chooseAgent } from "./chosen";
 import { Facts, IconButton } from "./controls";
 
 const OFF = "taskplane.keys";
 /** Keys without Ctrl act, which a reader who speaks to the browser may not want (WCAG 2.1.4). */
 const off = signal(kept.get(OFF) !== "");
 off.subscribe((none) => kept.set(OFF, none ? "off" : ""));
-/** Begin a new conversation. */
-export const newChat = () => begin(agent.peek());
+/** Begin a new conversation with the agent of new ones. */
+export const newChat = () => begin();
 
-/** Begin a new conversation with an agent, with a text in the box if one is given. */
-export function begin(name: string, text = ""): void {
-  agent.value = name;
+/** Begin a new conversation, with an agent that is chosen for new ones by that, and with a text in the box. */
+export function begin(name = "", text = ""): void {
+  if (name) chooseAgent(name);
   if (narrow.value) panel.value = null;
   show("");
   go(chat(""), route.value.name === "chat" && !route.value.session);
   setTimeout(() => offer(text));
-}
-
-/** Let new conversations be with an agent, and so the one that has not begun. */
-export function chooseAgent(name: string): void {
-  agent.value = name;
-  if (route.value.name === "chat" && !route.value.session) show("");
 }
 
 /** Open a part of the panel, or close it if it is open; `enter` it, for somebody who uses the keys. */
@@ -61,6 +56,7 @@ const KEYS: readonly (readonly [keys: string, what: string, act?: () => unknown]
   ["Enter", words.send],
   ["Shift Enter", more.line],
   ...PANELS.map((part) => [part[0]!, parts[part], () => togglePanel(part, true)] as const),
+  ["g a", strings.agents.title, () => mayRead.value && go({ name: "agent", agent: "" })],
   ["g o", words.operations, () => mayOperate.value && go({ name: "ops", task: "" })],
   ["g c", words.conversation, () => go(chat(session.value?.view.value.id ?? ""))],
   // Beside the conversation it scrolls what has the focus.

@@ -14,6 +14,7 @@ const rows = () => import("./list").then((part) => part.Rows);
 
 export const Panel = lazyPart(() => import("./panel/panel").then((part) => part.Panel));
 export const AgentPage = lazyPart(() => import("./agent").then((part) => part.AgentPage));
+export const Agents = lazyPart(() => import("./agents").then((part) => part.Agents));
 export const Ops = lazyPart(() => import("./ops/ops").then((part) => part.Ops));
 export const Rows = lazyPart(rows);
 

@@ -1,15 +1,17 @@
 /** The sessions of the caller: to find, open, rename and delete them, and to begin a new one. */
 
-import type { ComponentProps } from "preact";
 import { useState } from "preact/hooks";
 import type { SessionRow } from "../model/api";
 import { ACTIVE } from "../model/tasks";
 import { address, agent, chat, config, drawer, go, key, mayOperate, mayRead, mayWrite, route, session, sessions, signIn } from "../state";
 import { strings } from "../strings";
 import { forgetDrafts } from "./acts";
+import { titleOf } from "./card";
+import { chooseAgent } from "./chosen";
 import { Button, Choice, Icon, IconButton, useEvery } from "./controls";
 import { dayOf, fullTime } from "./format";
-import { chooseAgent, newChat, showHelp } from "./keyboard";
+import { newChat, showHelp } from "./keyboard";
+import { PageLink } from "./links";
 import { Import } from "./share";
 import { nextTheme, theme } from "./theme";
 import { toast, toastFailure, words } from "./toasts";
@@ -26,13 +28,24 @@ export function Sidebar({ inert }: { inert: boolean }) {
         <span class="brand"><Icon name="brand" size={20} /> {config.value?.product ?? strings.product}</span>
         <IconButton icon="close" class="narrow-only" label={strings.chat.close} onClick={() => (drawer.value = false)} />
       </header>
-      {mayRead.value && agents.length > 1 && (
-        <Choice label={strings.chat.newAgent} value={agent.value} act={chooseAgent}
-          options={agents.map(({ name, title }) => [name, title || name])} />
+      {mayWrite.value && agents.length > 1 && (
+        <label class="labelled">
+          {strings.chat.newAgent}
+          <Choice label={strings.chat.newAgent} value={agent.value} act={chooseAgent}
+            options={agents.map(({ name }) => [name, titleOf(name)])} />
+        </label>
       )}
-      {mayWrite.value && <Button icon="plus" label={strings.chat.newChat} act={newChat} />}
+      {mayWrite.value && (
+        <Button icon="plus" label={strings.chat.newChat} act={newChat}
+          title={agent.value ? strings.chat.newChatWith(titleOf(agent.value)) : undefined} />
+      )}
       {mayRead.value && <Sessions />}
       <footer>
+        {mayRead.value && (
+          <PageLink href={address({ name: "agent" })} here={route.value.name === "agent" && !route.value.agent} class="row-link">
+            <Icon name="agent" size={16} /> {strings.agents.title}
+          </PageLink>
+        )}
         {mayOperate.value && (
           <PageLink href={address({ name: "ops" })} here={route.value.name === "ops"} class="row-link">
             <Icon name="operations" size={16} /> {strings.chat.operations}
@@ -55,16 +68,6 @@ function signOut(): void {
   signIn("", false);
   forgetDrafts();
   location.assign(address(chat("")));
-}
-
-/** A link within the page, which the browser follows only if the reader wants it in another tab; `here`: it is shown. */
-export function PageLink({ href, here, ...rest }: Omit<ComponentProps<"a">, "role"> & { href: string; here?: boolean }) {
-  const visit = (event: MouseEvent) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-    event.preventDefault();
-    go(href);
-  };
-  return <a href={href} aria-current={here ? "page" : undefined} onClick={visit} {...rest} />;
 }
 
 const near = new IntersectionObserver((all) => all.some((one) => one.isIntersecting) && void sessions.more(), { rootMargin: "400px" });
@@ -107,10 +110,14 @@ function Session({ row }: { row: SessionRow }) {
   const [renaming, setRenaming] = useState(false);
   if (renaming) return <Rename row={row} done={() => setRenaming(false)} />;
   const state = row.paused && row.lastState === "working" ? "input-required" : row.lastState;
+  const agentName = titleOf(row.agent);
   return (
     <div class="session" data-session-id={row.id}>
-      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={`${title}\n${fullTime(row.updatedAt)}`}>
-        <span class="title">{title}</span>
+      <PageLink href={address(chat(row.id))} here={here} dir="auto" title={[title, agentName, fullTime(row.updatedAt)].filter(Boolean).join("\n")}>
+        <span class="what">
+          <span class="title">{title}</span>
+          <small>{agentName}</small>
+        </span>
         <span class="state-dot" data-state={state} role="img" aria-label={strings.states[state]} title={strings.states[state]} />
       </PageLink>
       {mayWrite.value && (

@@ -111,7 +111,7 @@ class A2AClient:
         return await self._http.data("GET", f"/api/agents/{quote(name, safe='')}", "warnings")
 
     async def agents(self) -> list[dict[str, Any]]:
-        """Return the agents of the server: `{name, title, description, isDefault}`."""
+        """Return the agents of the server: `{name, title, description, isDefault, skills}`."""
         config = await self._http.data("GET", "/api/ui-config", "agents")
         return [members(self._http.url, one, "name", "isDefault") for one in config["agents"]]
 

@@ -8,7 +8,7 @@ import { Head } from "../chat";
 import { Facts, Part, Warnings } from "../controls";
 import { duration, time } from "../format";
 import { Polled, Refused } from "../polled";
-import { PageLink } from "../sidebar";
+import { PageLink } from "../links";
 import { OfExecutor, StateMark, Table, place, placeAddress } from "./pieces";
 import { Task, Tasks } from "./tasks";
 

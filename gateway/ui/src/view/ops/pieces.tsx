@@ -6,7 +6,7 @@ import { type OpsState, type Place, queryOf, readPlace } from "../../model/ops";
 import { address, route } from "../../state";
 import { strings } from "../../strings";
 import { Part } from "../controls";
-import { PageLink } from "../sidebar";
+import { PageLink } from "../links";
 
 /** What the address names: what is filtered is in it, so that it can be shared. */
 export const place = computed<Place>(() => readPlace(new URLSearchParams(route.value.name === "ops" ? location.search : "")));

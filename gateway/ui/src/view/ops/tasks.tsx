@@ -12,7 +12,7 @@ import { duration, firstLine, fullTime, time } from "../format";
 import { Inspector } from "../panel/events";
 import { Polled } from "../polled";
 import { toast, toastError } from "../toasts";
-import { PageLink } from "../sidebar";
+import { PageLink } from "../links";
 import { OfExecutor, StateMark, Table, place, placeAddress } from "./pieces";
 
 const words = strings.ops;
