@@ -79,7 +79,7 @@ async def test_the_agent_is_named_in_the_head_and_in_the_list(app: App) -> None:
 
 
 async def test_a_conversation_whose_agent_is_gone_says_so_in_its_head(app: App, http: httpx.AsyncClient) -> None:
-    """Its name leads to a page that says so, too."""
+    """And in an empty one; its name leads to a page that says so, too, and that begins no chat with it."""
     app.seen.allow("status of 404")
     made = await http.post("/api/sessions", json={"name": "old times", "agent_ref": "renamed"})
     assert made.status_code == 201, made.text
@@ -87,6 +87,10 @@ async def test_a_conversation_whose_agent_is_gone_says_so_in_its_head(app: App, 
     await expect(app.row("old times")).to_contain_text("renamed")
     await app.row("old times").click()
     await named(app, "renamed, not served here")
+    await expect(app.page.get_by_role("heading", name="renamed is not served here")).to_be_visible()
+    await app.page.locator("main header").get_by_role("link", name=re.compile("^Agent: ")).click()
+    await expect(app.page.get_by_role("heading", name="There is no agent renamed.")).to_be_visible()
+    await expect(app.button("Start a chat")).to_have_count(0)
 
 
 async def test_the_chosen_agent_is_that_of_new_chats_only(app: App, http: httpx.AsyncClient) -> None:
@@ -176,3 +180,5 @@ async def test_one_agent_alone_is_not_chosen(tmp_path: Path, another: Callable[.
         await named(app, "demo")
         await expect(app.button("New chat").first).to_have_attribute("title", "New chat with demo")
         await expect(chooser(app)).to_have_count(0)
+        # Before the plane goes: it follows what it shows.
+        await app.page.close()

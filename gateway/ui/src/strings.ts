@@ -126,6 +126,8 @@ export const strings = {
     isDefault: (name: string) => `${name} · default`,
     skills: (names: readonly string[]) => `Skills: ${names.join(", ")}`,
     startWith: (agent: string) => `Start a chat with ${agent}`,
+    gone: (agent: string) => `${agent} is not served here`,
+    goneHint: "What you send gets no answer until it is. Other agents take a new chat.",
     none: "No agent is served yet",
     noneHint: "Start an executor with one, in a terminal where the other services run and with their settings. Then reload this page.",
     noneCommand: "taskplane init my-agent\ncd my-agent\nTASKPLANE_EXECUTOR_AGENTS=agent:MyAgent taskplane serve executor",

@@ -29,7 +29,7 @@ export function AgentPage() {
           <h1 dir="auto">{found?.card.name ?? name}</h1>
           <p class="aside" dir="auto">{about.filter(Boolean).join(" · ")}</p>
         </div>
-        {mayWrite.value && <Button kind="primary" label={strings.agent.start} act={() => begin(name)} />}
+        {mayWrite.value && found && <Button kind="primary" label={strings.agent.start} act={() => begin(name)} />}
       </Head>
       {failure && <Failing failure={failure} again={load} />}
       {found && <Shown {...found} />}

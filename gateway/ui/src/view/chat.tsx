@@ -150,6 +150,7 @@ function Empty({ agent }: { agent: string }) {
   const prompts = mayWrite.value ? skills.filter(({ examples = [] }) => examples.length).slice(0, PROMPTS) : [];
   const about = config.value?.agents.find((one) => one.name === agent)?.description;
   if (!agent) return <NoAgents />;
+  if (isAgentGone(agent)) return <Notice title={strings.agents.gone(agent)} text={strings.agents.goneHint}><NewChat /></Notice>;
   return (
     <div class="empty">
       <span class="emblem"><Icon name="agent" size={28} /></span>
