@@ -37,7 +37,7 @@ async def posted(plane: Plane, body: bytes | str, path: str = "/", **headers: st
         ('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":[]}', -32602, 1),
         ('{"jsonrpc":"2.0","id":1,"method":"GetTask"}', -32602, 1),
         ('{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":7}', -32602, 1),
-        ('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":' + "[" * 65 + "]" * 65 + "}", -32602, None),
+        ('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":' + "[" * 65 + "]" * 65 + "}", -32602, 1),
     ],
 )
 async def test_a_wrong_envelope_has_its_code_and_the_id_as_far_as_it_is_one(

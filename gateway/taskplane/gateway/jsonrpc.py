@@ -31,7 +31,7 @@ from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
-from taskplane.gateway.validation import parse_json
+from taskplane.gateway.validation import parse_any_depth
 from taskplane.runtime import growing_text, json_lines, tracing
 from taskplane.runtime.errors import (
     Internal,
@@ -57,11 +57,13 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     try:
         request.check_json()
         body = await plane.uploads.whole(request)
-        envelope = await plane.worker.run(request.size, _parse, body)
+        envelope, too_deep = await plane.worker.run(request.size, _parse, body)
         rpc_id = _id_of(envelope)
         name = _method_of(envelope)
         if "id" not in envelope:
             rpc_id = b""
+        if too_deep is not None:
+            raise too_deep
         method = METHODS.get(name)
         if method is None:
             raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
@@ -122,14 +124,15 @@ def _dialect_of(name: str) -> Dialect | None:
     return V0_3 if "/" in name else V1_0
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> tuple[dict[str, Any], Invalid | None]:
+    """Return the envelope, and the error for what is nested too deeply in it."""
     try:
-        envelope = parse_json(body)
+        envelope, too_deep = parse_any_depth(body)
     except ValueError:
         raise Invalid("the request is not JSON", reason="PARSE_ERROR") from None
     if not isinstance(envelope, dict):
-        raise _bad_envelope("the request must be one object")
-    return envelope  # pyright: ignore[reportUnknownVariableType]
+        raise too_deep or _bad_envelope("the request must be one object")
+    return envelope, too_deep  # pyright: ignore[reportUnknownVariableType]
 
 
 def _id_of(envelope: dict[str, Any]) -> bytes:

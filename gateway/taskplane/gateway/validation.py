@@ -1,6 +1,7 @@
 """The limits of requests to the gateway, and the checks of what is read from them."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
@@ -78,24 +79,40 @@ class Violations:
             raise Invalid(f"invalid params: {first or 'params'}: {self.found[first]}", fields=self.found)
 
 
-def parse_json(body: bytes) -> Any:
-    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid if it is nested too deeply.
+def parse_any_depth(body: bytes) -> tuple[Any, Invalid | None]:
+    """Return the JSON value of a body, and the error `TOO_DEEP` if it is nested too deeply; far too deep a value is
+    None. Raise ValueError if it is not JSON.
 
     A byte order mark before it is skipped (RFC 8259 section 8.1).
     """
-    return _checked(json_reading.parse(body.removeprefix(BYTE_ORDER_MARK)), body, MAX_DEPTH)
+    return _parsed(json_reading.parse, body, MAX_DEPTH)
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the JSON value of a body. Raise ValueError if it is not JSON, Invalid `TOO_DEEP` if it is nested too
+    deeply."""
+    return _shallow(*parse_any_depth(body))
 
 
 def parse_lenient(body: bytes) -> Any:
     """Return the JSON value of a body of a runtime, which may have values that JSON does not have. Raise ValueError and
     Invalid as `parse_json`."""
-    return _checked(json_reading.parse_lenient(body.removeprefix(BYTE_ORDER_MARK)), body, MAX_LENIENT_DEPTH)
+    return _shallow(*_parsed(json_reading.parse_lenient, body, MAX_LENIENT_DEPTH))
 
 
-def _checked(value: Any, body: bytes, most: int) -> Any:
-    # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
-    if body.count(b"{") + body.count(b"[") > most and _deeper_than(value, most):
-        raise Invalid(f"the request is nested deeper than {most} levels", reason="TOO_DEEP")
+def _parsed(parse: Callable[[bytes], Any], body: bytes, most: int) -> tuple[Any, Invalid | None]:
+    try:
+        value = parse(body.removeprefix(BYTE_ORDER_MARK))
+        # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
+        deep = body.count(b"{") + body.count(b"[") > most and _deeper_than(value, most)
+    except json_reading.NestedTooDeeply:
+        value, deep = None, True
+    return value, Invalid(f"the request is nested deeper than {most} levels", reason="TOO_DEEP") if deep else None
+
+
+def _shallow(value: Any, too_deep: Invalid | None) -> Any:
+    if too_deep is not None:
+        raise too_deep
     return value
 
 

@@ -20,9 +20,13 @@ _SURROGATES: Final = re.compile(
 )
 
 
+class NestedTooDeeply(ValueError):
+    """JSON, as far as it was read, with more levels than Python reads: about a thousand."""
+
+
 def parse(body: bytes) -> Any:
     """Return a JSON value. Integers are exact; a number beyond those of Python is `Digits`. ValueError: it is not JSON,
-    or has half of a surrogate pair."""
+    or has half of a surrogate pair. NestedTooDeeply."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -35,7 +39,7 @@ def parse(body: bytes) -> Any:
 
 def parse_lenient(body: bytes) -> Any:
     """Return a JSON value as `parse` does, with U+FFFD for half of a surrogate pair and for bytes that are not UTF-8,
-    and null for NaN and the infinities. ValueError: it is not JSON even so."""
+    and null for NaN and the infinities. ValueError: it is not JSON even so. NestedTooDeeply."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -64,7 +68,7 @@ def _exact(text: str, constant: Any) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=constant)
     except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
+        raise NestedTooDeeply("the JSON is nested too deeply") from None
 
 
 def _integer(digits: str) -> int | str:

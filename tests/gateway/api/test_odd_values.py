@@ -113,6 +113,15 @@ async def test_what_is_too_deep_in_a_document_is_its_json_text(plane: Plane, lev
     assert exported.status_code == 200
 
 
+@pytest.mark.parametrize("levels", [501, 2_000, 100_000])
+async def test_a_document_beyond_the_limit_is_refused_as_too_deep(plane: Plane, levels: int) -> None:
+    """T3: not as a body that is no JSON, however deep it is."""
+    document = f'{{"id": "{fresh()}", "contextId": "{fresh()}", "metadata": {{"r": {nested(levels, list_=True)}}}}}'
+    reply = await plane.http.post("/api/tasks", content=document, headers=JSON_TYPE)
+    assert (reply.status_code, reply.json()["code"]) == (400, "TOO_DEEP")
+    assert "500 levels" in reply.json()["error"]
+
+
 async def test_a_pushed_history_and_an_event_are_taken_whatever_their_values_are(plane: Plane) -> None:
     """R5, R12, S5: the state has the values of an event as far as they can be kept; the event is as it was written."""
     context = fresh()
@@ -188,6 +197,19 @@ async def test_the_id_of_a_request_comes_back_equal(plane: Plane, rpc_id: str, m
     reply = await plane.http.post("/", content=body, headers=JSON_TYPE)
     lines = [line for line in reply.text.splitlines() if "jsonrpc" in line]
     assert lines and all(f'"id":{rpc_id},' in line for line in lines), reply.text
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "message/stream"])
+async def test_a_request_that_is_nested_too_deeply_has_its_id_in_the_answer(plane: Plane, method: str) -> None:
+    """B1: a client finds its request by it. One that Python cannot read has no id that is known."""
+    for levels, rpc_id in ((65, 7), (900, 7), (100_000, None)):
+        deep = nested(levels, list_=True)
+        body = f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{"metadata": {{"m": {deep}}}}}}}'
+        reply = (await plane.http.post("/", content=body, headers=JSON_TYPE)).json()
+        assert (reply["id"], reply["error"]["code"]) == (rpc_id, -32602)
+        assert "TOO_DEEP" in json.dumps(reply) and "64 levels" in reply["error"]["message"]
+        notification = await plane.http.post("/", content=body.replace('"id": 7, ', ""), headers=JSON_TYPE)
+        assert (notification.status_code, notification.content) == (204, b"") or rpc_id is None
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
