@@ -234,7 +234,8 @@ async def touch_session(plane: Plane, context_id: str) -> None:
 async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
     """Return a task and its further events, or with `cursor` only the events after it, until the task ends.
 
-    Raise Refused `UNSUPPORTED_OPERATION` if it has ended and there is no cursor; NotFound; Invalid.
+    One that is stored in place of the session task comes first with all messages of the session. Raise Refused
+    `UNSUPPORTED_OPERATION` if it has ended and there is no cursor; NotFound; Invalid.
     """
     check_cursor(cursor)
     flow = PayloadStream(follow(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience))
@@ -244,7 +245,9 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
         _log.info("resubscribed to task %s of session %s after %s", task_id, record.context_id, cursor)
         return flow
     try:
-        for _, payload in await flow.prime():
+        first = await flow.prime()
+        first[:] = [(place, await _in_its_place(plane, payload)) for place, payload in first]
+        for _, payload in first:
             if isinstance(payload, a2a.Task) and payload.status.state in TERMINAL:
                 raise Refused(
                     "the task has ended; get it instead, or resume with Last-Event-ID",
@@ -257,6 +260,13 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
         await flow.aclose()
         raise
     return flow
+
+
+async def _in_its_place(plane: Plane, payload: Payload) -> Payload:
+    """Return the session task for a task that is stored in its place."""
+    if not isinstance(payload, a2a.Task) or payload.id != payload.context_id:
+        return payload
+    return (await get(plane, payload.id, None)).task
 
 
 async def _submit(plane: Plane, sent: Send, size: int) -> xb.SubmitResponse:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.api.conversing import INVOCATION, Way, data, echo, flat, say, shown, texts
-from tests.gateway.plane import Json, Plane, events, fresh, open_all
+from tests.gateway.plane import Json, Plane, events, fresh, open_all, request
 
 from taskplane.executor.sweeps.reconcile import Reconciler
 from taskplane.runtime import failpoints
@@ -84,6 +84,7 @@ async def agree(runtime: Runtime, *expected: str) -> None:
     plane, context = runtime.plane, runtime.context
     assert await shown(plane, context) == list(expected)
     assert texts((await data(plane, f"/api/tasks/{context}"))["history"]) == list(expected)
+    assert texts(await data(plane, f"/api/tasks/{context}/messages")) == list(expected)
     for method in ("tasks/get", "GetTask"):
         assert texts((await plane.result(method, {"id": context}))["history"]) == list(expected)
 
@@ -161,6 +162,19 @@ async def test_one_task_for_a_session_may_rewind_and_undo(plane: Plane, names: b
         await agree(runtime, *of("A"), *texts(history))
 
 
+async def test_a_turn_that_comes_back_is_in_effect_again(plane: Plane) -> None:
+    """R4, R5: so that the session can be rewound to before it, and its own task is listed again."""
+    runtime = Runtime(plane, fresh(), names=True)
+    two = fresh()
+    await runtime.save(two, "B")
+    for turns in (("A", "B"), ("A",), ("A", "B")):
+        await runtime.whole(*turns)
+        assert (two in await runtime.listed()) is ("B" in turns)
+    before = {"before": f"{runtime.context}-B"}
+    assert (await plane.http.post(f"/api/sessions/{runtime.context}/rewind", json=before)).status_code == 200
+    await agree(runtime, *of("A"))
+
+
 async def test_what_is_newer_than_the_document_is_the_session_task(plane: Plane, names: bool) -> None:
     """R5, R7: a push, a rewind and its undo; and the document again once it is stored after them."""
     runtime = Runtime(plane, fresh(), names=names)
@@ -196,6 +210,28 @@ async def test_what_is_newer_than_the_document_is_the_session_task(plane: Plane,
     await runtime.save(runtime.context, metadata={"mine": 3}, history=[*kept, *turn(runtime.context, "N", names=names)])
     await agree(runtime, "in short", *of("N"))
     assert await is_own()
+
+
+async def test_who_follows_the_document_begins_with_the_session_task(plane: Plane) -> None:
+    """R5, M5: with all messages of the session, and none that a later push left out."""
+    runtime = Runtime(plane, fresh(), names=True)
+    about = {"id": runtime.context}
+    for name in ("A", "B"):
+        await runtime.save(fresh(), name)
+    await runtime.whole("A")
+    await runtime.save(fresh(), "C")
+    saving: Json = {"status": {"state": "working"}, "history": turn(runtime.context, "D", names=True)}
+    await runtime.save(runtime.context, **saving)
+    whole = texts((await plane.result("GetTask", about))["history"])
+    assert set(whole) == {*of("A", "C", "D")}
+    async with plane.stream("SubscribeToTask", about) as found:
+        assert texts((await anext(found)).result["task"]["history"]) == whole
+    reply = await plane.http.put(f"/api/sessions/{runtime.context}/effective_history", json=[])
+    assert reply.status_code == 200, reply.text
+    # The session task of a history that was pushed is completed, whatever the document was.
+    for method in ("SubscribeToTask", "tasks/resubscribe"):
+        refused = await plane.http.post("/", json=request(method, about))
+        assert "UNSUPPORTED_OPERATION" in refused.text, refused.text
 
 
 async def test_a_rewind_that_the_runtime_does_not_know_stays(plane: Plane) -> None:
@@ -287,7 +323,8 @@ async def test_a_document_that_is_refused_cuts_nothing(plane: Plane) -> None:
 async def test_of_two_documents_at_once_the_one_that_is_refused_cuts_nothing(plane: Plane, tmp_path: Path) -> None:
     """T3, R5: both were checked before either was stored."""
     runtime = Runtime(plane, fresh(), names=True)
-    await runtime.save(fresh(), "A")
+    one = fresh()
+    await runtime.save(one, "A")
     await runtime.whole("A", "B")
     go = tmp_path / "go"
     failpoints.configure(f"document.after_cut=pause({go})")
@@ -301,8 +338,12 @@ async def test_of_two_documents_at_once_the_one_that_is_refused_cuts_nothing(pla
     go.touch()
     assert (await first).status_code == 409
     await agree(runtime, *of("A", "B"))
+    assert await runtime.listed() == [runtime.context, one]
     await runtime.whole("A", "B")
     await agree(runtime, *of("A", "B"))
+    before = {"before": f"{runtime.context}-B"}
+    assert (await plane.http.post(f"/api/sessions/{runtime.context}/rewind", json=before)).status_code == 200
+    await agree(runtime, *of("A"))
 
 
 async def test_it_comes_back_as_it_was(plane: Plane, names: bool) -> None:

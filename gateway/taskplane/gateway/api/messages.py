@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.gateway import operations
 from taskplane.gateway.api import paging
 from taskplane.gateway.api.envelope import data_reply
 from taskplane.gateway.api.session_tasks import iterate_events, iterate_tasks
@@ -76,8 +76,9 @@ async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before
 
 
 async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return the messages of one task; with `kind` only those of that kind, status texts included. Raise NotFound."""
-    record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=request.arguments["task"]))).record
+    """Return the messages of one task, or of the session task under the id of a session; with `kind` only those of that
+    kind, status texts included. Raise NotFound."""
+    record = await operations.get(plane, request.arguments["task"], None)
     kind = request.query.get("kind", "")
     messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
     return data_reply(await _messages(plane, messages), "Successfully retrieved messages")
