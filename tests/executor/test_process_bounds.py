@@ -261,6 +261,25 @@ async def test_every_change_comes_out_of_its_frame_as_it_was(change: Change) -> 
     assert await reports.receive(reader) == reports.Yielded(change)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        Text("x" * (reports.MAX_FRAME + 1)),
+        Text("ä" * (reports.MAX_FRAME // 2 + 1)),
+        Say(a2a.Message(parts=[a2a.Part(raw=b"x" * (reports.MAX_FRAME + 1))])),
+        ArtifactChunk("a", raw=b"x" * (reports.MAX_FRAME + 1)),
+        ArtifactChunk("a", parts=[a2a.Part(text="x" * MIB)] * 9),
+        ToolCall("1", "f", {"text": "x" * (reports.MAX_FRAME + 1)}),
+        ArtifactChunk("a", text="t", extensions=["x" * 200] * 50_000),
+    ],
+    ids=["text", "bytes of a text", "message", "bytes", "pieces", "data", "head"],
+)
+def test_no_frame_is_larger_than_the_executor_takes(change: Change) -> None:
+    """P9: whatever it is large of, it is refused before it is sent."""
+    with pytest.raises(ValueError, match="cannot be sent to the executor, which takes at most 8,388,608"):
+        reports.framed(reports.Yielded(change))
+
+
 async def test_a_piece_is_taken_once() -> None:
     """P9: so that a short frame cannot become a large value."""
     reader = asyncio.StreamReader()

@@ -17,6 +17,7 @@ from tests.support.sdk_server import serving
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.adapters.peers.event_lines import Lines
+from taskplane.executor.adapters.peers.refused import RefusedAnswer
 
 BREAKS = "a\u2028b\u2029c\x85d\x0be"
 
@@ -85,3 +86,12 @@ def test_lines_end_at_cr_and_lf_wherever_a_text_is_cut(pieces: list[str]) -> Non
     found = [line for piece in pieces for line in lines.feed(piece)]
     whole = "".join(pieces).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     assert [*found, *lines.end()] == (whole if whole[-1] else whole[:-1])
+
+
+def test_a_line_is_refused_as_soon_as_it_is_too_long() -> None:
+    """Whether or not it ends: nothing more of it is kept."""
+    lines = Lines(limit=8)
+    assert list(lines.feed("12345678\n1234")) == ["12345678"]
+    assert not list(lines.feed("5678"))
+    with pytest.raises(RefusedAnswer, match="a line of more than"):
+        list(lines.feed("9"))
