@@ -1,6 +1,6 @@
-"""The demo agent with five commands more: `until FILE` counts until that file is there, however long that takes,
-`after FILE COMMAND ARGUMENTS` begins with the command then, `data JSON` asks by data only, `raise TEXT` crashes, and
-`usage N` tells N input tokens.
+"""The demo agent with six commands more: `until FILE` counts until that file is there, however long that takes,
+`after FILE COMMAND ARGUMENTS` begins with the command then, `steps FILE` is at its first step until then, `data JSON`
+asks by data only, `raise TEXT` crashes, and `usage N` tells N input tokens.
 
 A test decides so when a run ends or begins, on a machine of any speed.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn, Usage
+from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn, Usage, Working
 from taskplane.executor.agents.demo import COMMANDS, Demo
 from taskplane.executor.changes import data_message
 
@@ -39,12 +39,14 @@ class Gate:
 
 
 class Gated(Demo):
-    """The demo agent, `until FILE`, `after FILE COMMAND ARGUMENTS`, `data JSON`, `raise TEXT` and `usage N`."""
+    """The demo agent with the commands of this module."""
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
         command, _, rest = turn.text.partition(" ")
         if command == "until":
             return until(Gate(Path(rest)))
+        if command == "steps":
+            return steps(Gate(Path(rest)))
         if command == "usage":
             return using(int(rest))
         if command == "raise":
@@ -76,6 +78,14 @@ async def until(gate: Gate) -> AsyncIterator[Change]:
         yield Text(words[-1])
         await asyncio.sleep(STEP)
     yield Complete("".join(words).rstrip() or "0")
+
+
+async def steps(gate: Gate) -> AsyncIterator[Change]:
+    """Tells its progress, which stands until the gate is open."""
+    yield Working("Step 1 of 2")
+    while not gate.is_open:
+        await asyncio.sleep(STEP)
+    yield Complete("Both steps are done.")
 
 
 async def after(gate: Gate, then: AsyncIterator[Change]) -> AsyncIterator[Change]:

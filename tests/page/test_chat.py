@@ -1,12 +1,12 @@
 """Sending, streaming and showing a conversation."""
 
-import re
 from typing import Final
 
 import httpx
 import pytest
 from playwright.async_api import FilePayload, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.marks import on_both
 from tests.system.wire import send
 
@@ -90,21 +90,22 @@ async def test_what_began_a_task_that_failed_is_sent_anew(app: App) -> None:
     await expect(again).to_have_count(0)
 
 
-async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App) -> None:
+async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App, gate: Gate) -> None:
     """B37, P2, P4: a direct answer has no row and is nothing to refer to; progress is one passing line."""
     await app.open()
     await app.run("one")
     task = (await app.messages())[1].task
     await app.run("message good morning")
-    await app.send("progress 12")
-    await expect(app.progress).to_contain_text(re.compile(r"Step \d+ of 12"))
+    await app.send(f"steps {gate.file}")
+    await expect(app.progress).to_contain_text("Step 1 of 2")
+    gate.open()
     await app.answered(6)
     await expect(app.progress.filter(has_text="Step")).to_have_count(0)
     await app.has_states("completed", "completed")
     sends = app.seen.said()
     assert [send.get("referenceTaskIds", []) for send in sends] == [[], [task], [task]]
     assert not any(send.get("taskId") for send in sends)
-    told = ["one", "one", "message good morning", "good morning", "progress 12", "All 12 steps are done."]
+    told = ["one", "one", "message good morning", "good morning", f"steps {gate.file}", "Both steps are done."]
     await app.shows(*told)
     await app.reload()
     await app.shows(*told)

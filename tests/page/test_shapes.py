@@ -9,7 +9,10 @@ import httpx
 import pytest
 from playwright.async_api import APIResponse, Request, Route, expect
 from tests.page.app import App, until
+from tests.page.gated import Gate
 from tests.page.test_rewind import BEFORE, conversation
+
+pytestmark = pytest.mark.more
 
 
 async def _answers(app: App, word: str, change: "Any") -> None:
@@ -77,7 +80,7 @@ async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
     await expect(app.details.locator("li[data-kind=unknown]").first).to_be_visible()
 
 
-async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(app: App) -> None:
+async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(app: App, gate: Gate) -> None:
     """T7: a log that is silent for longer than its connection goes on where it was; its end is no failure."""
     asked: list[str] = []
 
@@ -85,12 +88,19 @@ async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(a
         if request.url.endswith("/events"):
             asked.append(request.headers.get("last-event-id", ""))
 
+    async def asked_again() -> bool:
+        return len(asked) > 1
+
     app.page.on("request", note)
     await app.open()
-    await app.send("count 2 2500")
+    await app.send(f"after {gate.file} count 2 1")
     await app.running()
     await app.show("Events")
-    await app.details.get_by_label("Shown events").select_option(label="Log of: count 2 2500")
+    shown = app.details.get_by_label("Shown events")
+    log = await shown.locator("option", has_text="Log of: after").text_content()
+    await shown.select_option(label=log)
+    await until(asked_again)
+    gate.open()
     await app.idle()
     listed = app.details.locator(".records li")
     await expect(app.details.locator(".gist").filter(has_text="completed")).to_have_count(1)

@@ -85,14 +85,15 @@ async def test_two_browsers_of_a_session_show_the_same(
     assert await app.unique() == await second.unique()
 
 
-async def test_a_stream_ends_with_the_tab_and_the_task_goes_on(app: App, http: httpx.AsyncClient) -> None:
+async def test_a_stream_ends_with_the_tab_and_the_task_goes_on(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
     """B7: leaving cancels nothing; who comes back sees the whole answer."""
     await app.open()
-    await app.send("count 20 50")
+    await app.send(f"after {gate.file} count 20 1")
     session = await app.in_session()
     await app.new_chat()
+    gate.open()
     await until(lambda: _state(http, session), lambda state: state == "completed")
-    await app.row("count 20 50").click()
+    await app.sessions.locator(f"a[href*='{session}']").click()
     await app.answered(2)
     assert await app.counted(20) == list(range(1, 21))
     assert app.seen.calls("CancelTask") == []
