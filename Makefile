@@ -43,10 +43,10 @@ ui-dev: $(READY) $(PAGE)  ## the web page from its sources, as they are edited, 
 # Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
 test test-more: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=4 runs more at once
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not more" $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not more" $(ARGS)
 
 test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS and WORKERS as above
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m more $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m more $(ARGS)
 
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)

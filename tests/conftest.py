@@ -26,6 +26,21 @@ ENGINES_IF_THOROUGH = ENGINES if THOROUGH else ENGINES[:1]
 Migrated = Callable[[str], Awaitable[str]]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run tests marked `one_engine` on SQLite only, unless THOROUGH=1."""
+    if THOROUGH:
+        return
+    repeats = [item for item in items if item.get_closest_marker("one_engine") and _on_postgres(item)]
+    config.hook.pytest_deselected(items=repeats)
+    left = set(repeats)
+    items[:] = [item for item in items if item not in left]
+
+
+def _on_postgres(item: pytest.Item) -> bool:
+    case: Any = getattr(item, "callspec", None)
+    return case is not None and "postgres" in case.params.values()
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Generator[Cluster, None, None]:
     """One PostgreSQL server per pytest process. Where it cannot run: skipped, but under CI=true an error."""

@@ -24,6 +24,8 @@ from taskplane.executor.agent import (
 )
 from taskplane.runtime.errors import Refused
 
+pytestmark = pytest.mark.more
+
 ROUNDS = 100 if THOROUGH else 8
 ENDED = (a2a.TASK_STATE_CANCELED, a2a.TASK_STATE_COMPLETED)
 

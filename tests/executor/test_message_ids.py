@@ -131,6 +131,7 @@ def expected(sent: Sequence[Sequence[tuple[str, str]]], order: Sequence[tuple[in
     ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int) -> None:
     """T11, T12, T6: of generated turns and messages to tasks, with few ids and few texts."""

@@ -35,6 +35,8 @@ from taskplane.executor.agent import (
 from taskplane.executor.runs.faults import AgentProcessGarbled
 from taskplane.executor.runs.processes import reports
 
+pytestmark = pytest.mark.more
+
 HOSTILE = f"a={HERE}:Hostile@process"
 GARBLED = "AGENT_PROCESS_GARBLED"
 MIB = 1024 * 1024

@@ -28,6 +28,8 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.runtime.errors import Conflict, PlaneError, Refused
 
+pytestmark = pytest.mark.more
+
 # Of ten races each.
 BATCHES = 10 if THOROUGH else 3
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import CoroutineType
 
+import pytest
 from tests.executor.plane import Held, open_stores, until
 from tests.gateway.llm_rounds import LATE, MOMENTS, Round, log_of, open_round, open_servers
 from tests.gateway.plane import Json, open_behind, open_front
@@ -18,6 +19,8 @@ from tests.support.postgres import Cluster
 from tests.support.thorough import THOROUGH
 
 from taskplane.executor.runs.run import Run
+
+pytestmark = [pytest.mark.more, pytest.mark.one_engine]
 
 log = logging.getLogger(__name__)
 

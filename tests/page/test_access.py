@@ -22,6 +22,8 @@ from tests.page.views import (
 )
 from tests.system.wire import send
 
+pytestmark = pytest.mark.more
+
 without_axe = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there; npm ci in gateway/ui installs it")
 
 

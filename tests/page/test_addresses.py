@@ -10,6 +10,8 @@ from tests.page.app import App, until
 from tests.page.browser import OTHER_HOST
 from tests.system.plane import STEADY, Plane, running
 
+pytestmark = pytest.mark.more
+
 CHUNK_GONE = "status of 404|Failed to fetch dynamically|error loading dynamically"
 
 

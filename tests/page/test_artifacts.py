@@ -6,10 +6,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.async_api import Route, expect
 from tests.page.app import App
 from tests.page.scrolling import nodes
 from tests.page.test_long import MOST_NODES
+
+pytestmark = pytest.mark.more
 
 FIRST = "# Draft\nFirst, Second, Third.\n"
 SECOND = "# Final\nAll of it, in one piece.\n"

@@ -2,10 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.views import BETWEEN, DESKTOP, NARROW
+
+pytestmark = pytest.mark.more
 
 # Goes forward, and returns when the page has come back from there.
 FORWARD = """new Promise((done) => {

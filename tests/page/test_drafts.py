@@ -10,6 +10,8 @@ from tests.page.app import App, until
 from tests.page.keys import as_client, sign_in, signed_in, with_keys
 from tests.system.wire import result, text_message
 
+pytestmark = pytest.mark.more
+
 SHARED = "localStorage.getItem('taskplane.draft.')"
 """Reads the draft of a new conversation that this browser keeps."""
 

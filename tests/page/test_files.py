@@ -1,7 +1,10 @@
 """Files that are attached: what does not fit is refused before a byte of it is sent."""
 
+import pytest
 from playwright.async_api import FilePayload, expect
 from tests.page.app import App
+
+pytestmark = pytest.mark.more
 
 GIVE = """([target, kind, name, type, size]) => {
     const data = new DataTransfer();

@@ -11,6 +11,8 @@ from tests.page.gated import Gate
 from tests.page.views import BETWEEN, NARROW
 from tests.system.wire import result, send, text_message
 
+pytestmark = pytest.mark.more
+
 WITHIN = "selector => !!document.activeElement.closest(selector)"
 COVERED = """() => {
     const one = document.activeElement;

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
+
+pytestmark = pytest.mark.more
 
 FOCUSED = """() => {
     const one = document.activeElement;

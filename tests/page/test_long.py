@@ -14,6 +14,8 @@ from tests.page.marks import on_both_if_thorough
 from tests.page.scrolling import nodes, place, scroll, swept
 from tests.support.thorough import THOROUGH
 
+pytestmark = pytest.mark.more
+
 MESSAGES = 10_000
 OF_A_TASK = 100
 MOST_NODES = 2_000

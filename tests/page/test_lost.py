@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable
 from re import Pattern
 from typing import Final
 
+import pytest
 from playwright.async_api import Route, expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.scrolling import place
+
+pytestmark = pytest.mark.more
 
 FAILED: Final = r"net::ERR_FAILED|Failed to fetch dynamically imported module"
 

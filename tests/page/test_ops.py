@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from playwright.async_api import Locator, expect
 from tests.page.app import App, until
 from tests.page.gated import AGENT
@@ -14,6 +15,8 @@ from tests.page.seen import Seen
 from tests.support.postgres import Cluster
 from tests.system.plane import STEADY, running
 from tests.system.wire import client, result, send, text_message
+
+pytestmark = pytest.mark.more
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

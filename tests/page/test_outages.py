@@ -13,6 +13,8 @@ from tests.page.gated import Gate
 from tests.page.marks import on_four
 from tests.system.plane import Plane, running
 
+pytestmark = pytest.mark.more
+
 # The browser's own note of an answer or a connection that the test brings about.
 UNREACHABLE = r"net::ERR_|Failed to load resource: the server responded with a status of 50"
 REFUSAL = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "refused by a test"}}

@@ -10,6 +10,8 @@ from tests.page.app import App, until
 
 from taskplane.executor.agents.demo import PASSWORD
 
+pytestmark = pytest.mark.more
+
 MAIL = {"to": "ann@example.org", "subject": "Hello"}
 QUESTIONS: dict[str, Any] = {
     "langchain": {"action_requests": [{"name": "send_mail", "args": MAIL, "description": "Please review"}]},

@@ -10,6 +10,8 @@ from tests.page.proxy import below, below_in_nginx
 from tests.support.nginx import NO_NGINX
 from tests.system.plane import Plane
 
+pytestmark = pytest.mark.more
+
 
 @pytest_asyncio.fixture(loop_scope="session", params=["any", pytest.param("nginx", marks=NO_NGINX)])
 async def at(plane: Plane, request: pytest.FixtureRequest) -> AsyncIterator[str]:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Awaitable, Callable
 
 import httpx
+import pytest
 from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.page.marks import on_both_if_thorough
 from tests.page.views import NARROW
 from tests.system.wire import result, send, text_message
+
+pytestmark = pytest.mark.more
 
 TABS = 7
 

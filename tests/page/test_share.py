@@ -12,6 +12,8 @@ from playwright.async_api import expect
 from tests.page.app import App
 from tests.system.plane import STEADY, Plane, running
 
+pytestmark = pytest.mark.more
+
 
 async def saved(app: App, way: str) -> tuple[str, Path]:
     """The name and the content of the file that a choice of the export saves."""

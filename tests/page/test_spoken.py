@@ -1,11 +1,14 @@
 """Announcements to a screen reader: of what is new, once, in words."""
 
 import httpx
+import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 from tests.page.app import App, until
 from tests.page.gated import Gate
 from tests.system.wire import result
+
+pytestmark = pytest.mark.more
 
 LISTEN = """() => {
     window.heard = [];

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -89,6 +90,7 @@ def numbers(path: Path, test: str, docstring: str) -> set[str]:
     return found
 
 
+@cache
 def held() -> dict[str, list[Test]]:
     """Return the tests of each promise."""
     found: defaultdict[str, list[Test]] = defaultdict(list)

@@ -134,9 +134,10 @@ def test_the_two_commands_of_make_are_what_they_say() -> None:
 def test_two_commands_of_make_run_each_test_once_and_ci_runs_both() -> None:
     assert "`make test-more`" in README
     for target, tests in [("test", '-m "not more"'), ("test-more", "-m more"), ("check", '-m "not more"')]:
-        words = ["make", "-n", target, "WORKERS=3", "ARGS="]
+        words = ["make", "-n", target, "ARGS="]
         plan = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-        assert [line.split(" -n 3 ")[1].strip() for line in plan.stdout.splitlines() if "-m pytest" in line] == [tests]
+        (line,) = [line for line in plan.stdout.splitlines() if "-m pytest" in line]
+        assert line.partition(" --dist worksteal ")[2].strip() == tests
     assert "for target in check test-more; do" in (ROOT / ".ci" / "run").read_text()
 
 

@@ -16,7 +16,7 @@ from tests.scenarios.script import COUNTED, QUESTION, SECRET, Gate
 from tests.support.node import MISSING
 from tests.system.wire import Json, Sse, client, data, raw_log, result, send, state_of, stream, text_message, texts_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="session")]
 
 
 @dataclass

@@ -15,7 +15,7 @@ from tests.support.node import MISSING
 from tests.system.recorder import COMPLETED, Record, Recorder
 from tests.system.wire import Json, client, raw_log, result, send, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="session")]
 
 FAILED = "TASK_STATE_FAILED"
 KILLED = [agent for agent in ON_ORPHAN if not (agent == "node" and MISSING)]

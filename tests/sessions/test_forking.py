@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.session_log import ADA, message
 from tests.sessions.naive import lines, names, plain
+from tests.support.thorough import examples
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain.commands import Fork
@@ -59,7 +60,7 @@ def of_one_task(log: Sequence[Line]) -> bool:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(lines(), st.one_of(st.just(""), names))
 def test_everything_that_was_copied_is_in_effect(log: list[Line], before: str) -> None:
     copies = to_copy(log, before)
@@ -75,7 +76,7 @@ def test_everything_that_was_copied_is_in_effect(log: list[Line], before: str) -
         assert [one.seq for one in found] == list(range(1, len(copies) + 1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(lines(), names)
 def test_a_fork_before_a_turn_is_what_a_rewind_before_it_leaves(log: list[Line], before: str) -> None:
     """R3."""

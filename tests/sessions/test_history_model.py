@@ -5,19 +5,20 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sessions.naive import INVOCATIONS, Naive, deletion, lines, names, plain
+from tests.support.thorough import examples
 
 from taskplane.sessions.domain.history import CutTurns, Reading, can_rewind_to, cut, effective, undo_error
 from taskplane.sessions.domain.replay import Line
 from taskplane.sessions.domain.session import EVENT, MESSAGE, PUSHED, REWIND, UNDO, VOID
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines())
 def test_the_effective_history_is_that_of_a_naive_reference(log: list[Line]) -> None:
     assert plain(effective(log)) == Naive(log).effective()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines(), st.data())
 def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
     log: list[Line], data: st.DataObject
@@ -35,7 +36,7 @@ def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
         assert followed.places == anew.places
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines())
 def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log: list[Line]) -> None:
     """R3, R8, R9."""
@@ -51,7 +52,7 @@ def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log
     assert undo_error(log) == Naive(log).undo_error()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(lines(), names)
 def test_a_rewind_to_what_stands_cuts_it_and_undoing_it_is_never_too_late(log: list[Line], target: str) -> None:
     """R3, R8."""
@@ -84,7 +85,7 @@ def test_rewinding_before_a_rewind_restores_what_was_before_it(log: list[Line], 
     assert plain(effective(both)) == plain(effective(log))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines(), lines(), st.lists(names, min_size=1, max_size=2, unique=True))
 def test_the_turn_of_a_deleted_task_is_never_in_effect_again(
     before: list[Line], after: list[Line], turns: list[str]
@@ -105,7 +106,7 @@ def test_the_turn_of_a_deleted_task_is_never_in_effect_again(
         assert set(turns) <= set(cut(now).deleted)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(lines(), st.lists(names, min_size=1, max_size=2, unique=True))
 def test_a_deletion_brings_nothing_back(log: list[Line], turns: list[str]) -> None:
     """C16: what a deleted turn had cut stays cut, and nothing is in another order."""

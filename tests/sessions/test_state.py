@@ -8,6 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Value
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.thorough import examples
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
@@ -208,7 +209,7 @@ def sessions_of_adk(draw: st.DrawFn) -> Adk:
     return adk
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(sessions_of_adk())
 def test_what_a_runtime_rewinds_by_itself_leaves_the_state_that_adk_has(adk: Adk) -> None:
     """R10, R12: without the delta that its rewinds bring, which is thus not needed."""
@@ -217,7 +218,7 @@ def test_what_a_runtime_rewinds_by_itself_leaves_the_state_that_adk_has(adk: Adk
     assert shown(fold(adk.changes(), events_in_effect(lines))) == adk.state
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(sessions_of_adk(), st.data())
 def test_a_rewind_of_ours_carries_what_adk_would_have_written(adk: Adk, data: st.DataObject) -> None:
     """R4, R12: and its undo leaves the state as it was."""

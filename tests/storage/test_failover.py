@@ -78,6 +78,7 @@ def test_a_connection_that_did_not_answer_in_time_is_dropped() -> None:
     assert not spoils_connection(ValueError())
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scope", ["SYSTEM", "DATABASE"])
 async def test_a_database_that_takes_no_writes_for_a_while_takes_them_again(server: Cluster, scope: str) -> None:
     """C15: of the server, whose connections hear of it; or of the database, which new connections begin with."""
@@ -111,6 +112,7 @@ async def test_a_database_that_takes_no_writes_for_a_while_takes_them_again(serv
         assert await engine.read(count) == 8
 
 
+@pytest.mark.more
 async def test_reads_and_the_bell_follow_the_writes_to_another_server(server: Cluster) -> None:
     """C15, C2: the server of before is left though it lives and answers, and a standby is not read."""
     name = server.create()
@@ -145,6 +147,7 @@ async def test_reads_and_the_bell_follow_the_writes_to_another_server(server: Cl
             await asyncio.gather(ringing, return_exceptions=True)
 
 
+@pytest.mark.more
 async def test_of_several_hosts_the_one_that_takes_writes_is_used(server: Cluster) -> None:
     """C15: the first one is gone, or a standby; and a URL is shown with its hosts and without its password."""
     name = server.create()

@@ -19,8 +19,8 @@ CROSSED = {("four", "sqlite"), ("one", "postgres")}
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run once what is the same twice, unless THOROUGH=1.
 
-    The deaths of processes without a database, and tests marked `one_engine`, run on SQLite only; other tests of one
-    process and of four run in one on SQLite and in four on PostgreSQL.
+    The deaths of processes without a database run on SQLite only; other tests of one process and of four run in one on
+    SQLite and in four on PostgreSQL.
     """
     if THOROUGH:
         return
@@ -33,7 +33,7 @@ def _repeats(item: pytest.Item) -> bool:
     case: Any = getattr(item, "callspec", None)
     values: dict[str, object] = case.params if case is not None else {}
     engine, dies = values.get("four") or values.get("server"), values.get("name") or values.get("target")
-    if engine == "postgres" and (dies in WITHOUT_DATABASE or item.get_closest_marker("one_engine") is not None):
+    if engine == "postgres" and dies in WITHOUT_DATABASE:
         return True
     # Other tests have parameters of that name, too, of any type.
     return dies is None and any((values.get("mode"), engine) == each for each in CROSSED)

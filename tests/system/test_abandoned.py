@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+import pytest
 from tests.repo.tree import ROOT
 from tests.support.postgres import Cluster
 from tests.system.judge import held, judge
@@ -17,6 +18,8 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
+
+pytestmark = pytest.mark.more
 
 KEY = {"Idempotency-Key": "order-17"}
 FAILPOINT = {"TASKPLANE_FAILPOINTS": f"submit.after_outcome=exit({CODE})"}

@@ -28,6 +28,8 @@ from tests.system.plane import STEADY, Plane, running
 from tests.system.wire import client, data, raw_log, result
 from tests.system.writing import CONTENT, PIECES, piece
 
+pytestmark = pytest.mark.more
+
 HALF = "".join(map(piece, range(PIECES // 2)))
 WRITER = "writer=tests.system.writing:Writer"
 AUTHORS = ["llm", "writer"]

@@ -31,6 +31,8 @@ from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.principal import Principal
 
+pytestmark = pytest.mark.more
+
 _OWNER: Final = Principal("default", "ann", "ann")
 # Another owner of the same tenant, and an owner of the same name in another tenant.
 _OTHERS: Final = {"user": Principal("default", "bob", "bob"), "tenant": Principal("elsewhere", "ann", "ann")}

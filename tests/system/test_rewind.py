@@ -15,7 +15,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
+pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300), on_both_engines]
 
 # Races, in tens.
 TENS = 10 if THOROUGH else 3

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import pytest
 from tests.system.plane import STEADY, Plane, running
 from tests.system.steered import Question
 from tests.system.wire import Json, client, data, result, send, until
@@ -16,6 +17,8 @@ from taskplane.api.sessions.v1 import sessions_pb2_grpc as rpc
 from taskplane.runtime.channel import client as wrapped
 from taskplane.runtime.channel import connect
 from taskplane.runtime.principal import Principal
+
+pytestmark = pytest.mark.more
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ from tests.system.plane import BOUND, Plane, running
 from tests.system.recorder import COMPLETED
 from tests.system.wire import Events, Sse, client, raw_log, send, stream, text_message
 
+pytestmark = pytest.mark.more
+
 TRACED = Path(__file__).parent / "traced"
 ROOMS = ("gateway", "executor", "tasks", "sessions")
 TRACE, SPAN = "a" * 32, "b" * 16

@@ -11,6 +11,8 @@ from tests.gateway.api.conversing import Way, invocation, rewind, say
 from tests.gateway.api.test_exports import everything, exported, lines_of
 from tests.gateway.plane import Json, Plane, fresh, open_all
 
+pytestmark = pytest.mark.one_engine
+
 SEND = Way("1.0", False)
 TIME = re.compile(r" · \d{4}-\d\d-\d\d \d\d:\d\d UTC$", re.MULTILINE)
 

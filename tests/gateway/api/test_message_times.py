@@ -10,6 +10,8 @@ import pytest
 from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import GROWING, Json, Plane, fresh, open_all, said_0_3
 
+pytestmark = pytest.mark.one_engine
+
 TIME = "taskplane.dev/time"
 SEND = Way("1.0", False)
 

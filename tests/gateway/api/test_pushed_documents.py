@@ -9,6 +9,8 @@ import pytest
 from tests.gateway.api.conversing import INVOCATION, Way, data, echo, flat, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all
 
+pytestmark = pytest.mark.one_engine
+
 SEND = Way("1.0", False)
 ADK = "adk_invocation_id"
 

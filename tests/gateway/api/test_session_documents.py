@@ -14,6 +14,8 @@ from taskplane.executor.sweeps.reconcile import Reconciler
 from taskplane.runtime import failpoints
 from taskplane.runtime.principal import Principal
 
+pytestmark = pytest.mark.one_engine
+
 SEND = Way("1.0", False)
 
 

@@ -11,6 +11,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
+from tests.support.thorough import examples
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate import v1_0
@@ -103,7 +104,7 @@ plain_messages: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-@settings(unhurried, max_examples=600)
+@settings(unhurried, max_examples=examples(600))
 @given(plain_messages)
 def test_a_message_of_texts_is_read_like_one_with_a_field_more_that_nobody_knows(message: dict[str, Any]) -> None:
     """The one is read at once, the other field by field."""
