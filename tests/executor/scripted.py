@@ -1,8 +1,9 @@
 """Agents that do what a test says."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from taskplane.executor.agent import AgentCard, Change, Policy, Turn
+from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Policy, Turn
 
 Script = Callable[[Turn], AsyncIterator[Change]]
 
@@ -22,3 +23,24 @@ class Scripted:
 
     def policy(self, turn: Turn) -> Policy:
         return self._policy
+
+
+class Stepped(Scripted):
+    """Begins an artifact at `go`, and completes it when the test says so; answers any other text at once."""
+
+    def __init__(self) -> None:
+        super().__init__(self._step)
+        self._ends = asyncio.Event()
+
+    def end(self) -> None:
+        """Let the run end."""
+        self._ends.set()
+
+    async def _step(self, turn: Turn) -> AsyncIterator[Change]:
+        if turn.text != "go":
+            yield Complete(f'You said: "{turn.text}"')
+            return
+        yield ArtifactChunk("a", text="begun, ")
+        await self._ends.wait()
+        yield ArtifactChunk("a", text="ended", append=True, last=True)
+        yield Complete()

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.executor.scripted import Stepped
 from tests.gateway.api.test_watch import ended, named, watching
-from tests.gateway.plane import Event, Plane, events, fresh, said
+from tests.gateway.plane import Event, Plane, events, fresh, open_all, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -89,16 +91,18 @@ async def test_what_the_server_adds_is_not_stored_when_it_comes_back(plane: Plan
 
 
 @pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask"])
-async def test_a_second_client_sees_both_sides(plane: Plane, method: str) -> None:
+async def test_a_second_client_sees_both_sides(tmp_path: Path, method: str) -> None:
     """T10: a message to a task that runs, and the answer to it, in the stream of another client and in a watch."""
-    context_id = fresh()
-    sent = await plane.send("slow 4", message={"contextId": context_id}, returnImmediately=True)
-    async with watching(plane, context_id) as told, plane.stream(method, {"id": sent["id"]}) as second:
-        await anext(second)
-        message = said("and this", contextId=context_id, taskId=sent["id"])
-        await plane.result("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
-        updates = [event.result.get("statusUpdate", event.result) async for event in second]
-        watched = await ended(told, sent["id"], messages=2)
+    context_id, stepped = fresh(), Stepped()
+    async with open_all(tmp_path, ("a", stepped)) as plane:
+        sent = await plane.send("go", message={"contextId": context_id}, returnImmediately=True)
+        async with watching(plane, context_id) as told, plane.stream(method, {"id": sent["id"]}) as second:
+            await anext(second)
+            message = said("and this", contextId=context_id, taskId=sent["id"])
+            await plane.result("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
+            stepped.end()
+            updates = [event.result.get("statusUpdate", event.result) async for event in second]
+            watched = await ended(told, sent["id"], messages=2)
     statuses = [update["status"] for update in updates if "status" in update]
     messages = {status["message"]["messageId"]: status["message"] for status in statuses if "message" in status}
     texts = [(each["role"], each["parts"][0]["text"]) for each in messages.values()]

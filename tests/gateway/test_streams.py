@@ -1,10 +1,12 @@
 """Streams over a real plane: what comes first, in which order, when they end, and how they go on."""
 
-import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.plane import GROWING, Event, Plane, fresh, said, said_0_3
+from tests.executor.scripted import Stepped
+from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all, said, said_0_3
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -96,17 +98,22 @@ async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(
     assert states(rest)[-1] == "COMPLETED"
 
 
-async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(plane: Plane) -> None:
-    async with plane.stream("SendStreamingMessage", {"message": said("slow 4")}) as events:
-        first = await anext(events)
-        task_id = first.result["task"]["id"]
-        others = [asyncio.create_task(plane.streamed("SubscribeToTask", {"id": task_id})) for _ in range(3)]
+async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(tmp_path: Path) -> None:
+    agent = Stepped()
+    async with (
+        open_all(tmp_path, ("a", agent)) as plane,
+        plane.stream("SendStreamingMessage", {"message": said("go")}) as events,
+        AsyncExitStack() as stack,
+    ):
+        task = {"id": (await anext(events)).result["task"]["id"]}
+        others = [await stack.enter_async_context(plane.stream("SubscribeToTask", task)) for _ in range(3)]
+        begun = [await anext(other) for other in others]
+        agent.end()
         own = [event async for event in events]
-    for other in others:
-        seen = await other
-        assert "task" in seen[0].result
-        after = generations(seen)[0]
-        assert seen[1:] == [event for event in own if generations([event])[0] > after]
+        for snapshot, other in zip(begun, others, strict=True):
+            assert "task" in snapshot.result
+            after = generations([snapshot])[0]
+            assert [event async for event in other] == [event for event in own if generations([event])[0] > after]
 
 
 @pytest.mark.parametrize(("method", "code"), [("SubscribeToTask", -32004), ("SubscribeToTask!", -32001)])

@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.executor.scripted import Stepped
 from tests.gateway.api.conversing import Way, data, invocation, rewind, say
-from tests.gateway.plane import Json, Plane, fresh, said
+from tests.gateway.plane import Json, Plane, fresh, open_all, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -95,17 +97,20 @@ async def test_the_latest_incomplete_task_is_asked_for_or_there_is_none(plane: P
     assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed", "cancelled"]
 
 
-async def test_who_leaves_during_a_task_comes_back_to_it(plane: Plane) -> None:
+async def test_who_leaves_during_a_task_comes_back_to_it(tmp_path: Path) -> None:
     """M5, M9: resubscribes to the latest incomplete task, which goes on; the next message makes another one."""
-    context = fresh()
-    task = await plane.send("slow 3", message={"contextId": context}, returnImmediately=True)
-    found = await infos(plane, context, "?latest=incomplete")
-    assert found["taskId"] == task["id"]
-    async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": found["taskId"]}) as events:
-        rest = [event async for event in events]
-    assert rest[-1].result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
-    await say(plane, SEND, context, "B")
-    assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed"]
+    context, agent = fresh(), Stepped()
+    async with open_all(tmp_path, ("a", agent)) as plane:
+        task = await plane.send("go", message={"contextId": context}, returnImmediately=True)
+        found = await infos(plane, context, "?latest=incomplete")
+        assert found["taskId"] == task["id"]
+        async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": found["taskId"]}) as events:
+            await anext(events)
+            agent.end()
+            rest = [event async for event in events]
+        assert rest[-1].result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        await say(plane, SEND, context, "B")
+        assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed"]
 
 
 async def test_a_late_state_does_not_revive_a_task(plane: Plane) -> None:
