@@ -83,8 +83,7 @@ async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next
         said = "no" if final == "reject" else "a reason"
         assert [text(message) for message in agent.turns[1].history] == [final, said]
         assert await plane.conversation("c") == [final, said, "next", "done"]
-        record = await plane.record(task.id)
-        assert record.copied_generation == record.message_generation
+        await eventually(lambda: plane.record(task.id), lambda now: now.copied_generation == now.message_generation)
 
 
 async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:

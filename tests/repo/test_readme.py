@@ -12,6 +12,8 @@ import pytest
 from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
 from tests.repo.tree import ROOT
 
+# All commands of the README together take a minute on a busy machine.
+pytestmark = pytest.mark.timeout(6 * PATIENCE)
 README = (ROOT / "README.md").read_text()
 SERVER = "export TASKPLANE_URL=http://127.0.0.1:8080\n"
 MAKE = {"make run", "make test"}
@@ -48,7 +50,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=5 * PATIENCE,
             check=False,
         )
         assert done.returncode == 0, done.stderr

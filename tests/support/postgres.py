@@ -31,7 +31,6 @@ class Cluster:
         self.folder = folder
         self._binaries = binaries
         self._as_user = as_user
-        self._templates: dict[str, str] = {}
 
     def url(self, database: str) -> str:
         """The URL of `database`, as an operator would write it."""
