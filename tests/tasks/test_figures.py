@@ -3,7 +3,7 @@
 from typing import Any
 
 from taskplane.tasks.domain.figures import Durations, figures
-from taskplane.tasks.domain.infos import Brief, Change, Info, changes_of
+from taskplane.tasks.domain.infos import NO_FAILURE, Brief, Change, Info, changes_of
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, DOCUMENT, FAILED, MANAGED, REJECTED, SUBMITTED, WORKING
 
 S = 1_000_000
@@ -24,7 +24,7 @@ def task(state: int, *, created: int = 0, status_at: int = 0, **fields: Any) -> 
 def info(state: int, *changes: tuple[int, int], superseded: bool = False) -> Info:
     made = [Change(to, at * S, number) for number, (to, at) in enumerate(changes, 1)]
     created, status_at = changes[0][1], changes[-1][1]
-    return Info(task(state, created=created, status_at=status_at, superseded=superseded), made, "")
+    return Info(task(state, created=created, status_at=status_at, superseded=superseded), made, NO_FAILURE)
 
 
 def test_figures_are_taken_over_what_is_shown() -> None:

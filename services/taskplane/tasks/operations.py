@@ -12,7 +12,7 @@ from taskplane.tasks import validation, wire
 from taskplane.tasks.domain.overview import Overview, Percentiles
 from taskplane.tasks.domain.task import FAILED, STATES, Scope
 from taskplane.tasks.pages import TenantFilter, TenantTask
-from taskplane.tasks.session_wire import MAX_ERROR
+from taskplane.tasks.session_wire import MAX_CODE, MAX_ERROR
 from taskplane.tasks.store import OperationsLog
 from taskplane.tasks.wire import Wire
 
@@ -84,7 +84,8 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
             set_time(message.lease_until, found.lease_until)
         if row.ready_at is not None:
             set_time(message.queued_at, row.ready_at)
-        message.error = found.error[:MAX_ERROR]
+        message.error = found.failure.text[:MAX_ERROR]
+        message.error_code = found.failure.code[:MAX_CODE]
         message.asked = found.asked
 
 

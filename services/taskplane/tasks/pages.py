@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.infos import Info
+from taskplane.tasks.domain.infos import Failure, Info
 from taskplane.tasks.domain.task import Event, Row
 
 
 class TenantTask(NamedTuple):
     """A task as operators see it. `lease_until`: the end of its lease (microseconds); None: it has none.
 
-    `error`: the text with which it failed or was rejected; empty otherwise, and for a document. `asked`: the beginning
-    of the text of the message that began it; empty without any, of a very large message, and for a document.
+    `failure` is empty unless it failed or was rejected, and for a document. `asked`: the beginning of the text of the
+    message that began it; empty without any, of a very large message, and for a document.
     """
 
     row: Row
     lease_until: int | None
-    error: str
+    failure: Failure
     asked: str
 
 

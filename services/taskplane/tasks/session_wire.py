@@ -12,6 +12,7 @@ from taskplane.tasks.pages import MAX_INFOS, InfoFilter, MessageFilter
 
 # Characters of an error text; a list shows its beginning.
 MAX_ERROR: Final = 8192
+MAX_CODE: Final = 200
 # Messages on a page if the request names no size.
 MESSAGES: Final = 100
 
@@ -54,7 +55,8 @@ def fill_info(message: pb.TaskInfo, info: Info) -> None:
     set_time(message.updated_at, task.updated_at)
     if info.completed_at is not None:
         set_time(message.completed_at, info.completed_at)
-    message.error = info.error[:MAX_ERROR]
+    message.error = info.failure.text[:MAX_ERROR]
+    message.error_code = info.failure.code[:MAX_CODE]
     for state, at, generation in info.changes:
         change = message.changes.add()
         change.state = state  # type: ignore[assignment]

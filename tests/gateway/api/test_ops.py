@@ -184,6 +184,8 @@ async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> No
     found = await data(plane, OLGA, f"/api/ops/tasks/{failed['id']}")
     task = found["task"]
     assert (task["owner"], task["state"], task["error"]) == ("bob", "failed", "The demo agent was told to fail.")
+    listed = await data(plane, OLGA, "/api/ops/tasks?state=failed&owner=bob")
+    assert {one["taskId"]: one["errorCode"] for one in listed}[failed["id"]] == task["errorCode"] == "AGENT_ERROR"
     assert (task["attempt"], task["fence"], "executor" in task) == (1, 1, False)
     assert task["completedAt"] == task["statusAt"]
     log = [event["generation"] for event in found["events"]]

@@ -39,7 +39,8 @@ async def test_every_task_of_a_session_is_listed_with_its_changes(plane: Plane) 
     second = await plane.send("fail", message={"contextId": context})
     one, two = await infos(plane, context)
     assert set(one) == {"taskId", "state", "createdAt", "updatedAt", "completedAt", "agent", "changes"}
-    assert set(two) == {*one, "error"}
+    assert set(two) == {*one, "error", "errorCode"}
+    assert two["errorCode"] == second["status"]["message"]["metadata"]["reason"] == "AGENT_ERROR"
     assert (one["taskId"], two["taskId"]) == (first["id"], second["id"])
     assert (one["state"], two["state"], two["error"]) == ("completed", "failed", texts_of(second))
     assert one["agent"] == "demo"

@@ -199,6 +199,8 @@ def _task(found: pb.TenantTask) -> dict[str, Any]:
             shown[name] = to_text(getattr(found, stamp))
     if found.error:
         shown["error"] = found.error
+    if found.error_code:
+        shown["errorCode"] = found.error_code
     if found.cause:
         shown["cause"] = found.cause
     shown["copied"] = document or record.message_generation <= record.copied_generation

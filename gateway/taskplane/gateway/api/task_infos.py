@@ -99,6 +99,8 @@ def task_info(info: pb.TaskInfo) -> dict[str, Any]:
         shown["completedAt"] = to_text(info.completed_at)
     if info.error:
         shown["error"] = info.error
+    if info.error_code:
+        shown["errorCode"] = info.error_code
     if info.superseded:
         shown["superseded"] = True
     shown["agent"] = info.agent

@@ -1,7 +1,7 @@
 """Tasks as the list of a session's turns shows them: state, changes of state, and the error. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, TERMINAL
@@ -34,12 +34,23 @@ class Brief(NamedTuple):
     superseded_seq: int
 
 
+class Failure(NamedTuple):
+    """Why a task failed or was rejected: the text of its last message, and the code in the metadata of it."""
+
+    text: str = ""
+    code: str = ""
+
+
+_CODE: Final = "reason"
+NO_FAILURE: Final = Failure()
+
+
 class Info(NamedTuple):
-    """A task in the list. `error`: why it failed or was rejected; empty otherwise. `changes`: oldest first."""
+    """A task in the list. `failure` is empty unless it failed or was rejected. `changes`: oldest first."""
 
     task: Brief
     changes: Sequence[Change]
-    error: str
+    failure: Failure
 
     @property
     def completed_at(self) -> int | None:
@@ -72,6 +83,12 @@ def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int, int]:
         applied += info.task.superseded_seq
         written += info.task.generation if info.task.origin == DOCUMENT else 0
     return count, changed, superseded, applied, written
+
+
+def failure_of(message: a2a.Message) -> Failure:
+    """Return the failure that the last message of a task tells."""
+    fields = message.metadata.fields
+    return Failure(text_of(message), fields[_CODE].string_value if _CODE in fields else "")
 
 
 def text_of(message: a2a.Message) -> str:

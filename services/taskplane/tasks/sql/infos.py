@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, case, cast, func, sele
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.storage.lists import one_of, table_of
 from taskplane.tasks.domain.figures import Summary
-from taskplane.tasks.domain.infos import Brief, Change, Info, changes_of, text_of
+from taskplane.tasks.domain.infos import NO_FAILURE, Brief, Change, Failure, Info, changes_of, failure_of
 from taskplane.tasks.domain.task import DOCUMENT, FAILED, REJECTED, TERMINAL, Scope
 from taskplane.tasks.pages import MAX_INFOS, InfoFilter, InfoPage
 from taskplane.tasks.sql.contents import contents
@@ -118,30 +118,30 @@ def _infos(conn: Connection, tasks: Sequence[Brief]) -> list[Info]:
     changes: dict[str, list[Change]] = {}
     for uid, state, at, generation in conn.execute(_CHANGES, {"uids": [each.uid for each in tasks]}):
         changes.setdefault(uid, []).append(Change(state, at, generation))
-    errors = errors_of(conn, tasks)
+    failures = failures_of(conn, tasks)
     return [
         Info(
             each,
             changes_of(each, sorted(changes.get(each.uid, ()), key=_generation)),
-            errors.get(each.uid, ""),
+            failures.get(each.uid, NO_FAILURE),
         )
         for each in tasks
     ]
 
 
-def errors_of(conn: Connection, tasks: Iterable[Brief]) -> dict[str, str]:
-    """Return the text with which each of these tasks failed or was rejected, by uid; others are left out."""
+def failures_of(conn: Connection, tasks: Iterable[Brief]) -> dict[str, Failure]:
+    """Return the failure of each of these tasks that failed or was rejected, by uid; others are left out."""
     failed = [each for each in tasks if each.state in (FAILED, REJECTED)]
     managed = [each.uid for each in failed if each.origin != DOCUMENT]
-    errors: dict[str, str] = {}
+    failures: dict[str, Failure] = {}
     if managed:
         for uid, payload in conn.execute(_ENDS, {"uids": managed}):
-            errors[uid] = text_of(a2a.StreamResponse.FromString(payload).status_update.status.message)
+            failures[uid] = failure_of(a2a.StreamResponse.FromString(payload).status_update.status.message)
     documents = [each.uid for each in failed if each.origin == DOCUMENT]
     if documents:
         for uid, content in contents(conn, documents).items():
-            errors[uid] = text_of(content.folded().status.message)
-    return errors
+            failures[uid] = failure_of(content.folded().status.message)
+    return failures
 
 
 def summaries(conn: Connection, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:

@@ -23,11 +23,11 @@ from sqlalchemy import (
 
 from taskplane.tasks.domain.asked import BEGINNING, MOST_READ, asked_of
 from taskplane.tasks.domain.drafts import task_not_found
-from taskplane.tasks.domain.infos import Brief
+from taskplane.tasks.domain.infos import NO_FAILURE, Brief
 from taskplane.tasks.domain.kinds import CREATED
 from taskplane.tasks.domain.task import MANAGED, Row, Scope
 from taskplane.tasks.pages import MAX_TENANT_TASKS, TenantFilter, TenantPage, TenantTask
-from taskplane.tasks.sql.infos import errors_of
+from taskplane.tasks.sql.infos import failures_of
 from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import IN_UIDS, ROW_COLUMNS, to_row
 from taskplane.tasks.sql.texts import has_nul
@@ -150,9 +150,9 @@ def _ordered(query: "Select[*tuple[Any, ...]]", keys: Subquery) -> "Select[*tupl
 def _tasks(conn: Connection, found: Sequence[Any]) -> list[TenantTask]:
     rows = [to_row(values[:-2]) for values in found]
     # That of a document is in its content, which may be large, and is not read for a list.
-    errors = errors_of(conn, [_brief(row) for row in rows if row.origin == MANAGED])
+    failures = failures_of(conn, [_brief(row) for row in rows if row.origin == MANAGED])
     return [
-        TenantTask(row, lease_until, errors.get(row.uid, ""), asked_of(beginning or b""))
+        TenantTask(row, lease_until, failures.get(row.uid, NO_FAILURE), asked_of(beginning or b""))
         for row, (*_, lease_until, beginning) in zip(rows, found, strict=True)
     ]
 

@@ -2028,6 +2028,7 @@ class TaskInfo(_message.Message):
     CHANGES_FIELD_NUMBER: _builtins.int
     SUPERSEDED_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
+    ERROR_CODE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     context_id: _builtins.str
     origin: Global___Origin.ValueType
@@ -2039,6 +2040,8 @@ class TaskInfo(_message.Message):
     """The text of its status message if it FAILED or was REJECTED, at most 8,192 characters."""
     superseded: _builtins.bool
     generation: _builtins.int
+    error_code: _builtins.str
+    """The code of its error, `reason` in the metadata of its status message; empty without any."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -2067,10 +2070,11 @@ class TaskInfo(_message.Message):
         changes: _abc.Iterable[Global___StateChange] | None = ...,
         superseded: _builtins.bool = ...,
         generation: _builtins.int = ...,
+        error_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completed_at", b"completed_at", "created_at", b"created_at", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "changes", b"changes", "completed_at", b"completed_at", "context_id", b"context_id", "created_at", b"created_at", "error", b"error", "generation", b"generation", "invocation_id", b"invocation_id", "origin", b"origin", "state", b"state", "superseded", b"superseded", "task_id", b"task_id", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "changes", b"changes", "completed_at", b"completed_at", "context_id", b"context_id", "created_at", b"created_at", "error", b"error", "error_code", b"error_code", "generation", b"generation", "invocation_id", b"invocation_id", "origin", b"origin", "state", b"state", "superseded", b"superseded", "task_id", b"task_id", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3743,6 +3747,7 @@ class TenantTask(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    ERROR_CODE_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     """The process that holds its lease; empty: none does."""
     error: _builtins.str
@@ -3755,6 +3760,8 @@ class TenantTask(_message.Message):
     """Of a task that FAILED: its cause, such as an exception with file and line; see Change. Only in GetTenantTask. Empty:
     there is none, or its event was removed.
     """
+    error_code: _builtins.str
+    """The code of its error, `reason` in the metadata of its status message; empty without any, and of a document."""
     @_builtins.property
     def record(self) -> Global___TaskRecord:
         """Without content."""
@@ -3775,10 +3782,11 @@ class TenantTask(_message.Message):
         error: _builtins.str = ...,
         asked: _builtins.str = ...,
         cause: _builtins.str = ...,
+        error_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "cause", b"cause", "error", b"error", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "cause", b"cause", "error", b"error", "error_code", b"error_code", "executor", b"executor", "lease_until", b"lease_until", "queued_at", b"queued_at", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
