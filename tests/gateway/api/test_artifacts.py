@@ -15,7 +15,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.plane import Plane, fresh, open_all
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Turn
+from taskplane.executor.agent import ArtifactChunk, Change, Complete, Text, ToolCall, ToolResult, Turn, Working
 from taskplane.tasks import artifacts
 from taskplane.tasks.artifacts import PIECE
 from taskplane.tasks.domain.artifacts import Piece
@@ -131,7 +131,8 @@ async def test_the_json_of_an_artifact_is_that_of_its_task(plane: Plane, parts: 
     task_id = await stored(plane, *parts, data, data, name="n", description="d", metadata={"m": {"x": "y"}})
     (shown,) = await listed(plane, task_id)
     found = json.loads((await plane.http.get(f"/api/tasks/{task_id}/artifacts/a")).content)
-    assert found == {name: value for name, value in shown.items() if name not in ("createdAt", "updatedAt", "versions")}
+    listing = {"createdAt", "updatedAt", "versions", "afterMessageId"}
+    assert found == {name: value for name, value in shown.items() if name not in listing}
 
 
 async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> None:
@@ -281,3 +282,29 @@ async def test_a_large_artifact_passes_through_in_pieces(plane: Plane, sent: lis
         await reader.readexactly(PIECE)
     await plane.at_zero('taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/ReadArtifact"}')
     assert sum(sent) < 16 * PIECE
+
+
+async def test_an_artifact_tells_the_message_that_it_came_after(tmp_path: Path) -> None:
+    """P10: by the log, since changes that are stored together have one time. A text counts from its first piece on, a
+    line of progress does not."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield ArtifactChunk("first", text="1", mergeable=False)
+        yield Text("I look it up.")
+        yield ToolCall("call", "lookup", {})
+        yield Working("Looking")
+        yield ArtifactChunk("called", text="2", mergeable=False)
+        yield ToolResult("call", "lookup", {})
+        yield ArtifactChunk("first", text="3", append=True, mergeable=False)
+        yield Text("The answer")
+        yield ArtifactChunk("grows", text="4", mergeable=False)
+        yield Text(" is 42.")
+        yield Complete("The answer is 42.")
+
+    async with open_all(tmp_path, ("a", Scripted(script))) as plane:
+        task = await plane.send("go")
+        said = [*task["history"], task["status"]["message"]]
+        user, _, call, _, answer = (message["messageId"] for message in said)
+        places = {one["artifactId"]: one["afterMessageId"] for one in await listed(plane, task["id"])}
+        assert places == {"first": user, "called": call, "grows": answer}
+        assert "afterMessageId" not in (await listed(plane, await stored(plane, {"text": "x"})))[0]
