@@ -67,7 +67,7 @@ async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncCli
     await app.page.keyboard.press("Enter")
     await expect(app.page.get_by_text("1 task", exact=True)).to_be_visible()
     failed = _table(app, "Tasks").locator(f"tr[data-id='{task}']")
-    await expect(failed.get_by_role("cell").last).to_have_text(reason)
+    await expect(failed.get_by_role("cell").last).to_have_text(f"{reason} AGENT_ERROR")
     await failed.get_by_role("link", name=f"fail {reason}").click()
     await expect(app.page.get_by_text("Failed after")).to_be_visible()
     await expect(app.page.get_by_text(reason, exact=True).first).to_be_visible()

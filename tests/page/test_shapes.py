@@ -15,7 +15,7 @@ from tests.page.test_rewind import BEFORE, conversation
 pytestmark = pytest.mark.more
 
 
-async def _answers(app: App, word: str, change: "Any") -> None:
+async def answers(app: App, word: str, change: "Any") -> None:
     """Passes the JSON of each answer to a request that contains `word` through `change`."""
 
     async def altered(route: Route, request: Request) -> None:
@@ -38,7 +38,7 @@ async def test_the_answer_to_a_rewind_replaces_in_any_form(app: App) -> None:
     await conversation(app, "A", "B", "C")
     await app.rewind(4)
     await app.shows("A", "A", "B", "B")
-    await _answers(app, BEFORE, _bare)
+    await answers(app, BEFORE, _bare)
     await app.rewind(2)
     await app.shows("A", "A")
     await expect(app.alerts).to_have_count(0)
@@ -55,7 +55,7 @@ async def test_messages_that_come_twice_are_shown_once_where_they_were(app: App)
         data = answer["data"]
         return answer | {"data": data | {"messages": [*data["messages"], *reversed(data["messages"])]}}
 
-    await _answers(app, "/messages", doubled)
+    await answers(app, "/messages", doubled)
     await app.reload()
     await until(app.messages, lambda shown: shown == before)
     assert await app.unique() == before

@@ -71,7 +71,7 @@ it("knows by patterns what an agent takes", () => {
 });
 
 it("says durations and sizes shortly", () => {
-  expect([400, 12_300, 185_000, 7_800_000].map(duration)).toEqual(["0.4 s", "12 s", "3 min 5 s", "2 h 10 min"]);
+  expect([400, 12_300, 185_000, 7_800_000].map(duration)).toEqual(["0.4 sec", "12 sec", "3 min 5 sec", "2 hr 10 min"]);
   expect([999, 1_500, 999_400, 999_600, 5_000_000].map(bytes)).toEqual(["999 B", "1.50 kB", "999 kB", "1.00 MB", "5.00 MB"]);
 });
 

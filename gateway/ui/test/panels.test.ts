@@ -1,10 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { askedIn } from "../src/model/asked";
-import { MOST, fileName, preview } from "../src/model/preview";
-import { Sieve, gist } from "../src/model/records";
+import { Artifacts } from "../src/model/artifacts";
+import { Conversation } from "../src/model/conversation";
+import { MOST, fileName, isPicture, picturesOf, preview } from "../src/model/preview";
+import { Sieve, UNKNOWN, gist, logged } from "../src/model/records";
 import { curl } from "../src/model/snippets";
-import { readMessage } from "../src/model/events";
+import { type Message, type Piece, classify, readMessage, readPiece } from "../src/model/events";
 import { Rows } from "../src/model/rows";
 import { idle, lasted, readTaskInfo, segments } from "../src/model/tasks";
 import type { TaskInfo, WireRecord } from "../src/model/view";
@@ -32,7 +34,7 @@ test("idle time is between the end of one task and the beginning of the next", (
   expect(idle(task({}), task({ createdAt: "" }))).toBe(0);
 });
 
-const record = (number: number, kind: string, body: unknown): WireRecord => ({ number, at: 0, direction: "received", kind, taskId: "t", messageId: "", cursor: "", body });
+const record = (number: number, kind: string, body: unknown): WireRecord => ({ number, at: 0, direction: "received", kind, taskId: "t", messageId: "", cursor: "", body, unknown: 0 });
 
 test("a sieve looks at each record once, counts all, and follows a ring that drops its oldest", () => {
   const all = [record(1, "unknown", { a: "First" }), record(2, "task", {}), record(3, "unknown", { a: "second" })];
@@ -46,6 +48,74 @@ test("a sieve looks at each record once, counts all, and follows a ring that dro
   const words = new Sieve("", "FIRST");
   words.take(all);
   expect(words.rows.map(({ number }) => number)).toEqual([1]);
+});
+
+test("a record with an unknown part counts among the unknown ones beside its own kind", () => {
+  const message = { messageId: "m", role: "ROLE_AGENT", parts: [{ text: "Hello" }, { hologram: {} }, "bare"] };
+  const status = { statusUpdate: { taskId: "t", status: { state: "TASK_STATE_WORKING", message } } };
+  const event = (of: unknown) => logged("t", { generation: 1, attempt: 1, time: at(0), actor: "run", kind: "status", event: of });
+  expect([event(status).unknown, event({ surprise: 1 }).unknown, event(null).unknown]).toEqual([2, 1, 0]);
+  const sieve = new Sieve(UNKNOWN);
+  sieve.take([record(1, "task", {}), { ...event(status), number: 2 }]);
+  expect([...sieve.counts]).toEqual([["task", 1], ["status", 1], [UNKNOWN, 1]]);
+  expect(sieve.rows.map(({ number }) => number)).toEqual([2]);
+});
+
+test("a part of an unknown form keeps all that it has", () => {
+  const { parts } = readMessage({ parts: [{ hologram: { of: "a cat" } }, "bare", { kind: "text", text: "" }, { data: null }, {}] });
+  expect(parts.map(({ unknown }) => unknown)).toEqual([{ hologram: { of: "a cat" } }, "bare", undefined, undefined, {}]);
+  expect(preview(parts[0]!, "").text).toContain("a cat");
+});
+
+test("images are those of safe types, by type or name, and one in pieces is one", () => {
+  const png = "iVBORw0KGgoAAAAN";
+  const names = (...parts: object[]) => picturesOf(parts, "it").map(({ name, bytes }) => [name, bytes.length]);
+  expect(names({ raw: png, mediaType: "IMAGE/PNG; q=1" }, { raw: png, filename: "a.png" })).toEqual([["it", 12], ["a.png", 12]]);
+  expect(names({ raw: png, mediaType: "image/png" }, { raw: "AAAA", mediaType: "image/png" }, { raw: "AAAA" })).toEqual([["it", 18]]);
+  expect(names({ raw: png, mediaType: "image/svg+xml" }, { raw: png, filename: "a.svg" }, { url: "https://x/a.png" })).toEqual([]);
+  expect(["image/webp", "image/svg+xml", "text/html", "image/png+xml"].map(isPicture)).toEqual([true, false, false, false]);
+});
+
+test("artifacts stand after the messages that they came after, else by their times, else at the end of their task", () => {
+  const message = (id: string, second: number) => ({
+    ...readMessage({ messageId: id, role: "agent", parts: [{ text: id }], metadata: { "taskplane.dev/time": at(second) } }), taskId: "t",
+  });
+  const piece = (id: string, more: object = {}) => readPiece({ artifactId: id, parts: [{ text: "x" }], ...more });
+  const of = (live: Message[], ...pieces: Piece[]) => {
+    const artifacts = new Artifacts();
+    for (const one of pieces) artifacts.put("t", one, true);
+    const growing = new Map(live.map((one) => ["t", one]));
+    const shown = { messages: [message("a", 1), message("b", 3)], live: growing, artifacts: artifacts.of, tasks: [task({ state: "working" })] };
+    return new Rows().of({ ...shown, paused: null, hasOlder: false, rewinding: false }).map(({ key }) => key.replace("artifact-t/", ""));
+  };
+  expect(of([], piece("1", { afterMessageId: "a" }), piece("2"), piece("3", { afterMessageId: "b" }))).toEqual(["a", "1", "b", "3", "2"]);
+  const gone = (second: number) => ({ afterMessageId: "not shown", createdAt: at(second) });
+  expect(of([], piece("1", gone(2)), piece("2", gone(4)), piece("3", gone(0)))).toEqual(["a", "1", "3", "b", "2"]);
+  expect(of([message("c", 5)], piece("1", { afterMessageId: "c" }), piece("2", { afterMessageId: "b" }))).toEqual(["a", "b", "2", "c", "1"]);
+});
+
+test("an artifact keeps the place of its first piece, which is the message that was newest then", () => {
+  const conversation = new Conversation("s", [task({ state: "working" })]);
+  const say = (id: string, partial = false) => conversation.apply(classify({ statusUpdate: { taskId: "t", status: {
+    state: "working", message: { messageId: id, role: "agent", parts: [{ text: id }], metadata: { kagent_adk_partial: partial } } } } }));
+  const make = (artifactId: string) => conversation.apply(classify({ artifactUpdate: { taskId: "t", artifact: { artifactId, parts: [{ text: "x" }] } } }));
+  make("0");
+  say("a");
+  make("1");
+  say("b", true);
+  make("2");
+  make("1");
+  say("b");
+  make("3");
+  expect(conversation.artifacts.map(({ id, after }) => [id, after])).toEqual([["0", ""], ["1", "a"], ["2", "b"], ["3", "b"]]);
+});
+
+test("a task that failed has the code of its error, from an event as from a list", () => {
+  expect(task({ state: "failed", error: "no", errorCode: "AGENT_ERROR" }).code).toBe("AGENT_ERROR");
+  const conversation = new Conversation("s", [task({ state: "working" })]);
+  const status = { state: "failed", message: { messageId: "m", role: "agent", parts: [{ text: "no" }], metadata: { reason: "EXECUTOR_LOST" } } };
+  conversation.apply(classify({ statusUpdate: { taskId: "t", status } }));
+  expect(conversation.tasks.find("t")).toMatchObject({ error: "no", code: "EXECUTOR_LOST" });
 });
 
 test("the gist of a record has its state and its words", () => {

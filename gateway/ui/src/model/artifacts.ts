@@ -10,9 +10,13 @@ export class Artifacts {
   /** Those of each task, in the order in which they were begun; another map when one of them changes. */
   of: ReadonlyMap<string, ReadonlyMap<string, Artifact>> = new Map();
 
-  /** Take a piece of a stream: a further piece of the current version if it appends, else a new version. */
+  /**
+   * Take a piece of a stream: a further piece of the current version if it appends, else a new version. The place of the
+   * artifact is that of its first piece.
+   */
   add(taskId: string, piece: Piece, append: boolean, complete: boolean): void {
-    this.#change(taskId, piece, ({ versions }) => {
+    const { after = piece.after } = this.of.get(taskId)?.get(piece.id) ?? {};
+    this.#change(taskId, { ...piece, after }, ({ versions }) => {
       const current = append && versions.at(-1);
       return { versions: [...(current ? versions.slice(0, -1) : versions), grown(current || EMPTY, piece)], complete };
     });
@@ -31,6 +35,11 @@ export class Artifacts {
     });
   }
 
+  /** Note where an artifact stands, if it is known. */
+  place(taskId: string, piece: Piece): void {
+    if (this.of.get(taskId)?.has(piece.id)) this.#change(taskId, piece, () => ({}));
+  }
+
   /** Mark the artifacts of a task that has ended as complete. */
   settle(taskId: string): void {
     for (const one of this.of.get(taskId)?.values() ?? []) if (!one.complete) this.#change(taskId, one, () => ({ complete: true }));
@@ -42,18 +51,19 @@ export class Artifacts {
   }
 
   /** Change an artifact, which may be a new one, and take the names that are given. */
-  #change(taskId: string, { id, name, description }: Omit<Piece, "parts">, change: (known: Artifact) => Partial<Artifact>): void {
+  #change(taskId: string, { id, name, description, after, at }: Omit<Piece, "parts">, change: (known: Artifact) => Partial<Artifact>): void {
     const all = this.of.get(taskId);
-    const known = all?.get(id) ?? { taskId, id, name, description, versions: [], numbered: true, complete: false };
-    const one = { ...known, name: name || known.name, description: description || known.description, ...change(known) };
+    const known = all?.get(id) ?? { taskId, id, name, description, after, at, versions: [], numbered: true, complete: false };
+    const told = { name: name || known.name, description: description || known.description };
+    const one = { ...known, ...told, after: after || known.after, at: at || known.at, ...change(known) };
     this.of = new Map(this.of).set(taskId, new Map(all).set(id, one));
   }
 }
 
-/** Return the bytes of a part: of its text, or of what its base64 stands for. */
+/** Return the bytes of a part: of its text, of its content in base64, or of its JSON. */
 export function sizeOf(part: Part): number {
   if (part.raw !== undefined) return Math.floor((part.raw.replace(/=+$/, "").length * 3) / 4);
-  return encoder.encode(part.text ?? JSON.stringify(part.data)).length;
+  return encoder.encode(part.text ?? JSON.stringify(part.data ?? part.unknown)).length;
 }
 
 /** Return a version with a further piece; adjacent plain texts are joined, so that an artifact of many pieces stays small. */

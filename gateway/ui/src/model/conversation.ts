@@ -9,7 +9,7 @@
 
 import { dequal } from "dequal/lite";
 import { Artifacts } from "./artifacts";
-import { type Event, INTERRUPTED, lasts } from "./events";
+import { type Event, INTERRUPTED, lasts, unknownParts } from "./events";
 import { Failed } from "./http";
 import type { Json } from "./json";
 import { AT_REST, TERMINAL, Tasks } from "./tasks";
@@ -20,6 +20,7 @@ export class Conversation {
   readonly artifactsOf = new Artifacts();
   /** Why the last rewind was not done; empty if it was. */
   notice = "";
+  /** How many events had a form that this page does not know. */
   unknown = 0;
   /** The newest line of progress of each task. */
   readonly progress = new Map<string, string>();
@@ -46,6 +47,13 @@ export class Conversation {
   /** Return the messages in order, without texts that still grow. */
   get messages(): readonly Message[] {
     return (this.#messages ??= this.#all.filter((message) => !this.#hides(message)));
+  }
+
+  /** Return the number of shown parts of forms unknown to this page. */
+  get unknownParts(): number {
+    const { messages, artifacts } = this;
+    const newest = artifacts.flatMap(({ versions }) => versions.slice(-1));
+    return [...messages, ...newest].reduce((sum, { parts }) => sum + unknownParts(parts), 0);
   }
 
   /** Return the texts that still grow, by task. */
@@ -231,7 +239,8 @@ export class Conversation {
   #artifact(event: Event): void {
     const { taskId, artifacts, append, last } = event;
     if (!this.tasks.find(taskId)) this.#enter({ ...event, state: "working" });
-    for (const piece of artifacts) this.artifactsOf.add(taskId, piece, append, last);
+    const before = this.#live.get(taskId) ?? this.messages.findLast((one) => one.taskId === taskId);
+    for (const piece of artifacts) this.artifactsOf.add(taskId, { ...piece, after: before?.id ?? "" }, append, last);
   }
 
   /** Let the growing text of a task be another one; null: none. */
@@ -251,9 +260,9 @@ export class Conversation {
   }
 
   /** Record the state of a task; the session task is not one. Return false if the task has ended before. */
-  #enter({ taskId, state, message, at }: Event): boolean {
-    const reason = state === "failed" || state === "rejected" ? message?.text : "";
-    return !taskId || taskId === this.contextId || this.tasks.enter(taskId, state, reason, at);
+  #enter({ taskId, state, message, at, code }: Event): boolean {
+    const [reason, why] = state === "failed" || state === "rejected" ? [message?.text, code] : [];
+    return !taskId || taskId === this.contextId || this.tasks.enter(taskId, state, reason, at, why);
   }
 
   get #all(): Message[] {

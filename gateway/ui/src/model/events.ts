@@ -12,11 +12,15 @@ export const INTERRUPTED = "interrupted";
 const USAGE = "taskplane.dev/usage";
 const INVOCATION_KEYS = ["kagent_invocation_id", "adk_invocation_id"];
 const PARTIAL_KEYS = ["kagent_adk_partial", "adk_partial"];
-const TEXTS = ["text", "raw", "url", "filename", "mediaType"] as const;
+const CONTENTS = ["text", "raw", "url"] as const;
+const TEXTS = [...CONTENTS, "filename", "mediaType"] as const;
 const TOOL_KEYS = ["kagent_type", "adk_type"];
 
-/** A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. */
-export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { data?: unknown; metadata?: Json }>;
+/**
+ * A part of a message or an artifact, in the form of A2A 1.0. `raw` is base64. `unknown`: all of a part without a content
+ * known to this page.
+ */
+export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { data?: unknown; metadata?: Json; unknown?: unknown }>;
 
 export type Message = Readonly<ReturnType<typeof readMessage>>;
 
@@ -60,6 +64,8 @@ export function read(kind: Kind | "unknown", body: Json) {
     taskId: text(body, kind === "task" ? "id" : "taskId"),
     state: stateOf(status["state"]),
     at: text(status, "timestamp"),
+    /** The code of a failure. */
+    code: text(metadata, "reason") || text(object(message?.["metadata"]) ?? {}, "reason"),
     message: message && readMessage(message),
     messageId: text(message ?? {}, "messageId"),
     history: objects(body["history"]).map(readMessage),
@@ -76,8 +82,8 @@ export function read(kind: Kind | "unknown", body: Json) {
 /** Return the message for its JSON of either version; in ProtoJSON of 0.3 the parts are called `content`. */
 export function readMessage(body: Json) {
   const metadata = object(body["metadata"]) ?? {};
-  const raw = objects(body["parts"]);
-  const parts: readonly Part[] = (raw.length ? raw : objects(body["content"])).map(readPart);
+  const given = readParts(body["parts"]);
+  const parts = given.length ? given : readParts(body["content"]);
   return {
     /** Empty for a message without an id. */
     id: text(body, "messageId"),
@@ -106,8 +112,25 @@ export function lasts({ progress, partial, parts }: Message): boolean {
 
 /** Return the artifact for its JSON of either version. */
 export function readPiece(body: Json) {
-  const parts: readonly Part[] = objects(body["parts"]).map(readPart);
-  return { id: text(body, "artifactId"), name: text(body, "name"), description: text(body, "description"), parts };
+  return {
+    id: text(body, "artifactId"),
+    name: text(body, "name"),
+    description: text(body, "description"),
+    /** The newest message of its task that had begun when it came, and when that was; empty if it is not told. */
+    after: text(body, "afterMessageId"),
+    at: text(body, "createdAt"),
+    parts: readParts(body["parts"]),
+  };
+}
+
+/** Return how many parts have a form that this page does not know. */
+export const unknownParts = (parts: readonly Part[]): number => parts.filter((part) => "unknown" in part).length;
+
+/** Return how much of an event has a form that this page does not know: all of it, or so many parts in it. */
+export function unknownIn({ kind, message, history, artifacts }: Event): number {
+  if (kind === "unknown") return 1;
+  const those = [...(message ? [message] : []), ...history, ...artifacts];
+  return those.reduce((sum, { parts }) => sum + unknownParts(parts), 0);
 }
 
 /** Return the tool call (`called`, with its arguments as `body`) or the result (its response) that a part is; null if none. */
@@ -119,12 +142,23 @@ export function toolOf(part: Part) {
   return { called, id: text(data, "id"), name: text(data, "name"), body: data[called ? "args" : "response"] };
 }
 
-function readPart(body: Json): Part {
+function readParts(list: unknown): readonly Part[] {
+  return Array.isArray(list) ? list.map(readPart) : [];
+}
+
+function readPart(given: unknown): Part {
+  const body = object(given) ?? {};
   const { bytes: raw, uri: url, name: filename, mimeType: mediaType } = object(body["file"]) ?? {};
   const { data, ...told }: Json = { raw, url, filename, mediaType, ...body };
   const metadata = object(told["metadata"]);
   const texts = TEXTS.filter((key) => typeof told[key] === "string").map((key) => [key, told[key]]);
-  return { ...Object.fromEntries(texts), ...(data !== undefined && { data }), ...(metadata && { metadata }) };
+  const known = data !== undefined || CONTENTS.some((key) => typeof told[key] === "string");
+  return {
+    ...Object.fromEntries(texts),
+    ...(data !== undefined && { data }),
+    ...(metadata && { metadata }),
+    ...(!known && { unknown: given }),
+  };
 }
 
 /** Return a random id; it works where `crypto.randomUUID` does not, over plain HTTP on another host. */

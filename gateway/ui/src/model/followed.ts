@@ -6,7 +6,7 @@
 import { signal } from "@preact/signals-core";
 import { type Api, agentPath } from "./api";
 import { Conversation } from "./conversation";
-import { type Event, classify, newId, read } from "./events";
+import { type Event, classify, newId, read, unknownIn } from "./events";
 import { type SseEvent, failureOf, sleep } from "./http";
 import { text } from "./json";
 import { type LogEvent, Records, isOutput } from "./records";
@@ -81,6 +81,7 @@ export class FollowedSession {
   readonly #cursors = new Map<string, string>();
   /** Tasks whose artifacts were listed. */
   readonly #listed = new Set<string>();
+  #counted: Readonly<{ messages: unknown; of: unknown; count: number }> = { messages: null, of: null, count: 0 };
   #turn = new AbortController();
   /** The task whose stream is read; empty: the session; null: nothing yet. */
   #target: string | null = null;
@@ -234,6 +235,8 @@ export class FollowedSession {
       /** Oldest first, without superseded ones. */
       tasks,
       artifacts,
+      /** The number of events, and of parts that are shown, of forms unknown to this page. */
+      unknown: conversation.unknown + this.#unknownParts(),
       /** The newest line of progress of the running task; empty without one. */
       progress: (running && progress.get(running.id)) ?? "",
       /** The newest task that is submitted or working. */
@@ -243,6 +246,15 @@ export class FollowedSession {
       paused,
       hasOlder,
     };
+  }
+
+  /** Return how many unknown parts are shown, counted anew only if that may have changed. */
+  #unknownParts(): number {
+    const { messages, artifactsOf } = this.conversation;
+    const { of } = artifactsOf;
+    if (this.#counted.messages !== messages || this.#counted.of !== of)
+      this.#counted = { messages, of, count: this.conversation.unknownParts };
+    return this.#counted.count;
   }
 
   /** Let the stream be of what matters now, and show what an act has changed. */
@@ -273,7 +285,7 @@ export class FollowedSession {
     const body = await this.api.task(taskId);
     const task = read("task", body);
     if (!AT_REST.has(task.state)) return false;
-    this.records.add("received", "task", body, { taskId });
+    this.records.add("received", "task", body, { taskId, unknown: unknownIn(task) });
     if (task.cursor) this.#cursors.set(taskId, task.cursor);
     this.apply(task);
     return true;
@@ -378,12 +390,21 @@ export class FollowedSession {
   }
 
   /** Take an event of a task's stream. */
-  #take({ id: cursor = "", body: { result: body } }: SseEvent, taskId: string): void {
+  #take({ id: cursor = "", body: { result, ...others } }: SseEvent, taskId: string): void {
+    const body = result ?? others;
     const event = classify(body);
     const { kind, messageId } = event;
     if (cursor) this.#cursors.set(taskId, cursor);
-    this.records.add("received", kind, body, { taskId, messageId, cursor });
+    this.records.add("received", kind, body, { taskId, messageId, cursor, unknown: unknownIn(event) });
     this.apply(event);
+    if (kind === "task" && event.artifacts.length) void this.#place(taskId);
+  }
+
+  /** Read the places of the artifacts of a task, which no task tells. Their contents here may be older than the stream. */
+  async #place(taskId: string): Promise<void> {
+    const found = await this.persist(() => this.api.artifacts(taskId)).catch(() => []);
+    for (const { piece } of found) this.conversation.artifactsOf.place(taskId, piece);
+    this.changed();
   }
 
   /** Take a change of the session: it is read again, unless it was since; artifacts that could not be read are anyway. */

@@ -1,7 +1,7 @@
 /** HTTP to one gateway: requests with the key of the caller, streams of events, and failures in one form. */
 
 import { type EventSourceMessage, createParser } from "eventsource-parser";
-import { type Json, object, objects, parsed, text } from "./json";
+import { type Json, attempt, object, objects, parsed, text } from "./json";
 
 /** An event of a stream, with its JSON; `event` is its name. */
 export type SseEvent = Pick<EventSourceMessage, "id" | "event"> & { readonly body: Json };
@@ -78,7 +78,7 @@ export class Http {
         if (done) return;
         parser.feed(value);
         for (const { id, event, data } of events.splice(0)) {
-          const body = parsed(data);
+          const body = attempt(() => object(JSON.parse(data)), null) ?? { unreadable: data };
           // Members of JSON-RPC; an event of a session may have an `error` as well.
           if (event === "error" || (body["jsonrpc"] && body["error"])) throw failed(400, body);
           yield { id, event, body };

@@ -20,7 +20,7 @@ export interface Overview extends Readonly<Record<"uncopied" | "abandoned", Back
 
 export type OpsTask = InState &
   Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "statusAt", string>> &
-  Readonly<Partial<Record<"asked" | "executor" | "error" | "cause" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
+  Readonly<Partial<Record<"asked" | "executor" | "error" | "errorCode" | "cause" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
   Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
 

@@ -19,6 +19,10 @@ const ENDINGS: Readonly<Record<string, string>> = {
 };
 /** Texts that are shown as something else than text. */
 const KINDS: Readonly<Record<string, Kind>> = { "text/html": "html", "text/markdown": "markdown" };
+/** Images that a browser shows, and that are nothing but images: SVG is a document, which may have scripts and links. */
+const PICTURE = /^image\/(a?png|jpe?g|gif|webp|avif|bmp)$/i;
+/** How the base64 of these begins. */
+const BEGINNING = /^(iVBORw0KGgo|[/_]9j[/_]|R0lGOD|UklGR|Qk|AAAA..Z0eX)/;
 const MARKDOWN = /^(#{1,6} |[-*] \S|\d+\. |```|\|.*\|)/m;
 
 /** Return the name under which an artifact is stored, with an ending. */
@@ -33,12 +37,51 @@ export function fileName({ id, name }: Pick<Artifact, "id" | "name">, parts: rea
   return `${safe}.${ending ?? (texts ? "txt" : only?.data === undefined ? "bin" : "json")}`;
 }
 
+/** An image to show: its bytes, and its name. */
+export type Picture = Readonly<{ bytes: Uint8Array<ArrayBuffer>; type: string; name: string }>;
+
+/** Tell whether a media type is one of an image that is shown. */
+export const isPicture = (type: string): boolean => PICTURE.test(type);
+
+/** Return the images in parts, in order, that are of something with a name. */
+export function picturesOf(parts: readonly Part[], name: string): readonly Picture[] {
+  return joined(parts).flatMap((part) => {
+    const type = typeOf(part, name);
+    const bytes = isPicture(type) && bytesOf(part);
+    return bytes ? [{ bytes, type, name: part.filename || name }] : [];
+  });
+}
+
+/** Return parts in which an image that came in pieces is one: a piece does not begin as an image does. */
+export function joined(parts: readonly Content[]): readonly Content[] {
+  const whole: Content[] = [];
+  for (const part of parts) {
+    const last = whole.at(-1);
+    const begun = last && isPicture(typeOf(last, "")) && bytesOf(last);
+    if (begun && part.raw !== undefined && !BEGINNING.test(part.raw)) {
+      const more = decoded(part.raw);
+      const bytes = new Uint8Array(begun.length + more.length);
+      bytes.set(begun);
+      bytes.set(more, begun.length);
+      const { raw: _, ...others } = last;
+      whole[whole.length - 1] = { ...others, bytes };
+    } else whole.push(part);
+  }
+  return whole;
+}
+
+/** Return the bytes of a part; undefined for one that has none. */
+export function bytesOf(part: Content): Uint8Array<ArrayBuffer> | undefined {
+  return part.bytes ?? (part.raw === undefined ? undefined : decoded(part.raw));
+}
+
 /** Return how a part is shown that is of an artifact with this name. */
 export function preview(part: Content, name: string) {
-  const type = part.data === undefined ? typeOf(part, name) : "application/json";
-  const bytes = part.bytes ?? (part.raw === undefined ? undefined : decoded(part.raw));
+  const json = part.data ?? part.unknown;
+  const type = json === undefined ? typeOf(part, name) : "application/json";
+  const bytes = bytesOf(part);
   const binary = bytes && !/^text\/|[/+](json|xml|yaml|javascript)$/.test(type);
-  const given = part.data === undefined ? part.text : JSON.stringify(part.data, null, 2);
+  const given = json === undefined ? part.text : JSON.stringify(json, null, 2);
   const whole = given ?? (bytes && !binary ? new TextDecoder().decode(bytes.subarray(0, 4 * MOST)) : undefined);
   const other: Kind = bytes && type.startsWith("image/") ? "image" : part.url ? "link" : "none";
   if (whole === undefined) return { kind: other, text: part.url ?? "", cut: false, type, bytes };

@@ -1,17 +1,22 @@
 /** Records of the inspector: what came and was sent, as it was on the wire, without credentials, or the log of a task. */
 
-import { type Part, classify } from "./events";
+import { type Part, classify, unknownIn } from "./events";
 import { object, text } from "./json";
 
 const KEPT = 10_000;
 const NOTHING = {
   number: 0, at: 0, direction: "sent" as "sent" | "received", kind: "", taskId: "", messageId: "", cursor: "", body: null as unknown,
+  unknown: 0,
 };
 /**
  * One thing that came or was sent, as it was on the wire. `at` is the time of this client, in ms since 1970; `kind` is `task`,
- * `status-update`, `artifact-update`, `message`, `unknown`, `request`, `response` or `error`; `cursor` the id of its event.
+ * `status-update`, `artifact-update`, `message`, `unknown`, `request`, `response` or `error`; `cursor` the id of its event;
+ * `unknown` how much in it has a form that this page does not know.
  */
 export type WireRecord = Readonly<typeof NOTHING>;
+
+/** The kind of records with something of a form that this page does not know, beside their own kind. */
+export const UNKNOWN = "unknown";
 
 /** The newest records. */
 export class Records {
@@ -50,8 +55,9 @@ export class Sieve {
     if (gone > 0) this.rows.splice(0, gone);
     for (const record of all.slice(all.findLastIndex(({ number }) => number <= this.#last) + 1)) {
       this.#last = record.number;
-      this.counts.set(record.kind, (this.counts.get(record.kind) ?? 0) + 1);
-      if ((!this.kind || record.kind === this.kind) && this.#has(record)) this.rows.push(record);
+      const kinds = new Set([record.kind, ...(record.unknown ? [UNKNOWN] : [])]);
+      for (const kind of kinds) this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+      if ((!this.kind || kinds.has(this.kind)) && this.#has(record)) this.rows.push(record);
     }
   }
 
@@ -77,8 +83,10 @@ export function isOutput({ kind, event }: LogEvent): boolean {
 /** Return an event of a task's log as a record. */
 export function logged(taskId: string, event: LogEvent): WireRecord {
   const { cursor = "", generation, time, kind } = event;
-  const { messageId } = classify(event.event);
-  return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event };
+  const found = classify(event.event);
+  const unknown = event.event === null ? 0 : unknownIn(found);
+  const { messageId } = found;
+  return { number: generation, at: Date.parse(time), direction: "received", kind, taskId, messageId, cursor, body: event, unknown };
 }
 
 /** Return the most telling words of a record, on one line. */

@@ -6,7 +6,7 @@ import type { Conversation } from "./conversation";
 import { INTERRUPTED, toolOf } from "./events";
 import { object } from "./json";
 import { AT_REST, PAUSED } from "./tasks";
-import type { Message, Part, Row, TaskInfo, ToolCall } from "./view";
+import type { Artifact, Message, Part, Row, TaskInfo, ToolCall } from "./view";
 
 export type Shown = Readonly<Pick<Conversation, "messages" | "live" | "hasOlder">> & {
   readonly artifacts: Artifacts["of"];
@@ -48,6 +48,7 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
   const asked = messages[(paused && last.get(paused.id)) ?? -1];
   const question = asked?.role === "agent" ? asked : null;
   const answers = asked?.sending && asked.sending.state !== "failed";
+  const places = placed(messages, live, artifacts);
   const rows: Row[] = [];
   const calls = new Map<string, ToolCall>();
 
@@ -58,6 +59,10 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
     const canRewind = !rewinding && !sending && invocationId !== "" && message !== first;
     const interrupted = metadata[INTERRUPTED] === true;
     rows.push({ kind: "message", key: keyOf(message), message, live, interrupted, sending, canRewind });
+  };
+  const make = (place: string): void => {
+    for (const artifact of places.get(place) ?? [])
+      rows.push({ kind: "artifact", key: `artifact-${artifact.taskId}/${artifact.id}`, artifact });
   };
   const call = (message: Message, part: Part): void => {
     const tool = toolOf(part);
@@ -81,19 +86,50 @@ function make({ messages, live, artifacts, paused, hasOlder, rewinding, ...shown
     const task = tasks.get(message.taskId);
     const closes = task !== undefined && last.get(task.id) === index;
     const said = message.parts.some((part) => !toolOf(part));
-    const reason = closes && ENDS.has(task.state) && message.role === "agent" && message.text === task.error;
+    const reason = closes && ENDS.has(task.state) && plainly(message) && message.text === task.error;
     if (said && !reason && message !== question) tell(message, false);
     for (const part of message.parts) call(message, part);
+    make(afterMessage(message));
     if (!closes) return;
     const growing = live.get(task.id);
-    if (growing) tell(growing, true);
-    for (const artifact of artifacts.get(task.id)?.values() ?? [])
-      rows.push({ kind: "artifact", key: `artifact-${task.id}/${artifact.id}`, artifact });
+    if (growing) {
+      tell(growing, true);
+      make(afterMessage(growing));
+    }
+    make(atEnd(task.id));
     if (ENDS.has(task.state)) rows.push({ kind: "end", key: `end-${task.id}`, task, asked: begun.get(task.id) });
   });
   for (const [taskId, message] of live) if (!tasks.has(taskId) || !last.has(taskId)) tell(message, true);
   if (paused && !answers) rows.push({ kind: "question", key: question?.id || `question-${paused.id}`, task: paused, message: question });
   return rows;
+}
+
+/** Return whether a message of an agent is a text and nothing else. */
+const plainly = ({ role, parts }: Message): boolean => role === "agent" && parts.every((part) => part.text !== undefined);
+
+const afterMessage = ({ taskId, id }: Message): string => `${taskId}/${id}`;
+/** The place at the end of a task, after a text that grows. */
+const atEnd = (taskId: string): string => taskId;
+
+/**
+ * Return the artifacts at each place. One stands after the message that was the newest when it came; if that is not shown, by
+ * its time after one that is, else at the end of its task.
+ */
+function placed(messages: readonly Message[], live: Shown["live"], artifacts: Shown["artifacts"]): ReadonlyMap<string, readonly Artifact[]> {
+  const places = new Map<string, Artifact[]>();
+  const of = new Map([...artifacts].flatMap(([taskId, { size }]) => (size ? [[taskId, [] as Message[]]] : [])));
+  if (of.size) for (const message of messages) of.get(message.taskId)?.push(message);
+  for (const [taskId, all] of artifacts) {
+    const [mine, growing] = [of.get(taskId) ?? [], live.get(taskId)];
+    for (const one of all.values()) {
+      const named = [...mine, ...(growing ? [growing] : [])].find(({ id }) => id && id === one.after);
+      const timed = (): Message | undefined => mine.findLast(({ at }) => Date.parse(at) <= Date.parse(one.at)) ?? mine[0];
+      const message = named ?? (one.after && one.at && mine.every(({ at }) => at) ? timed() : undefined);
+      const place = message ? afterMessage(message) : atEnd(taskId);
+      places.set(place, [...(places.get(place) ?? []), one]);
+    }
+  }
+  return places;
 }
 
 /** Return whether the response of a tool is an error, as frameworks and MCP write it. */

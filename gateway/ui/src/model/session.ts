@@ -1,7 +1,7 @@
 /** One open session: what the user can do in it. */
 
 import { dequal } from "dequal/lite";
-import { type Event, REWIND_BEFORE, classify, messageOf, newId, readMessage } from "./events";
+import { type Event, REWIND_BEFORE, classify, messageOf, newId, readMessage, unknownIn } from "./events";
 import { FollowedSession } from "./followed";
 import { Failed, type Request, failureOf, sleep } from "./http";
 import { type Json, text } from "./json";
@@ -169,7 +169,7 @@ export class OpenSession extends FollowedSession {
     const request = { headers, timeout: SEND_TIMEOUT };
     const result = await this.#call("SendMessage", params, { messageId: text(message, "messageId") }, request, secret);
     const event = classify(result);
-    this.records.add("received", "response", result, { taskId: event.taskId, messageId: event.messageId });
+    this.records.add("received", "response", result, { taskId: event.taskId, messageId: event.messageId, unknown: unknownIn(event) });
     return event;
   }
 

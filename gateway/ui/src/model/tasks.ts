@@ -41,10 +41,10 @@ export class Tasks {
   }
 
   /**
-   * Record the state of a task, with the reason if it failed; add the task if it is not known. Terminal states are final
+   * Record the state of a task, with the reason and its code if it failed; add the task if it is not known. Terminal states are final
    * (M4). Return false for a state that is not terminal after one that is.
    */
-  enter(id: string, state: State, error = "", at = ""): boolean {
+  enter(id: string, state: State, error = "", at = "", code = ""): boolean {
     const known = this.find(id);
     const enters = state !== known?.state;
     if (!enters && !error) return true;
@@ -55,6 +55,7 @@ export class Tasks {
       ...task,
       state,
       error: error || task.error,
+      code: code || task.code,
       updatedAt: at || task.updatedAt,
       completedAt: task.completedAt || (ended ? at : ""),
       changes: enters ? [...changes, { state, at }] : changes,
@@ -104,6 +105,8 @@ export function readTaskInfo(body: Json) {
     id: text(body, "taskId") || text(body, "id"),
     agent: text(body, "agent"),
     error: text(body, "error"),
+    /** The code of the error; empty without any. */
+    code: text(body, "errorCode") || text(body, "code"),
     createdAt: text(body, "createdAt"),
     updatedAt: text(body, "updatedAt"),
     completedAt: text(body, "completedAt"),

@@ -1,6 +1,7 @@
 /** The blocks of a markdown text. While a text grows, only its last blocks are read again. */
 
 import { Lexer, type Token } from "marked";
+import { isPicture } from "../model/preview";
 
 export type Blocks = Readonly<{ text: string; tokens: readonly Token[] }>;
 
@@ -50,6 +51,12 @@ function crowded(part: unknown, level = 0): boolean {
 export function safeLink(href: string): string | undefined {
   const base = "https://relative.invalid/";
   return URL.canParse(href, base) && ["http:", "https:", "mailto:"].includes(new URL(href, base).protocol) ? href : undefined;
+}
+
+/** Tell whether an address is an image in itself, of a type that is shown: nothing is loaded for it. */
+export function isPictureAddress(href: string): boolean {
+  const [, type = ""] = /^data:([^;,]*);base64,/i.exec(href) ?? [];
+  return isPicture(type);
 }
 
 /** Return a text with its character references replaced, such as `&amp;`. */

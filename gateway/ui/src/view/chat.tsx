@@ -3,13 +3,14 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { UNKNOWN } from "../model/records";
 import type { Failure, SessionView, TaskInfo } from "../model/view";
 import { PANELS, address, api, config, drawer, go, mayWrite, panel, route, session, view } from "../state";
 import { strings } from "../strings";
-import { offer, undo } from "./acts";
+import { offer, reveal, undo } from "./acts";
 import { isAgentGone, titleOf, useCard } from "./card";
 import { Composer } from "./composer";
-import { Button, Icon, IconButton, useEvery } from "./controls";
+import { Act, Button, Icon, IconButton, useEvery } from "./controls";
 import { duration } from "./format";
 import { newChat, togglePanel } from "./keyboard";
 import { PageLink } from "./links";
@@ -137,6 +138,7 @@ function Body(open: SessionView) {
       {open.status !== "loading" && (open.rows.length ? <Rows {...open} /> : <Empty agent={open.agent} />)}
       <div class="foot">
         <UndoStrip {...open} />
+        {open.unknown > 0 && <Unknown count={open.unknown} />}
         <div class="progress" data-progress={running?.state}>{running && <Running key={running.id} {...running} />}</div>
         <Composer />
       </div>
@@ -186,6 +188,16 @@ function UndoStrip({ canUndo, rows, tasks, rewinding }: SessionView) {
       <span>{strings.chat.rewound} {over && strings.chat.taskOver}</span>
       <Button kind="small" label={strings.chat.undoRewind} disabled={rewinding} act={() => void undo()} />
     </div>
+  );
+}
+
+/** Says how much has a form that the page does not know, and leads to it. */
+function Unknown({ count }: { count: number }) {
+  return (
+    <p class="unknown aside" role="status" data-count={count}>
+      <Icon name="alert" size={16} /> <span>{strings.chat.unknownThings(count)}</span>
+      <Act label={strings.chat.showUnknown} act={() => reveal("events", UNKNOWN)} />
+    </p>
   );
 }
 

@@ -38,7 +38,7 @@ export function IconButton({ icon, label, size = 18, class: more = "", ...rest }
 }
 
 /** A small button with a word, and an icon if one is given. */
-export function Act({ off, pressed, ...rest }: { label: string; act: () => void; icon?: IconName; off?: boolean; pressed?: boolean }) {
+export function Act({ off, pressed, ...rest }: Given & { act: () => void; off?: boolean; pressed?: boolean }) {
   return <Button kind="small" disabled={off} aria-pressed={pressed} {...rest} />;
 }
 
@@ -78,6 +78,11 @@ export function useEvery(ms: number, act: () => unknown): void {
 /** A time, shown in short unless it is given in other words. */
 export function Moment({ at, children = time(at) }: { at: string; children?: string }) {
   return <time dateTime={at} title={fullTime(at)}>{children}</time>;
+}
+
+/** The code of a failure, by which it can be looked up; nothing without one. */
+export function ErrorCode({ code = "" }: { code?: string | undefined }) {
+  return code ? <code class="error-code" dir="ltr">{code}</code> : null;
 }
 
 /** A section with a heading, and what it is about. */

@@ -4,18 +4,35 @@ import type { Artifact } from "../model/view";
 import { strings } from "../strings";
 
 const DAY = 86_400_000;
-const TWO = { hour: "2-digit", minute: "2-digit" } as const;
-const clock = formatter(TWO);
-const dated = formatter({ day: "numeric", month: "short", ...TWO });
+// Whether a clock has 12 or 24 hours is the locale's choice, and whether an hour has two digits.
+const CLOCK = { hour: hourOf(), minute: "2-digit" } as const;
+const DATE = { day: "numeric", month: "short" } as const;
+const clock = formatter(CLOCK);
+const dated = formatter({ ...DATE, ...CLOCK });
+const older = formatter({ ...DATE, year: "numeric", ...CLOCK });
 const month = formatter({ month: "long", year: "numeric" });
 /** Return a time with all its parts; empty if there is none. */
 export const fullTime = formatter({ dateStyle: "full", timeStyle: "medium" });
+/** Return the time of a day to the second; empty if there is none. */
+export const secondsTime = formatter({ timeStyle: "medium" });
 /** Return the time of a day to the millisecond; empty if there is none. */
-export const exactTime = formatter({ hourCycle: "h23", ...TWO, second: "2-digit", fractionalSecondDigits: 3 });
+export const exactTime = formatter({ ...CLOCK, second: "2-digit", fractionalSecondDigits: 3 });
 const midnight = () => new Date().setHours(0, 0, 0, 0);
-/** Return a time of today as hours and minutes, another one with its day; empty if there is none. */
-export const time = (at: string) => (midnight() <= Date.parse(at) ? clock : dated)(at);
+const newYear = () => new Date(new Date().getFullYear(), 0).getTime();
 
+/** Return a time of today as hours and minutes, another one with its day, and its year if it is not this one; empty if there is none. */
+export function time(at: string): string {
+  const when = Date.parse(at);
+  return (midnight() <= when ? clock : newYear() <= when ? dated : older)(at);
+}
+
+/** Return how the locale writes the hour of a short time. */
+function hourOf(): "numeric" | "2-digit" {
+  const five = new Intl.DateTimeFormat(undefined, { timeStyle: "short" }).formatToParts(new Date(2000, 0, 1, 5));
+  return five.find(({ type }) => type === "hour")?.value.length === 2 ? "2-digit" : "numeric";
+}
+
+/** Return a function that writes a time as the locale of the browser does. */
 function formatter(options: Intl.DateTimeFormatOptions): (at: string | number) => string {
   const format = new Intl.DateTimeFormat(undefined, options);
   return (at) => (Number.isNaN(new Date(at).getTime()) ? "" : format.format(new Date(at)));
@@ -30,15 +47,26 @@ export function dayOf(at: string): string {
   return when >= today - 7 * DAY ? strings.chat.week : month(when);
 }
 
-/** Return a duration of milliseconds: `23 ms`, `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`. */
+/** Return a duration of milliseconds in the units of the locale, in English `23 ms`, `0.4 sec`, `3 min 5 sec`, `2 hr 10 min`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
-  if (seconds < 0.095) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 0.095) return units.millisecond(Math.round(seconds * 1000));
+  if (seconds < 10) return tenths(seconds);
   const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  if (whole < 60) return units.second(whole);
+  const minutes = Math.floor(whole / 60);
+  if (whole < 3600) return both.format([units.minute(minutes), units.second(whole % 60)]);
+  return both.format([units.hour(Math.floor(whole / 3600)), units.minute(minutes % 60)]);
+}
+
+const both = new Intl.ListFormat(undefined, { type: "unit", style: "narrow" });
+const units = { millisecond: unit("millisecond"), second: unit("second"), minute: unit("minute"), hour: unit("hour") };
+const tenths = unit("second", 1);
+
+function unit(name: string, digits = 0): (value: number) => string {
+  const decimals = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const format = new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short", ...decimals });
+  return (value) => format.format(value);
 }
 
 /** Return a number of bytes in the unit that fits. */

@@ -12,6 +12,8 @@ import { RowView, asks } from "./rows";
 
 /** Within so many pixels of the end the list follows it. */
 const AT_END = 64;
+/** Pixels between rows. */
+const GAP = 26;
 /** Within so many pixels of the first loaded row older ones are asked for. */
 const NEAR_START = 1000;
 
@@ -57,9 +59,10 @@ export function Rows({ rows, running, loadingOlder }: SessionView) {
     scrollToFn: elementScroll,
     onChange: () => redraw({}),
     overscan: 4,
-    gap: 12,
+    // Between rows, and after the last one, there is room for the actions of a message, which stand there.
+    gap: GAP,
     paddingStart: 8,
-    paddingEnd: 24,
+    paddingEnd: GAP + 4,
     anchorTo: "end",
     scrollEndThreshold: AT_END,
   };
@@ -114,6 +117,6 @@ export function Rows({ rows, running, loadingOlder }: SessionView) {
 }
 
 function estimate(row: Row | undefined): number {
-  if (row?.kind === "message") return 56 + Math.ceil(row.message.text.length / 80) * 24;
+  if (row?.kind === "message") return 28 + Math.ceil(row.message.text.length / 80) * 24;
   return row?.kind === "tools" ? 44 : 76;
 }

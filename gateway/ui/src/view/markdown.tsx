@@ -4,18 +4,11 @@
  */
 
 import { type ComponentChildren, h } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type { MarkedToken, Token, Tokens } from "marked";
 import { strings } from "../strings";
-import { copy } from "./acts";
-import { type Blocks, blocksOf, decoded, safeLink } from "./blocks";
-import { IconButton } from "./controls";
-import { lazily } from "./parts";
-
-/** How long a text must have been shown unchanged before it is coloured: rows that are scrolled past stay plain. */
-const QUIET_MS = 120;
-/** Longer code stays plain: colouring it would hold up the page. */
-const LONGEST = 60_000;
+import { type Blocks, blocksOf, decoded, isPictureAddress, safeLink } from "./blocks";
+import { CodeBlock } from "./code";
 
 /** Show a text; `live` while it grows. */
 export function Markdown({ text, live = false }: { text: string; live?: boolean }) {
@@ -64,7 +57,10 @@ const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Ty
   codespan: (token) => <code dir="ltr">{token.text}</code>,
   code: (token) => <CodeBlock text={token.text} language={token.lang?.split(/\s/, 1)[0] ?? ""} />,
   link: (token) => <Link href={token.href} title={token.title ?? undefined}>{inside(token)}</Link>,
-  image: (token) => <Link href={token.href} title={token.title ?? undefined}>{strings.chat.imageLink(token.text || token.href)}</Link>,
+  image({ href, title, text }) {
+    if (isPictureAddress(href)) return <img class="picture" src={href} alt={text || strings.chat.image} />;
+    return <Link href={href} title={title ?? undefined}>{strings.chat.imageLink(text || href)}</Link>;
+  },
   checkbox: (token) => <input type="checkbox" checked={token.checked} disabled aria-label={token.raw} />,
   text: (token) => ("tokens" in token && token.tokens ? inside(token) : decoded(token.text)),
   escape: (token) => token.text,
@@ -86,26 +82,3 @@ const VIEWS: { readonly [Type in Kind]?: (token: Extract<MarkedToken, { type: Ty
     return token.ordered ? <ol start={token.start === "" ? 1 : token.start}>{items}</ol> : <ul>{items}</ul>;
   },
 };
-
-/** A block of code. Colours of its beginning stay while it grows, so that nothing flashes. */
-function CodeBlock({ text, language }: { text: string; language: string }) {
-  const [coloured, setColoured] = useState<{ text: string; tree: ComponentChildren }>({ text: "", tree: null });
-  useEffect(() => {
-    if (!language || text.length > LONGEST) return;
-    const timer = setTimeout(async () => {
-      const tree = (await lazily(() => import("./highlight")))?.highlight(text, language);
-      if (tree) setColoured({ text, tree });
-    }, QUIET_MS);
-    return () => clearTimeout(timer);
-  }, [text, language]);
-  const kept = text.startsWith(coloured.text);
-  return (
-    <figure class="code" dir="ltr">
-      <figcaption>
-        <span>{language || strings.chat.code}</span>
-        <IconButton icon="copy" label={strings.chat.copy} size={15} onClick={() => void copy(text)} />
-      </figcaption>
-      <pre tabIndex={0}><code>{kept && coloured.tree}{kept ? text.slice(coloured.text.length) : text}</code></pre>
-    </figure>
-  );
-}

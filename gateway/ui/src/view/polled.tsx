@@ -7,6 +7,7 @@ import { config } from "../state";
 import { strings } from "../strings";
 import { Notice } from "./chat";
 import { useEvery } from "./controls";
+import { secondsTime } from "./format";
 import { words } from "./toasts";
 
 const said = strings.ops;
@@ -29,7 +30,7 @@ export function Polled<T>({ load, data: given, pages = 1, turn = pages, every = 
     reading.current?.abort();
     const mine = (reading.current = new AbortController());
     const found = await load(mine.signal).then(
-      (data) => ({ data, failure: null, at: new Date().toLocaleTimeString() }),
+      (data) => ({ data, failure: null, at: secondsTime(Date.now()) }),
       (error: unknown) => ({ failure: failureOf(error) }),
     );
     if (mine.signal.aborted) return;

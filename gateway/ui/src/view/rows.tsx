@@ -6,14 +6,16 @@ import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { sizeOf } from "../model/artifacts";
 import { askedIn } from "../model/asked";
 import { toolOf } from "../model/events";
+import { type Picture, picturesOf } from "../model/preview";
 import type { Message, Part, Row, TaskInfo, ToolCall } from "../model/view";
 import { address, api, chat, mayOperate, mayWrite, view } from "../state";
 import { strings } from "../strings";
 import { copy, discard, focusBox, reply, retry, reveal, rewind, say, sendAgain, sending } from "./acts";
 import { useCard } from "./card";
-import { Act, Button, Icon, IconButton, Moment, type IconName } from "./controls";
+import { Act, Button, ErrorCode, Icon, IconButton, Moment } from "./controls";
 import { aboutOf, bytes, firstLine, nameOf, pretty } from "./format";
 import { Link, Markdown } from "./markdown";
+import { Shown } from "./picture";
 import { reasonOf, words } from "./toasts";
 
 type Of<Kind extends Row["kind"]> = Extract<Row, { kind: Kind }>;
@@ -33,7 +35,7 @@ export function RowView({ row }: { row: Row }) {
 function MessageView({ message, live, interrupted, sending: way, canRewind }: Of<"message">) {
   const { id, role, text, taskId, parts } = message;
   // Calls of tools have rows of their own.
-  const shown = parts.filter((part) => part.raw !== undefined || part.url || (part.data !== undefined && !toolOf(part)));
+  const shown = parts.filter((part) => part.raw !== undefined || part.url || "unknown" in part || (part.data !== undefined && !toolOf(part)));
   return (
     <article class={`message ${role}`} data-message-id={id} data-role={role} data-task-id={taskId}
       aria-busy={live || undefined} aria-label={role === "user" ? strings.chat.you : strings.chat.agent}>
@@ -63,7 +65,8 @@ function Actions({ id, role, taskId, invocationId, at, text, canRewind }: Messag
 
 function Sending({ id, text, state, failure }: Message & NonNullable<Of<"message">["sending"]>) {
   const back = <Button kind="small quiet" label={strings.chat.discard} act={() => discard(id)} />;
-  if (state !== "failed") return <p class="aside">{strings.chat[state]} {state === "queued" && back}</p>;
+  if (state === "sending") return <p class="aside actions">{strings.chat.sending}</p>;
+  if (state === "queued") return <p class="aside">{strings.chat.queued} {back}</p>;
   return (
     <div class="failure" role="alert" data-code={failure?.code}>
       <p><Icon name="alert" size={16} /> <strong>{strings.chat.notSent}</strong> {words({ code: "", ...failure }).join(" ")}</p>
@@ -73,21 +76,32 @@ function Sending({ id, text, state, failure }: Message & NonNullable<Of<"message
   );
 }
 
+/** A part that is no text: data, an image, a file, a link, or one of an unknown form. */
 function Attachment(part: Part) {
-  const { data, raw, url = "", filename, mediaType = "" } = part;
+  const pictures = useMemo(() => picturesOf([part], part.filename ?? ""), [part.raw, part.mediaType]);
+  const { data, raw, url = "", filename, mediaType = "", unknown } = part;
+  if ("unknown" in part) {
+    const json = JSON.stringify(unknown, null, 2);
+    return <details class="tools" data-unknown><summary>{strings.chat.unknownPart}</summary><pre class="value" tabIndex={0} dir="ltr">{json}</pre></details>;
+  }
   if (data !== undefined) {
     const [asked] = askedIn(data);
     const title = (asked && (asked.name || firstLine(asked.words))) || strings.chat.data;
     return <details class="tools"><summary>{title}</summary><pre class="value" tabIndex={0}>{pretty(data)}</pre></details>;
   }
   const name = filename || url || mediaType || strings.chat.file;
-  const named = (icon: IconName) => <><Icon name={icon} size={16} /> <span dir="auto">{name}</span></>;
-  if (raw === undefined) return <Link class="chip" href={url}>{named("link")}</Link>;
-  const source = `data:${mediaType || "application/octet-stream"};base64,${raw}`;
-  if (/^image\/(?!svg)/.test(mediaType)) return <img class="picture" src={source} alt={name} />;
+  if (raw === undefined) return <Link class="chip" href={url}><Icon name="link" size={16} /> <span dir="auto">{name}</span></Link>;
+  const [picture] = pictures;
+  if (picture) return <Shown picture={picture} otherwise={<FileLink part={part} name={name} />} />;
+  return <FileLink part={part} name={name} />;
+}
+
+/** A file as a link that downloads it. */
+function FileLink({ part, name }: { part: Part; name: string }) {
+  const source = `data:${part.mediaType || "application/octet-stream"};base64,${part.raw}`;
   return (
     <a class="chip" href={source} download={name} aria-label={strings.chat.download(name)}>
-      {named("file")} <small>{bytes(sizeOf(part))}</small>
+      <Icon name="file" size={16} /> <span dir="auto">{name}</span> <small>{bytes(sizeOf(part))}</small>
     </a>
   );
 }
@@ -129,17 +143,28 @@ function Summary({ children }: { children: ComponentChildren }) {
   return <summary><Icon name="chevron" size={16} /><Icon name="tool" size={16} />{children}</summary>;
 }
 
+/** More images of an artifact are in the panel. */
+const MOST_PICTURES = 4;
+const NONE: readonly Picture[] = [];
+
+/** An artifact: its images, and a button that leads to all of it. */
 function ArtifactCard({ artifact }: Of<"artifact">) {
+  const { taskId, id, complete, versions } = artifact;
+  const name = nameOf(artifact);
+  const parts = versions.at(-1)?.parts;
+  const pictures = useMemo(() => (complete && parts ? picturesOf(parts, name).slice(0, MOST_PICTURES) : NONE), [parts, complete]);
   return (
-    <button type="button" class="artifact" data-artifact-id={artifact.id} data-task-id={artifact.taskId}
-      onClick={() => reveal("artifacts", artifact.id)}>
-      <Icon name="artifacts" size={20} />
-      <span class="what">
-        <strong dir="auto">{nameOf(artifact)}</strong>
-        <small>{aboutOf(artifact)}</small>
-      </span>
-      <Icon name="chevron" size={16} />
-    </button>
+    <div class="made">
+      {pictures.map((picture, index) => <Shown key={index} picture={picture} />)}
+      <button type="button" class="artifact" data-artifact-id={id} data-task-id={taskId} onClick={() => reveal("artifacts", id)}>
+        <Icon name="artifacts" size={20} />
+        <span class="what">
+          <strong dir="auto">{name}</strong>
+          <small>{aboutOf(artifact)}</small>
+        </span>
+        <Icon name="chevron" size={16} />
+      </button>
+    </div>
   );
 }
 
@@ -154,6 +179,7 @@ function End({ task, asked }: Of<"end">) {
       <p>
         <strong>{strings.states[state]}</strong>
         {what && <span dir="auto">{what}</span>}
+        <ErrorCode code={task.code} />
         {cause && <code class="cause" dir="ltr">{cause}</code>}
         {(again || state !== "failed") && <small>{todo}</small>}
       </p>

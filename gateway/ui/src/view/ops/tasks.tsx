@@ -7,7 +7,7 @@ import { FILTERS, type OpsTask, type Place, STATES, lapsed, opsState, queryOf } 
 import { type LogEvent, Records, logged } from "../../model/records";
 import { ROOT, address, api, chat, config, go, mayRead, mayWrite } from "../../state";
 import { strings } from "../../strings";
-import { Act, Button, Choice, Facts, Moment, Part, type IconName } from "../controls";
+import { Act, Button, Choice, ErrorCode, Facts, Moment, Part, type IconName } from "../controls";
 import { duration, firstLine, fullTime, time } from "../format";
 import { Inspector } from "../panel/events";
 import { Polled } from "../polled";
@@ -48,7 +48,7 @@ function Found({ filters }: Given) {
               [words.changed, ({ statusAt }) => <Moment at={statusAt} />],
               [words.agent, ({ agent }) => agent || words.noAgent],
               [words.owner, ({ owner }) => owner],
-              [words.reason, ({ error = "", executor: id }) => firstLine(error, 120) || (id ? <OfExecutor id={id} /> : "–"), "ops-wide"],
+              [words.reason, Reason, "ops-wide"],
             ]}
           />
           {more && <Button label={words.more} act={() => setPages(pages + 1)} />}
@@ -56,6 +56,12 @@ function Found({ filters }: Given) {
       )}
     </Polled>
   );
+}
+
+/** Why a task failed, with the code; else the executor that has it. */
+function Reason({ error = "", errorCode, executor: id }: OpsTask) {
+  if (error || errorCode) return <span>{firstLine(error, 120)} <ErrorCode code={errorCode} /></span>;
+  return id ? <OfExecutor id={id} /> : <>–</>;
 }
 
 /** What is filtered by; the address changes with it. */
@@ -111,7 +117,7 @@ export function Task({ id }: { id: string }) {
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
 function Doing({ task }: { task: OpsTask }) {
-  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error, cause } = task;
+  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error, errorCode, cause } = task;
   const state = opsState(task);
   const holds = state === "working" && executor && (lapsed(task, api.now()) ? "lapsed" : state);
   const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
@@ -123,7 +129,9 @@ function Doing({ task }: { task: OpsTask }) {
         {words.doing[doing]({ executor, since: time(queuedAt), took, lease: time(leaseExpiresAt), state: words.states[state] })}
         {task.superseded && ` ${words.superseded}`}
       </p>
-      {error && <p class="reason" data-state="failed" dir="auto">{error}</p>}
+      {(error || errorCode) && (
+        <p class="reason" data-state="failed"><span dir="auto">{error}</span> <ErrorCode code={errorCode} /></p>
+      )}
       {cause && <p><code class="cause" dir="ltr">{cause}</code></p>}
     </>
   );

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Content, type Preview, fileName, preview } from "../../model/preview";
+import { type Content, type Preview, fileName, joined, preview } from "../../model/preview";
 import type { Artifact, Part } from "../../model/view";
 import { api, selected, session, view } from "../../state";
 import { strings } from "../../strings";
@@ -10,6 +10,7 @@ import { copy } from "../acts";
 import { Act, Choice, Icon, useNewest, walk } from "../controls";
 import { aboutOf, bytes, nameOf } from "../format";
 import { Link, Markdown } from "../markdown";
+import { Shown as Image, useAddress } from "../picture";
 import { save } from "../share";
 import { toastError } from "../toasts";
 import { titles } from "./tasks";
@@ -60,7 +61,7 @@ function ArtifactView({ artifact }: { artifact: Artifact }) {
   const number = chosen || newest;
   const { size = 0, parts = [] } = artifact.versions[number - 1] ?? {};
   const content = useContent(artifact, number, parts);
-  const shown = useMemo(() => content.slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [content]);
+  const shown = useMemo(() => joined(content).slice(0, MOST_PARTS).map((part) => preview(part, nameOf(artifact))), [content]);
   const use = (act: (blob: Blob) => unknown) => () => void read(artifact, chosen, act);
   const has = (...kinds: string[]) => shown.some(({ kind }) => kinds.includes(kind));
   return (
@@ -84,11 +85,15 @@ function ArtifactView({ artifact }: { artifact: Artifact }) {
 
 type Given = Preview & { size: number };
 
+const none = (type: string, size: number) => <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>;
+
 const VIEWS: Readonly<Record<Preview["kind"], (given: Given) => ComponentChildren>> = {
-  none: ({ type, size }) => <p class="aside">{strings.panel.noPreview(type || strings.panel.unknownType, bytes(size))}</p>,
+  none: ({ type, size }) => none(type, size),
   link: ({ text }) => <p><Link href={text}>{text}</Link></p>,
-  image: (given) => <Framed content={given.bytes!} type={given.type} />,
-  html: ({ text }) => <Framed content={text} type="text/html;charset=utf-8" />,
+  image: ({ bytes, type, size }) => (
+    <Image picture={{ bytes: bytes!, type, name: strings.panel.image }} kind="sheet" otherwise={none(type, size)} />
+  ),
+  html: ({ text }) => <Framed text={text} />,
   markdown: ({ text }) => <Markdown text={text} live />,
   text: ({ text }) => <pre class="sheet" tabIndex={0} dir="auto">{text}</pre>,
 };
@@ -97,12 +102,9 @@ function Shown(given: Given) {
   return <>{VIEWS[given.kind](given)}{given.cut && <p class="aside">{strings.panel.cut(bytes(given.size))}</p>}</>;
 }
 
-/** An image, or a page without scripts and in an origin of its own, which has an address for as long as it is shown. */
-function Framed({ content, type }: { content: BlobPart; type: string }) {
-  const url = useMemo(() => URL.createObjectURL(new Blob([content], { type })), [content, type]);
-  useEffect(() => () => URL.revokeObjectURL(url), [url]);
-  if (typeof content === "string") return <iframe class="sheet" sandbox="" src={url} title={strings.panel.html} />;
-  return <img class="sheet" src={url} alt={strings.panel.image} />;
+/** A page without scripts and in an origin of its own. */
+function Framed({ text }: { text: string }) {
+  return <iframe class="sheet" sandbox="" src={useAddress(text, "text/html;charset=utf-8")} title={strings.panel.html} />;
 }
 
 /** Return the parts of a version. Older ones, which are not with the session, are loaded. */

@@ -3,17 +3,17 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { agentPath, sessionPath, taskPath } from "../../model/api";
-import { classify } from "../../model/events";
+import { classify, unknownParts } from "../../model/events";
 import { failureOf } from "../../model/http";
 import { object } from "../../model/json";
-import { type LogEvent, Records, Sieve, gist, logged } from "../../model/records";
+import { type LogEvent, Records, Sieve, UNKNOWN, gist, logged } from "../../model/records";
 import { type Call, curl, sending } from "../../model/snippets";
 import type { SessionView, TaskInfo, WireRecord } from "../../model/view";
 import { ROOT, address, api, chat, config, route, selected, session, view } from "../../state";
 import { strings } from "../../strings";
 import { copy } from "../acts";
 import { Act, Choice, IconButton, useEvery, walk } from "../controls";
-import { exactTime } from "../format";
+import { exactTime, fullTime } from "../format";
 import { Polled } from "../polled";
 import { titles } from "./tasks";
 
@@ -45,13 +45,15 @@ interface Given {
   /** Words that are looked for, and the record that is open, at first. */
   readonly about?: string;
   readonly event?: number;
+  /** The kind that is shown at first; empty: all of them. */
+  readonly only?: string;
   /** The choice of where the records are from. */
   readonly children?: ComponentChildren;
 }
 
 /** Show records by kind and by words, and the one that is open; the newest in view for as long as none is open. */
-export function Inspector({ records, more, call, link, about = "", event = 0, none, children }: Given) {
-  const [kind, setKind] = useState("");
+export function Inspector({ records, more, call, link, about = "", event = 0, only = "", none, children }: Given) {
+  const [kind, setKind] = useState(only);
   const [words, setWords] = useState(about);
   const [chosen, choose] = useState(event);
   const [, paint] = useState({});
@@ -65,7 +67,10 @@ export function Inspector({ records, more, call, link, about = "", event = 0, no
   // The session changes more often than the list is painted.
   const list = useMemo(() => <Rows {...{ rows, count: rows.length, chosen, choose, more }} />, [rows, rows.length, chosen]);
   const toRow = () => document.querySelector<HTMLElement>(".records [aria-current=true] button")?.focus();
-  const kinds = [...counts].map(([name, number]) => [name, `${name} (${number})`] as const);
+  // The kind that was asked for is there before anything of it is.
+  const there = new Map([...(only ? [[only, 0] as const] : []), ...counts]);
+  const kinds = [...there].map(([name, number]) => [name, `${name} (${number.toLocaleString()})`] as const);
+  const unknown = counts.get(UNKNOWN) ?? 0;
   return (
     <>
       <div class="filters">
@@ -74,7 +79,10 @@ export function Inspector({ records, more, call, link, about = "", event = 0, no
         <input type="search" class="field" aria-label={strings.panel.filter} placeholder={strings.panel.filter}
           value={words} onInput={(event) => setWords(event.currentTarget.value)} />
       </div>
-      <p class="counts" data-total={total} data-artifact-updates={counts.get("artifact-update") ?? 0}>{count}</p>
+      <p class="counts" data-total={total} data-artifact-updates={counts.get("artifact-update") ?? 0}>
+        {count}
+        {unknown > 0 && kind !== UNKNOWN && <Act label={strings.panel.unknown(unknown)} act={() => setKind(UNKNOWN)} />}
+      </p>
       {total ? list : <p class="empty">{none}</p>}
       {record && <RecordDetails record={record} call={call} link={link} close={() => [toRow(), choose(0)]} />}
     </>
@@ -119,7 +127,7 @@ function Rows({ rows, count, chosen, choose, more }: Pick<Given, "more"> & {
             <li key={at % ELEMENTS} data-number={number} data-kind={kind} {...place} style={{ insetBlockStart: `${at * ROW}px` }}>
               <button type="button" tabIndex={at === reachable ? 0 : -1} onClick={() => choose(number)}
                 onFocus={() => chosen && choose(number)}>
-                <time>{exactTime(record.at)}</time>
+                <time dateTime={record.at ? new Date(record.at).toISOString() : ""} title={fullTime(record.at)}>{exactTime(record.at)}</time>
                 <span title={strings.panel.ways[direction]}>{direction === "sent" ? "↑" : "↓"}</span>
                 <strong>{kind}</strong>
                 <span class="gist" dir="auto">{gist(record)}</span>
@@ -157,16 +165,16 @@ function RecordDetails({ record, call, link, close }: Pick<Given, "call" | "link
 /** Show the records of the open session. What is selected, a task or a message, is looked up in the log of its task. */
 export function Events() {
   const open = view.value!;
-  const { source, about, event } = lookUp(open);
+  const { source, about, event, only } = lookUp(open);
   const called = ({ id }: TaskInfo) => [id, strings.panel.logOf(titles.value.get(id) || id)] as const;
   const logs = open.tasks.slice(-MOST_LOGS).reverse().map(called);
   const link = ({ taskId, number }: WireRecord) => address(chat(open.id, { task: taskId, event: String(number) }));
-  const key = [open.id, source, about, event].join(" ");
+  const key = [open.id, source, about, event, only].join(" ");
   const records = useMemo(() => (source ? new Records() : session.value!.records), [key, session.value]);
   return (
     <Polled key={key} data={records} every={AGAIN_MS} load={(signal) => read(source, records, signal)}>
       {() => (
-        <Inspector records={records} about={about} event={event} call={(record) => callOf(record, open)} link={source ? link : undefined}
+        <Inspector records={records} about={about} event={event} only={only} call={(record) => callOf(record, open)} link={source ? link : undefined}
           none={source ? "" : strings.panel.noEvents}>
           <Choice label={strings.panel.from} value={source || LIVE} options={[[LIVE, strings.panel.live], ...logs]}
             act={(id) => (selected.value = id)} />
@@ -177,13 +185,23 @@ export function Events() {
 }
 
 function lookUp({ rows, tasks }: SessionView) {
+  const nothing = { source: "", about: "", event: 0, only: "" };
   const at = route.value;
   const linked = at.event ? at.task || tasks.at(-1)?.id : "";
   const chosen = selected.value || linked;
-  const event = chosen === linked ? Number(at.event) || 0 : 0;
+  if (chosen === UNKNOWN) return { ...nothing, source: session.value!.records.list.some(({ unknown }) => unknown) ? "" : strange(rows), only: UNKNOWN };
   const row = rows.find((one) => one.kind === "message" && one.message.id === chosen);
-  if (row?.kind === "message") return { source: row.message.taskId, about: row.message.id, event: 0 };
-  return { source: tasks.find(({ id }) => id === chosen)?.id ?? "", about: "", event };
+  if (row?.kind === "message") return { ...nothing, source: row.message.taskId, about: row.message.id };
+  const event = chosen === linked ? Number(at.event) || 0 : 0;
+  return { ...nothing, source: tasks.find(({ id }) => id === chosen)?.id ?? "", event };
+}
+
+/** Return the newest task that said or made something of a form that this page does not know. */
+function strange(rows: SessionView["rows"]): string {
+  const found = rows.findLast((row) =>
+    row.kind === "message" ? unknownParts(row.message.parts) : row.kind === "artifact" && unknownParts(row.artifact.versions.at(-1)?.parts ?? []),
+  );
+  return found?.kind === "message" ? found.message.taskId : found?.kind === "artifact" ? found.artifact.taskId : "";
 }
 
 /** Return the request that a record was, one that sends anew what the user said in it, or one that brings it again. */

@@ -7,7 +7,7 @@ import type { TaskInfo } from "../../model/view";
 import { address, api, chat, go, mayWrite, narrow, panel, selected, session, view } from "../../state";
 import { strings } from "../../strings";
 import { copy, reply, reveal } from "../acts";
-import { Act, Facts, Moment, useEvery, useNewest, walk } from "../controls";
+import { Act, ErrorCode, Facts, Moment, useEvery, useNewest, walk } from "../controls";
 import { duration, exactTime, firstLine, nameOf } from "../format";
 import { reasonOf } from "../toasts";
 
@@ -63,6 +63,7 @@ function TaskRow({ task, parts, longest, title, first, open }: Parameters<typeof
         <strong dir="auto">{title}</strong>
         <span class="sr-only">{[strings.states[task.state], ...spoken].join(", ")}</span>
         <span class="figure">{lasted(parts) ? duration(lasted(parts)) : ""}</span>
+        {!open && <Why task={task} />}
         <span class="bar" aria-hidden="true">
           {parts.map(({ state, at, ms }) => (
             <span key={state + at} data-state={state} style={ms ? { inlineSize: `${(100 * ms) / longest}%` } : undefined} />
@@ -72,6 +73,13 @@ function TaskRow({ task, parts, longest, title, first, open }: Parameters<typeof
       {open && <TaskDetails task={task} parts={parts} />}
     </li>
   );
+}
+
+/** Why a task did not end well, in short: the words of the server, and their code. */
+function Why({ task }: { task: TaskInfo }) {
+  const [what] = reasonOf(task);
+  if (!what && !task.code) return null;
+  return <small class="why"><span dir="auto">{firstLine(what, 200)}</span> <ErrorCode code={task.code} /></small>;
 }
 
 const rows = computed(() => view.value?.rows ?? []);
@@ -109,7 +117,9 @@ function TaskDetails({ task, parts }: { task: TaskInfo; parts: readonly Segment[
   return (
     <div class="opened">
       {(what || advice) && (
-        <div class="reason" data-state={task.state}>{what && <strong dir="auto">{what}</strong>} <span>{advice}</span></div>
+        <div class="reason" data-state={task.state}>
+          {what && <strong dir="auto">{what}</strong>} <span>{advice}</span> <ErrorCode code={task.code} />
+        </div>
       )}
       <Facts rows={facts} />
       <div class="acts">
