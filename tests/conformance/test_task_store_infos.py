@@ -12,7 +12,7 @@ from tests.conformance.test_task_store_cost import plan, statements
 
 from taskplane.runtime.errors import Invalid
 from taskplane.tasks.domain.figures import figures
-from taskplane.tasks.domain.infos import Info, fingerprint
+from taskplane.tasks.domain.infos import Failure, Info, fingerprint
 from taskplane.tasks.domain.task import (
     CANCELED,
     COMPLETED,
@@ -74,18 +74,20 @@ async def test_a_lost_attempt_is_a_change_back(plane: Plane) -> None:
 
 @pytest.mark.parametrize("state", [FAILED, REJECTED])
 async def test_a_failure_says_why(plane: Plane, state: int) -> None:
-    """M1, M2: the text of the last status, of managed tasks and of documents."""
+    """M1, M2: the text of the last status and the code in its metadata, of managed tasks and of documents."""
     row = await plane.create()
-    await plane.append(row, status(state, message("no such file", "m-end")))
-    assert (await one(plane, row)).error == "no such file"
+    said = message("no such file", "m-end")
+    said.metadata.fields["reason"].string_value = "AGENT_ERROR"
+    await plane.append(row, status(state, said))
+    assert (await one(plane, row)).failure == Failure("no such file", "AGENT_ERROR")
     document = plane.document("doc", "x", state)
     document.task.status.message.CopyFrom(message("it broke", "m-doc"))
     await plane.log.submit(document)
     (info,) = await shown(plane, "c-doc")
-    assert info.error == "it broke" and info.completed_at is not None
+    assert info.failure == Failure("it broke") and info.completed_at is not None
     done = await plane.create()
     await plane.complete(done)
-    assert (await one(plane, done)).error == ""
+    assert (await one(plane, done)).failure == Failure()
 
 
 async def test_a_document_shows_the_changes_that_its_versions_made(plane: Plane) -> None:
