@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 from tests.support.damage import damage
 
 from taskplane.runtime.errors import DataLoss, Refused, Unavailable
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.storage.file_guard import LONGEST_KEPT
 from taskplane.storage.sqlite import version_warning
-from taskplane.storage.writer import connect
+from taskplane.storage.writer import connect, driver_of
 
 
 @pytest.fixture
@@ -214,6 +215,17 @@ async def test_a_write_whose_caller_goes_away_before_it_began_is_left_out(engine
     go_on.set()
     await blocking
     await engine.write(add, 2)
+    assert await engine.read(count) == 1
+
+
+async def test_a_constraint_of_the_commit_refuses_what_went_past_sqlalchemy(engine: Engine) -> None:
+    """C15: as it does for statements of SQLAlchemy, and the next transaction goes on."""
+    reply = "CREATE TABLE reply (note INTEGER REFERENCES note DEFERRABLE INITIALLY DEFERRED)"
+    await engine.write(lambda conn: conn.execute(text(reply)))
+    with pytest.raises(IntegrityError):
+        await engine.write(lambda conn: driver_of(conn).execute("INSERT INTO reply VALUES (7)"))
+    await engine.write(add, 7)
+    await engine.write(lambda conn: driver_of(conn).execute("INSERT INTO reply VALUES (7)"))
     assert await engine.read(count) == 1
 
 

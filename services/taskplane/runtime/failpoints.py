@@ -38,13 +38,13 @@ def configure(text: str) -> None:
         if match is None:
             raise Invalid(f"{settings.FAILPOINTS}: {part!r} is not name=action(value)", reason="BAD_SETTING")
         points[match["name"]] = _Point(match["action"], match["value"], int(match["nth"] or 1))
-    _points.clear()
-    _points.update(points)
+    ARMED.clear()
+    ARMED.update(points)
 
 
 def fp(name: str) -> None:
     """Run the failpoint `name` in a thread that may block."""
-    if _points and (point := _due(name)):
+    if ARMED and (point := _due(name)):
         if point.action == "sleep":
             time.sleep(float(point.value))
         elif point.action == "pause":
@@ -57,7 +57,7 @@ def fp(name: str) -> None:
 
 async def afp(name: str) -> None:
     """Run the failpoint `name` on the event loop, which goes on meanwhile."""
-    if _points and (point := _due(name)):
+    if ARMED and (point := _due(name)):
         if point.action == "sleep":
             await asyncio.sleep(float(point.value))
         elif point.action == "pause":
@@ -69,7 +69,7 @@ async def afp(name: str) -> None:
 
 
 def _due(name: str) -> _Point | None:
-    point = _points.get(name)
+    point = ARMED.get(name)
     if point is None:
         return None
     point.seen += 1
@@ -89,5 +89,6 @@ def _fail(point: _Point) -> None:
     raise Invalid(f"{settings.FAILPOINTS}: there is no error {point.value!r}", reason="BAD_SETTING")
 
 
-_points: dict[str, _Point] = {}
+ARMED: Final[dict[str, _Point]] = {}
+"""The failpoints by name. On the hot path ask for it first: it is empty where no test is at work."""
 configure(settings.environment().get(settings.FAILPOINTS, ""))

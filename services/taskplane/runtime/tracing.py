@@ -35,6 +35,11 @@ def look_for_sdk() -> None:
         _live = True
 
 
+def is_live() -> bool:
+    """Return whether anything can belong to a trace."""
+    return _live
+
+
 def here() -> SpanContext | None:
     """Return the context of the current span; None if no span is current."""
     if not _live:

@@ -9,7 +9,7 @@ import copy
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum
@@ -21,13 +21,14 @@ from sqlalchemy.exc import IntegrityError
 
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import DataLoss, Internal, PlaneError, Unavailable
-from taskplane.runtime.failpoints import afp, fp
+from taskplane.runtime.failpoints import ARMED, afp, fp
 from taskplane.storage import metrics
 from taskplane.storage.port import Engine, closing
 from taskplane.storage.queue import OneOf, Queue, Together, Waiting
 
 Op = TypeVar("Op")
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -109,8 +110,8 @@ class Committer(Generic[Op, Answer]):
         self._scheduled = False
         self._loop: asyncio.AbstractEventLoop
         self._open = False
-        self._idle = asyncio.Event()
-        self._idle.set()
+        # Set by whoever waits for the end of all that was submitted.
+        self._idle: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -122,7 +123,9 @@ class Committer(Generic[Op, Answer]):
     ) -> None:
         """Commit what was submitted; what is submitted from now on is refused."""
         self._open = False
-        await self._idle.wait()
+        if self._queue.size or self._flights or self._scheduled:
+            self._idle = self._loop.create_future()
+            await self._idle
 
     async def submit(self, op: Op) -> Answer:
         """Return the answer to `op`, once it is committed.
@@ -157,7 +160,6 @@ class Committer(Generic[Op, Answer]):
 
     def _schedule(self) -> None:
         """Start batches in the next turn of the loop, so that operations submitted in this one go together."""
-        self._idle.clear()
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._start)
@@ -173,12 +175,21 @@ class Committer(Generic[Op, Answer]):
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
         self._waiting.value = self._queue.size
-        if not self._queue.size:
-            self._idle.set()
+        if self._idle is not None:
+            self._rest(self._idle)
 
     def _landed(self, flight: "asyncio.Task[None]") -> None:
         self._flights.discard(flight)
-        self._schedule()
+        if self._queue.size:
+            self._schedule()
+            return
+        self._waiting.value = 0
+        if self._idle is not None:
+            self._rest(self._idle)
+
+    def _rest(self, idle: "asyncio.Future[None]") -> None:
+        if not (self._queue.size or self._flights or self._scheduled or idle.done()):
+            idle.set_result(None)
 
     def _next(self) -> "list[Waiting[Op, Answer]]":
         while self._suspects and self._tried is None:
@@ -191,15 +202,17 @@ class Committer(Generic[Op, Answer]):
 
     async def _commit(self, flight: "list[Waiting[Op, Answer]]") -> None:
         try:
-            await afp("append.before_begin")
+            if ARMED:
+                await afp("append.before_begin")
             began = time.perf_counter()
             try:
-                with tracing.batch("commit", [waiting.span for waiting in flight]):
-                    batch = await self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+                writing = self._engine.write(self._carry_out, [waiting.op for waiting in flight])
+                batch = await (_traced(flight, writing) if tracing.is_live() else writing)
             finally:
                 self._seconds.observe(time.perf_counter() - began)
             self._operations.observe(len(flight))
-            await afp("append.after_commit_before_ack")
+            if ARMED:
+                await afp("append.after_commit_before_ack")
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, those who wait hear of it
             self._failed.value += 1
             self._fail(flight, error)
@@ -213,7 +226,8 @@ class Committer(Generic[Op, Answer]):
         batch = self._apply(conn, ops)
         if len(batch.outcomes) != len(ops):
             raise AssertionError(f"{len(ops)} operations, {len(batch.outcomes)} outcomes")
-        fp("append.before_commit")
+        if ARMED:
+            fp("append.before_commit")
         return batch
 
     def _deliver(self, flight: "list[Waiting[Op, Answer]]", batch: Batch[Answer]) -> None:
@@ -231,7 +245,8 @@ class Committer(Generic[Op, Answer]):
                 self._queue.release(waiting)
                 waiting.settle(outcome)
         if len(later) < len(flight):
-            self._queue.put_back(later)
+            if later:
+                self._queue.put_back(later)
             return
         # Nothing moves: do not spin. What waits besides goes on.
         pause = max(waiting.pause for waiting in later)
@@ -257,6 +272,11 @@ class Committer(Generic[Op, Answer]):
         for waiting in flight:
             self._queue.release(waiting)
             waiting.settle(_refusal(error))
+
+
+async def _traced(flight: "list[Waiting[Op, Answer]]", writing: Coroutine[Any, Any, T]) -> T:
+    with tracing.batch("commit", [waiting.span for waiting in flight]):
+        return await writing
 
 
 def _refusal(error: BaseException) -> PlaneError:

@@ -32,9 +32,9 @@ class FileGuard:
 
     def __init__(self, file: Path) -> None:
         """Make a guard that takes the files for the right ones as it finds them first."""
-        self._file = file
-        self._wal = Path(f"{file}-wal")
-        self._known: dict[Path, _Identity] = {}
+        self._file = str(file)
+        self._wal = f"{file}-wal"
+        self._known: dict[str, _Identity] = {}
         self._size = 0
         self._wal_size = 0
         self._wal_header: bytes = b""
@@ -44,11 +44,13 @@ class FileGuard:
     def check(self) -> None:
         """Raise Unavailable if a file is gone, is another one, or was truncated. They are trusted again once they are
         as they were. Raise DataLoss if damage was found before."""
+        # Strings, and no call in between: every transaction comes here twice.
         for path in (self._file, self._wal):
-            found = _stat(path)
-            if found is None:
+            try:
+                found = os.stat(path)
+            except FileNotFoundError:
                 if path in self._known:
-                    raise self._lose(f"{path} was deleted")
+                    raise self._lose(f"{path} was deleted") from None
                 continue
             identity = (found.st_dev, found.st_ino)
             if self._known.setdefault(path, identity) != identity:
@@ -77,7 +79,7 @@ class FileGuard:
         self.check()
 
     def _check_log(self, size: int) -> None:
-        with self._wal.open("rb", buffering=0) as log:
+        with open(self._wal, "rb", buffering=0) as log:
             header: bytes = log.read(_HEADER)
             if size < self._wal_size:
                 sound = size >= LONGEST_KEPT and header != self._wal_header
@@ -100,10 +102,3 @@ class FileGuard:
                 what,
             )
         return database_down(what)
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None

@@ -13,6 +13,9 @@ import orjson
 from sqlalchemy import CompoundSelect, Connection, Delete, Insert, Select, Update
 from sqlalchemy.exc import IntegrityError
 
+# The connections of writers to SQLite, with the driver's under them.
+_drivers: dict[Connection, sqlite3.Connection] = {}
+
 
 class PreparedQuery:
     """A SELECT whose parameters are texts, whole numbers, and lists of them."""
@@ -27,12 +30,14 @@ class PreparedQuery:
 
     def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Execute it and return all rows."""
-        if not _direct(conn):
+        driver = _drivers.get(conn)
+        if driver is None:
             return conn.execute(self.statement, parameters).all()
         if not self._text:
             self._compile(conn)
         given = {**self._constants, **parameters}
-        rows = _execute(conn, self._text, [_bound(given[name]) for name in self._names]).fetchall()
+        values = [value if isinstance(value := given[name], str | int) else _listed(value) for name in self._names]
+        rows = driver.execute(self._text, values).fetchall()
         return [self._converted(row) for row in rows] if self._converters else rows
 
     def _compile(self, conn: Connection) -> None:
@@ -71,10 +76,13 @@ class PreparedRows:
         parameters = list(map(in_order, rows))
         if not parameters:
             return 0
-        if not _direct(conn):
+        driver = _drivers.get(conn)
+        if driver is None:
             return conn.exec_driver_sql(text, parameters).rowcount
-        changed: int = _execute(conn, text, parameters, many=True).rowcount
-        return changed
+        try:
+            return driver.executemany(text, parameters).rowcount
+        except sqlite3.IntegrityError as error:
+            raise IntegrityError(text, None, error, hide_parameters=True) from error
 
     def _compile(self, conn: Connection) -> tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]:
         names = list(self._columns) if isinstance(self._statement, Insert) else None
@@ -85,18 +93,13 @@ class PreparedRows:
         return str(compiled), itemgetter(*order) if len(order) > 1 else itemgetter(slice(order[0], order[0] + 1))
 
 
-def _direct(conn: Connection) -> bool:
-    return conn.dialect.driver == "pysqlite" and not conn.dispatch.before_cursor_execute
+def attach(conn: Connection, driver: sqlite3.Connection | None) -> None:
+    """Execute on the driver's connection under `conn` from now on; None: through SQLAlchemy."""
+    if driver is not None:
+        _drivers[conn] = driver
+    else:
+        _drivers.pop(conn, None)
 
 
-def _execute(conn: Connection, text: str, parameters: Sequence[Any], *, many: bool = False) -> sqlite3.Cursor:
-    cursor: Any = conn.connection.cursor()
-    try:
-        executed: sqlite3.Cursor = (cursor.executemany if many else cursor.execute)(text, parameters)
-        return executed
-    except sqlite3.IntegrityError as error:
-        raise IntegrityError(text, None, error, hide_parameters=True) from error
-
-
-def _bound(value: Any) -> Any:
-    return value if isinstance(value, str | int) else orjson.dumps(list(value)).decode()
+def _listed(value: Any) -> str:
+    return orjson.dumps(list(value)).decode()

@@ -7,10 +7,10 @@ is why exactly one does both, why a second process is refused, and why nothing i
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, exc, text
 
@@ -45,10 +45,16 @@ class SqliteEngine(Engine):
         self._readers = readers
 
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._run(self._writer.run, lambda conn: fn(conn, *args, **kwargs))
+        try:
+            return await self._writer.run(fn, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - translated there
+            await self._fail(error)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._run(self._readers.run, lambda conn: fn(conn, *args, **kwargs))
+        try:
+            return await self._readers.run(lambda conn: fn(conn, *args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - translated there
+            await self._fail(error)
 
     async def probe(self) -> None:
         with translating():
@@ -56,16 +62,14 @@ class SqliteEngine(Engine):
                 await self._writer.probe()
                 await self.read(_ping)
 
-    async def _run(
-        self, run: Callable[[Callable[[Connection], T]], Awaitable[T]], work: Callable[[Connection], T]
-    ) -> T:
+    async def _fail(self, error: Exception) -> NoReturn:
         with translating():
             try:
-                return await run(work)
-            except (exc.DBAPIError, sqlite3.Error) as error:
-                if damaged(error):
+                if damaged(error) and isinstance(error, exc.DBAPIError | sqlite3.Error):
                     await self._writer.find_damage(error.orig if isinstance(error, exc.DBAPIError) else error)
-                raise
+                raise error
+            finally:
+                del error  # a frame that holds its own exception is a cycle
 
 
 @asynccontextmanager

@@ -8,26 +8,28 @@ import asyncio
 import logging
 import sqlite3
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Refused
+from taskplane.storage import prepared
 from taskplane.storage.file_guard import LONGEST_KEPT, FileGuard
+from taskplane.storage.one_thread import OneThread
 from taskplane.storage.port import Durability, closing
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT: Final = 5.0
 _CACHED_STATEMENTS: Final = 512
+_FAILURES: Final = (OperationalError, sqlite3.OperationalError)
 # How `PRAGMA synchronous` answers.
 _SYNCHRONOUS: Final[dict[Durability, tuple[str, int]]] = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
 
@@ -37,20 +39,25 @@ class Writer:
 
     def __init__(self, file: Path, durability: Durability) -> None:
         self._engine = writing_engine(file, durability)
-        # The thread's.
+        # The thread's. SQLAlchemy has opened the connection; transactions begin and end on that of the driver.
         self._connection: Connection | None = None
+        self._driver: sqlite3.Connection
+        # Whether somebody listens to the statements of SQLAlchemy: then all go through it.
+        self._listened = False
         self._guard = FileGuard(file)
         # The last transaction could not be written, so that a probe has to write.
         self._failing = False
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="taskplane-writer")
+        self._thread = OneThread("taskplane-writer", self._close)
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
-        """Return what `work` returned, once its transaction is committed.
+    def run(
+        self, fn: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> "asyncio.Future[T]":
+        """Return the future of `fn(connection, ...)`, which is done once its transaction is committed.
 
         One whose caller is cancelled before it began is left out. Unavailable: the writer was closed, or a file was
         lost. DataLoss: damage was found before.
         """
-        return await self._submit(self._transact, work)
+        return self._submit(self._transact, fn, args, kwargs or {})
 
     async def find_damage(self, detail: object) -> None:
         """Take in that SQLite found damage: raise DataLoss, here and from then on, or Unavailable if a file was lost.
@@ -59,19 +66,17 @@ class Writer:
 
     async def close(self) -> None:
         """Finish what was given and close the connection, which merges the log into the database."""
-        self._thread.submit(self._close)
-        await asyncio.to_thread(self._thread.shutdown)
+        await self._thread.close()
 
     async def probe(self) -> None:
         """Return if transactions can be made. Where the last one could not be written, this one writes."""
         await self.run(self._probe)
 
-    async def _submit(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _submit(self, fn: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         try:
-            running = self._thread.submit(fn, *args, **kwargs)
+            return self._thread.submit(fn, *args)
         except RuntimeError:
             raise closing() from None
-        return await asyncio.wrap_future(running)
 
     def _probe(self, conn: Connection) -> None:
         if self._failing:
@@ -81,22 +86,43 @@ class Writer:
         else:
             conn.exec_driver_sql("SELECT 1")
 
-    def _transact(self, work: Callable[[Connection], T]) -> T:
-        if self._connection is None:
-            self._connection = self._engine.connect()
+    def _transact(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T:
+        conn = self._connection or self._open()
         try:
             self._guard.check()
-            with self._connection.begin():
-                result = work(self._connection)
+            if bool(conn.dispatch.before_cursor_execute) is not self._listened:
+                self._listened = not self._listened
+                prepared.attach(conn, None if self._listened else self._driver)
+            self._driver.execute("BEGIN IMMEDIATE")
+            result = fn(conn, *args, **kwargs)
+            self._commit(conn)
             # A file that was lost meanwhile has the transaction, and nobody can open it.
             self._guard.check()
         except BaseException as error:
-            self._failing = self._failing or isinstance(error, OperationalError)
+            self._failing = self._failing or isinstance(error, _FAILURES)
             # Given back it is rolled back, also where COMMIT failed, which leaves the transaction open.
             self._give_back()
             raise
         self._failing = False
         return result
+
+    def _open(self) -> Connection:
+        conn = self._connection = self._engine.connect()
+        self._driver = driver_of(conn)
+        prepared.attach(conn, self._driver)
+        self._listened = False
+        return conn
+
+    def _commit(self, conn: Connection) -> None:
+        if conn.in_transaction():
+            # A statement went through SQLAlchemy, which has to know of the end. It commits on the driver, too.
+            conn.commit()
+            return
+        try:
+            self._driver.commit()
+        except sqlite3.IntegrityError as error:
+            # A constraint that is looked at in the end.
+            raise IntegrityError("COMMIT", None, error, hide_parameters=True) from error
 
     def _close(self) -> None:
         self._give_back()
@@ -104,7 +130,11 @@ class Writer:
 
     def _give_back(self) -> None:
         if self._connection is not None:
+            prepared.attach(self._connection, None)
             self._connection.close()
+            # SQLAlchemy takes a transaction whose COMMIT failed for ended.
+            with suppress(sqlite3.Error):
+                self._driver.rollback()
             self._connection = None
 
 
@@ -122,7 +152,13 @@ def writing_engine(file: Path, durability: Durability, *, foreign_keys: bool = T
 
 def _begin(conn: Connection) -> None:
     # A deferred transaction that reads first cannot wait for the lock it needs to write.
-    conn.exec_driver_sql("BEGIN IMMEDIATE")
+    if not driver_of(conn).in_transaction:
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def driver_of(conn: Connection) -> sqlite3.Connection:
+    """Return the driver's connection under one of SQLAlchemy's to SQLite."""
+    return cast("sqlite3.Connection", conn.connection.driver_connection)
 
 
 def connect(file: Path, durability: Durability, *, foreign_keys: bool = True) -> sqlite3.Connection:
