@@ -17,7 +17,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without an SDK, to which nobody has sent a trace."""
-    monkeypatch.setattr(tracing, "_live", False)
+    monkeypatch.setattr(tracing.LIVE, "on", False)
 
 
 def serve(headers: dict[str, str]) -> trace.Span | None:

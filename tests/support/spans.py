@@ -20,7 +20,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("test"))
-    monkeypatch.setattr(tracing, "_live", True)
+    monkeypatch.setattr(tracing.LIVE, "on", True)
     return exporter
 
 

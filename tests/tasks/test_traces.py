@@ -90,7 +90,7 @@ async def test_an_export_has_no_trace(plane: Plane, exported: InMemorySpanExport
 
 
 async def test_nothing_is_stored_of_a_call_that_nobody_traces(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_live", False)
+    monkeypatch.setattr(tracing.LIVE, "on", False)
     record = (await plane.store().CreateTask(creation(working=True))).record
     assert record.traceparent == ""
     assert await events(plane, record.id) == ["", ""]

@@ -14,6 +14,7 @@ import grpc
 from taskplane.runtime import logs, principal, status, tracing
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.identity import PRINCIPAL_KEY, PrincipalSigner
+from taskplane.runtime.inprocess.channel import InProcessChannel
 from taskplane.runtime.interceptors import REQUEST_ID_KEY
 from taskplane.runtime.principal import Principal
 
@@ -43,8 +44,8 @@ def client(
     more. Everything but the two kinds of methods is that of `channel`.
 
     With `patience`, a unary call that finds all servers of the channel gone waits up to so many seconds for one before
-    it is made; it is a coroutine then, and no `grpc.aio.Call`. So a call that must not be repeated is not lost while a
-    server leaves and its balancer chooses another one.
+    it is made; where the channel has a socket it is a coroutine then, and no `grpc.aio.Call`. So a call that must not
+    be repeated is not lost while a server leaves and its balancer chooses another one.
     """
     return cast("grpc.aio.Channel", _Client(channel, identity, PrincipalSigner(secret), deadline, patience))
 
@@ -69,16 +70,15 @@ class _Client:
 
     def metadata(self, given: _Metadata) -> list[tuple[str, str | bytes]]:
         """Return the metadata of a call: who calls, for which request and in which trace, and what was given."""
-        return [
-            (PRINCIPAL_KEY, self._signed(principal.current() or self._identity)),
-            (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id()),
-            *tracing.carrier(),
-            *given,
-        ]
+        who = (PRINCIPAL_KEY, self._signed(principal.current() or self._identity))
+        request = (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id())
+        return [who, request, *tracing.carrier(), *given] if tracing.LIVE.on else [who, request, *given]
 
     def unary_unary(self, *args: Any, **kwargs: Any) -> Any:
         method = _Method(self, self._channel.unary_unary(*args, **kwargs), _UnaryCall, self._deadline)
-        return partial(self._call_patiently, method) if self._patience else method
+        # No server of a channel within this process is ever gone for a while.
+        waits = self._patience and not isinstance(self._channel, InProcessChannel)
+        return partial(self._call_patiently, method) if waits else method
 
     def unary_stream(self, *args: Any, **kwargs: Any) -> Any:
         return _Method(self, self._channel.unary_stream(*args, **kwargs), _StreamCall, None)

@@ -26,7 +26,7 @@ from taskplane.runtime.pacing import Pacer
 from taskplane.runtime.plain_metrics import Number
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.validation import is_request_id
+from taskplane.runtime.validation import REQUEST_ID
 
 REQUEST_ID_KEY: Final = "x-request-id"
 SLOW: Final = 1.0
@@ -184,7 +184,7 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
             handler.response_serializer,
         )
     return grpc.unary_unary_rpc_method_handler(
-        cast("Any", _around(_counted(cast("Any", handler.unary_unary), method.pacer), method)),
+        cast("Any", _around(cast("Any", handler.unary_unary), method)),
         _tolerant(handler.request_deserializer),
         handler.response_serializer,
     )
@@ -194,6 +194,9 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     observer = _Observer(method)
     answered = observer.answered
     access = method.access
+    pacer = method.pacer
+    # A stream may be open for days.
+    counted = 0 if method.streaming else 1
     open_to_all = access is Access.USER
     known = method.signer.known
     name = method.path.removeprefix("/")
@@ -211,9 +214,9 @@ def _around(behaviour: Handler, method: Method) -> Handler:
                 given = value
             elif key in tracing.HEADERS and isinstance(value, str):
                 traced[key] = value
-        request_id = given if isinstance(given, str) and is_request_id(given) else logs.new_request_id()
+        request_id = given if isinstance(given, str) and REQUEST_ID.fullmatch(given) else logs.new_request_id()
         _enter_request(request_id)
-        span = tracing.serve(name, traced, attributes)
+        span = tracing.serve(name, traced, attributes) if traced or tracing.LIVE.on else None
         caller: Principal | None = None
         try:
             caller = known(signed) if signed is not None else method.default
@@ -222,7 +225,11 @@ def _around(behaviour: Handler, method: Method) -> Handler:
                 _admit(access, caller)
             if type(request) is Malformed:
                 raise Invalid("the request is not a message of this method's type", reason="MALFORMED_REQUEST")
-            reply = await behaviour(request, context)
+            pacer.calls += counted
+            try:
+                reply = await behaviour(request, context)
+            finally:
+                pacer.calls -= counted
         except BaseException as raised:  # noqa: BLE001 - answered below
             error = _answer(raised, request_id)
         else:
@@ -261,14 +268,6 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
             del error  # a frame that holds its own exception is a cycle
     whole = status.to_status(error)
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
-
-
-def _counted(behaviour: Handler, pacer: Pacer) -> Handler:
-    async def counted(request: Any, context: Context) -> Any:
-        with pacer.call():
-            return await behaviour(request, context)
-
-    return counted
 
 
 def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:

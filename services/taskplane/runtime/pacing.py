@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 REST: Final = 4.0
@@ -22,17 +22,8 @@ class Pacer:
 
     def __init__(self) -> None:
         self.calls = 0
-        """The number of calls in flight."""
+        """The number of calls in flight that somebody waits for."""
         self._piece = asyncio.Lock()
-
-    @contextmanager
-    def call(self) -> Generator[None]:
-        """Count a call that somebody waits for while the body runs."""
-        self.calls += 1
-        try:
-            yield
-        finally:
-            self.calls -= 1
 
     @asynccontextmanager
     async def piece(self) -> AsyncGenerator[None]:

@@ -5,8 +5,8 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay
 
@@ -47,21 +47,21 @@ def _log_error(state: RetryCallState) -> None:
         log.warning("a call is repeated: %s", state.outcome.exception())
 
 
-async def retry_briefly(call: Callable[[], Awaitable[T]]) -> T:
+def retry_briefly(call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
     """Return the result of `call`, repeated for up to `BRIEF` seconds while its outcome is unknown.
 
     Raise the last error after that, and every other error at once. `call` must be idempotent. For work that a caller
     waits for.
     """
-    return await _retrying(call, UNKNOWN_OUTCOME, BRIEF)
+    return _retrying(call, UNKNOWN_OUTCOME, BRIEF)
 
 
-async def retry_until_reachable(call: Callable[[], Awaitable[T]]) -> T:
+def retry_until_reachable(call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
     """Return the result of `call`, repeated while it raises a `RETRYABLE` error; raise every other error at once.
 
     `call` must be idempotent. For runs, whose lease bounds it: a run that loses its lease is cancelled.
     """
-    return await _retrying(call, RETRYABLE, math.inf)
+    return _retrying(call, RETRYABLE, math.inf)
 
 
 async def _retrying(call: Callable[[], Awaitable[T]], errors: tuple[type[PlaneError], ...], seconds: float) -> T:

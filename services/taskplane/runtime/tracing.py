@@ -23,26 +23,29 @@ _tracer: Final = trace.get_tracer("taskplane")
 _w3c: Final = TraceContextTextMapPropagator()
 _FORM: Final = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
-# Whether anything here can belong to a trace: there is an SDK, or somebody has sent a `traceparent`. Until then nothing
-# below looks for a span.
-_live = False
+
+class _Live:
+    """Whether anything here can belong to a trace: there is an SDK, or somebody has sent a `traceparent`."""
+
+    __slots__ = ("on",)
+
+    def __init__(self) -> None:
+        self.on = False
+
+
+LIVE: Final = _Live()
+"""Until this is on nothing below looks for a span, and the hot path asks here instead of there."""
 
 
 def look_for_sdk() -> None:
     """Make spans from now on if the process has an SDK. For whoever composes what is served."""
-    global _live
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        _live = True
-
-
-def is_live() -> bool:
-    """Return whether anything can belong to a trace."""
-    return _live
+        LIVE.on = True
 
 
 def here() -> SpanContext | None:
     """Return the context of the current span; None if no span is current."""
-    if not _live:
+    if not LIVE.on:
         return None
     found = trace.get_current_span().get_span_context()
     return found if found.is_valid else None
@@ -86,7 +89,7 @@ def unpack(value: bytes | None) -> str:
 
 def packed() -> bytes | None:
     """Return the current `traceparent` in 25 bytes; None if no span is current."""
-    return pack(traceparent()) if _live else None
+    return pack(traceparent()) if LIVE.on else None
 
 
 def serve(name: str, headers: Mapping[str, str], attributes: _Attributes) -> Span | None:
@@ -95,10 +98,9 @@ def serve(name: str, headers: Mapping[str, str], attributes: _Attributes) -> Spa
     Its parent is the current span (that of an instrumentation of the server), otherwise the context in `headers`. None:
     nobody traces.
     """
-    global _live
     if headers:
-        _live = True
-    elif not _live:
+        LIVE.on = True
+    elif not LIVE.on:
         return None
     if here() is None:
         context.attach(_w3c.extract(headers))
@@ -110,7 +112,7 @@ def serve(name: str, headers: Mapping[str, str], attributes: _Attributes) -> Spa
 @contextmanager
 def span(name: str, attributes: _Attributes, *, parent: str = "") -> Generator[Span]:
     """Make a span current. `parent` is a `traceparent`; without one it is the current span."""
-    if not (_live or parent):
+    if not (LIVE.on or parent):
         yield trace.INVALID_SPAN
         return
     with within(parent), _tracer.start_as_current_span(name, attributes=attributes) as started:
@@ -123,7 +125,7 @@ def batch(name: str, members: Iterable[SpanContext | None]) -> Generator[None]:
 
     It is a child of the first span and has links to the others.
     """
-    found = {member.span_id: member for member in members if member is not None} if _live else {}
+    found = {member.span_id: member for member in members if member is not None} if LIVE.on else {}
     if not found:
         yield
         return
@@ -140,11 +142,10 @@ def batch(name: str, members: Iterable[SpanContext | None]) -> Generator[None]:
 @contextmanager
 def within(parent: str) -> Generator[None]:
     """Make the context of a `traceparent` current; nothing changes if it is empty."""
-    global _live
     if not parent:
         yield
         return
-    _live = True
+    LIVE.on = True
     token = context.attach(_w3c.extract({TRACEPARENT: parent}))
     try:
         yield
@@ -164,7 +165,7 @@ def link(value: str) -> None:
 
 def describe(attributes: _Attributes, *, name: str = "") -> None:
     """Add attributes to the current span, and rename it if a `name` is given: what became known after it began."""
-    if _live:
+    if LIVE.on:
         current = trace.get_current_span()
         current.set_attributes(attributes)
         if name:

@@ -9,7 +9,8 @@ MAX_ID: Final = 255
 
 # C0, DEL and C1, and the halves of a surrogate pair, which JSON can spell and UTF-8 cannot.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+REQUEST_ID: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+"""The form of a request id of a client that is taken over."""
 
 
 def has_control(value: str) -> bool:
@@ -39,7 +40,7 @@ def is_segment(value: str) -> bool:
 
 def is_request_id(value: str) -> bool:
     """Return whether a request id of a client is taken over: 1 to 128 letters, digits or `_.:/+=-`, all ASCII."""
-    return _REQUEST_ID.fullmatch(value) is not None
+    return REQUEST_ID.fullmatch(value) is not None
 
 
 def is_loopback(host: str) -> bool:

@@ -207,7 +207,7 @@ class Committer(Generic[Op, Answer]):
             began = time.perf_counter()
             try:
                 writing = self._engine.write(self._carry_out, [waiting.op for waiting in flight])
-                batch = await (_traced(flight, writing) if tracing.is_live() else writing)
+                batch = await (_traced(flight, writing) if tracing.LIVE.on else writing)
             finally:
                 self._seconds.observe(time.perf_counter() - began)
             self._operations.observe(len(flight))

@@ -35,7 +35,7 @@ class Waiting(Generic[Op, Answer]):
         self.future = future
         self.suspect = False
         self.pause = FIRST_PAUSE
-        self.span = tracing.here()
+        self.span = tracing.here() if tracing.LIVE.on else None
         self.owner = here()
 
     def settle(self, outcome: Answer | PlaneError) -> None:

@@ -391,7 +391,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
 
 def _scope() -> Scope:
     who = caller()
-    return Scope(who.tenant, who.owner, who.actor, tracing.packed())
+    return Scope(who.tenant, who.owner, who.actor, tracing.packed() if tracing.LIVE.on else None)
 
 
 def _history_length(request: pb.GetTaskRequest | pb.ListTasksRequest) -> int | None:

@@ -3,15 +3,15 @@
 import asyncio
 import contextvars
 import logging
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Final
 
 import grpc
 
 from taskplane.runtime.inprocess.context import ServicerContext
-from taskplane.runtime.inprocess.messages import MessageTooLarge
+from taskplane.runtime.inprocess.messages import Deserializer, MessageTooLarge, Serializer, received
 from taskplane.runtime.inprocess.metadata import Pairs
+from taskplane.runtime.services import MAX_REPLY
 
 _NOTHING: Final[Any] = object()
 _OK: Final = grpc.StatusCode.OK
@@ -25,13 +25,14 @@ class InProcessCall(grpc.aio.Call):
     Whoever is cancelled while waiting for a reply waits until the handler has ended; cancelled once more, it does not.
     """
 
-    def __init__(self, timeout: float | None, received: Callable[[Any], Any]) -> None:
-        """`timeout` in seconds. `received` returns a reply as the client gets it, or raises MessageTooLarge."""
+    def __init__(self, timeout: float | None, serialize: Serializer, deserialize: Deserializer) -> None:
+        """`timeout` in seconds. `serialize` and `deserialize` are those of a reply."""
         self._loop = asyncio.get_running_loop()
         self._deadline = None if timeout is None else self._loop.time() + timeout
-        self._received = received
+        self._serialize = serialize
+        self._deserialize = deserialize
         self._timer: asyncio.TimerHandle | None = None
-        self._ended = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
         self._status: grpc.StatusCode | None = None
         self._details = ""
         self._initial: Pairs = ()
@@ -43,7 +44,7 @@ class InProcessCall(grpc.aio.Call):
 
     def start(self, handler: Callable[[Any, Any], Awaitable[Any]], request: Any, metadata: Pairs) -> asyncio.Task[None]:
         """Run `handler` in a task with an empty context, until the deadline."""
-        context = ServicerContext(self, metadata, self._writer())
+        context = ServicerContext(self, metadata, self._write)
         self.task = self._loop.create_task(self._serve(handler, request, context), context=contextvars.Context())
         self.task.add_done_callback(self._served)
         if self._deadline is not None:
@@ -62,7 +63,9 @@ class InProcessCall(grpc.aio.Call):
             self._initial, self._trailing = context.initial, context.trailing
         if self._timer is not None:
             self._timer.cancel()
-        self._ended.set()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
         for callback in self._callbacks:
             self._loop.call_soon(callback, self)
 
@@ -90,30 +93,41 @@ class InProcessCall(grpc.aio.Call):
             self._callbacks.append(callback)
 
     async def initial_metadata(self) -> grpc.aio.Metadata:
-        await self._ended.wait()
+        await self._end()
         return grpc.aio.Metadata(*self._initial)
 
     async def trailing_metadata(self) -> grpc.aio.Metadata:
-        await self._ended.wait()
+        await self._end()
         return grpc.aio.Metadata(*self._trailing)
 
     async def code(self) -> grpc.StatusCode:
-        await self._ended.wait()
+        await self._end()
         return self._status or grpc.StatusCode.UNKNOWN
 
     async def details(self) -> str:
-        await self._ended.wait()
+        await self._end()
         return self._details
 
     async def wait_for_connection(self) -> None:
         """Return at once."""
 
-    @abstractmethod
-    def _writer(self) -> Callable[[Any], Awaitable[None]] | None:
-        """Return how the handler writes replies; None: it returns a single one."""
+    _write: Callable[[Any], Awaitable[None]] | None = None
+    """Hands a reply to the client; None: the handler returns a single one."""
+    _reply: Any = _NOTHING
 
-    def _replied(self, reply: Any) -> None:
-        """Take what the handler returned."""
+    def _received(self, reply: Any) -> Any:
+        """Return a reply as the client gets it. MessageTooLarge."""
+        return received(reply, self._serialize, self._deserialize, MAX_REPLY, "Received")
+
+    def _ending(self) -> "asyncio.Future[None]":
+        """Return a future of its own for each that waits for the end."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    async def _end(self) -> None:
+        if self._status is None:
+            await self._ending()
 
     async def _serve(
         self, handler: Callable[[Any, Any], Awaitable[Any]], request: Any, context: ServicerContext
@@ -121,8 +135,8 @@ class InProcessCall(grpc.aio.Call):
         try:
             reply = await handler(request, context)
             code, details = context.status()
-            if code is _OK:
-                self._replied(reply)
+            if code is _OK and self._write is None:
+                self._reply = self._received(reply)
             self.finish(code, details, context)
         except grpc.aio.AbortError:
             code, details = context.status()
@@ -133,7 +147,8 @@ class InProcessCall(grpc.aio.Call):
             _log.exception("a handler raised %s", type(error).__name__)
             self.finish(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
         finally:
-            context.run_done_callbacks()
+            for callback in context.done_callbacks:
+                callback(context)
 
     def _served(self, _: object) -> None:
         # Its exception names the frames of the handler, and these the call: the three would be a cycle.
@@ -147,14 +162,11 @@ class InProcessCall(grpc.aio.Call):
         if self.task is not None:
             self.task.cancel()
 
-    async def _wait(self, waiter: Awaitable[Any]) -> Any:
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            self.cancel()
-            if self.task is not None:
-                await asyncio.wait((self.task,))
-            raise
+    async def _leave(self) -> None:
+        """Cancel the call, and wait until the handler has ended."""
+        self.cancel()
+        if self.task is not None:
+            await asyncio.wait((self.task,))
 
     def _error(self) -> BaseException:
         if self._cancelled:
@@ -170,19 +182,13 @@ class InProcessCall(grpc.aio.Call):
 class UnaryUnaryCall(InProcessCall, grpc.aio.UnaryUnaryCall[Any, Any]):
     """A call with one reply."""
 
-    _reply: Any = _NOTHING
-
-    def _writer(self) -> None:
-        return None
-
-    def _replied(self, reply: Any) -> None:
-        self._reply = self._received(reply)
-
     def __await__(self) -> Generator[Any, Any, Any]:
-        return self._result().__await__()
-
-    async def _result(self) -> Any:
-        await self._wait(self._ended.wait())
+        if self._status is None:
+            try:
+                yield from self._ending()
+            except asyncio.CancelledError:
+                yield from self._leave().__await__()
+                raise
         if self._status is not _OK:
             raise self._error()
         return self._reply
@@ -203,7 +209,10 @@ class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
         elif not self.done():
             self._reader = self._loop.create_future()
             try:
-                message = await self._wait(self._reader)
+                message = await self._reader
+            except asyncio.CancelledError:
+                await self._leave()
+                raise
             finally:
                 self._reader = None
         if message is not _NOTHING:
@@ -222,9 +231,6 @@ class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
             self._message = _NOTHING
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(_NOTHING)
-
-    def _writer(self) -> Callable[[Any], Awaitable[None]]:
-        return self._write
 
     async def _write(self, message: Any) -> None:
         """Hand a message to the client that waits for it, or wait until it is taken. InternalError: the client left."""

@@ -17,7 +17,7 @@ import grpc
 from taskplane.runtime.inprocess.call import InProcessCall, UnaryStreamCall, UnaryUnaryCall
 from taskplane.runtime.inprocess.messages import Deserializer, MessageTooLarge, Serializer, received
 from taskplane.runtime.inprocess.metadata import received as received_metadata
-from taskplane.runtime.services import MAX_REPLY, MAX_REQUEST, Services
+from taskplane.runtime.services import MAX_REQUEST, Services
 
 
 class InProcessChannel(grpc.aio.Channel):
@@ -31,6 +31,7 @@ class InProcessChannel(grpc.aio.Channel):
         self._services = services
         self._calls: dict[asyncio.Task[None], InProcessCall] = {}
         self._closed = asyncio.Event()
+        self._open = True
 
     def unary_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
@@ -61,14 +62,12 @@ class InProcessChannel(grpc.aio.Channel):
         **_: object,
     ) -> InProcessCall:
         """Start a call. Options that concern a connection have no effect."""
-        if self._closed.is_set():
+        if not self._open:
             raise grpc.aio.UsageError("Channel is closed.")
         pairs = received_metadata(metadata or ())
         method: Any = self._services.handlers.get(path)
         handler = method and (method.unary_unary if kind is UnaryUnaryCall else method.unary_stream)
-        serialize_reply = method and method.response_serializer
-        reply = partial(received, serialize=serialize_reply, deserialize=deserialize, limit=MAX_REPLY, act="Received")
-        call = kind(timeout, reply)
+        call = kind(timeout, method and method.response_serializer, deserialize)
         if not handler:
             call.finish(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
             return call
@@ -76,7 +75,7 @@ class InProcessChannel(grpc.aio.Channel):
             call.finish(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
             return call
         try:
-            request = received(request, serialize, method.request_deserializer, limit=MAX_REQUEST, act="Sent")
+            request = received(request, serialize, method.request_deserializer, MAX_REQUEST, "Sent")
         except MessageTooLarge as error:
             call.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
             return call
@@ -87,6 +86,7 @@ class InProcessChannel(grpc.aio.Channel):
 
     async def close(self, grace: float | None = None) -> None:
         """Start no more calls, give those that run `grace` seconds, then cancel them and wait until they have ended."""
+        self._open = False
         self._closed.set()
         if self._calls and grace:
             await asyncio.wait(self._calls, timeout=grace)
@@ -98,7 +98,7 @@ class InProcessChannel(grpc.aio.Channel):
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
         """Return READY, or SHUTDOWN once it is closed."""
-        return grpc.ChannelConnectivity.SHUTDOWN if self._closed.is_set() else grpc.ChannelConnectivity.READY
+        return grpc.ChannelConnectivity.READY if self._open else grpc.ChannelConnectivity.SHUTDOWN
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
         if self.get_state() is last_observed_state:

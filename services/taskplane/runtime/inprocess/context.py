@@ -21,18 +21,14 @@ class ServicerContext(grpc.aio.ServicerContext[Any, Any]):
         self._code: grpc.StatusCode | None = None
         self._details = ""
         self._aborted = False
-        self._callbacks: list[Callable[[Any], Any]] = []
+        self.done_callbacks: list[Callable[[Any], Any]] = []
+        """Registered by the handler, for the end of the call."""
         self.initial: Pairs = ()
         self.trailing: Pairs = ()
 
     def status(self) -> tuple[grpc.StatusCode, str]:
         """Return the status and the details that the handler leaves behind, also if it swallowed its AbortError."""
         return self._code or grpc.StatusCode.OK, self._details
-
-    def run_done_callbacks(self) -> None:
-        """Run what the handler registered for the end of the call."""
-        for callback in self._callbacks:
-            callback(self)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Never:
         if self._aborted:
@@ -104,7 +100,7 @@ class ServicerContext(grpc.aio.ServicerContext[Any, Any]):
         return self._call.time_remaining()
 
     def add_done_callback(self, callback: Any) -> None:
-        self._callbacks.append(callback)
+        self.done_callbacks.append(callback)
 
     def cancelled(self) -> bool:
         return self._call.cancelled()

@@ -15,7 +15,7 @@ class MessageTooLarge(Exception):
     """A message beyond the limit of its receiver. The text is that of gRPC."""
 
 
-def received(message: Any, serialize: Serializer, deserialize: Deserializer, *, limit: int, act: str) -> Any:
+def received(message: Any, serialize: Serializer, deserialize: Deserializer, limit: int, act: str) -> Any:
     """Return `message` as a receiver with this deserializer gets it.
 
     MessageTooLarge: it has more than `limit` bytes; `act` says what the client did with it ("Sent", "Received").

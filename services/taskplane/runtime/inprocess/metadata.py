@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 Pairs = tuple[tuple[str, str | bytes], ...]
@@ -14,7 +15,19 @@ def received(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
 
     ValueError, TypeError: a pair that could not be sent.
     """
-    return tuple([_received(key, value) for key, value in metadata])
+    pairs: list[tuple[str, str | bytes]] = []
+    for key, value in metadata:
+        if _is_text(key) and isinstance(value, str) and value.isascii() and value.isprintable():
+            pairs.append((key, value))
+        else:
+            pairs.append(_received(key, value))
+    return tuple(pairs)
+
+
+@lru_cache(maxsize=64)
+def _is_text(key: str) -> bool:
+    """Return whether this is a key whose value is text."""
+    return _KEY.fullmatch(key) is not None and not key.endswith("-bin")
 
 
 def _received(key: str, value: str | bytes) -> tuple[str, str | bytes]:
