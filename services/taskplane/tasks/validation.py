@@ -51,7 +51,7 @@ class _Problems:
         if not value:
             if required:
                 self.add(field, "is required")
-        elif problem := id_problem(value):
+        elif (len(value) > MAX_ID or not value.isprintable()) and (problem := id_problem(value)):
             self.add(field, problem)
 
     def in_path(self, field: str, value: str) -> None:

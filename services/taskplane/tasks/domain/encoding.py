@@ -105,12 +105,13 @@ def reopening(message: bytes, state: int) -> bytes:
 
 def field(place: int, content: bytes) -> bytes:
     """Return a field that holds a message, a string or bytes; `place` is its number, up to 15."""
-    return _NESTED_TAGS[place] + varint(len(content)) + content
+    size = len(content)
+    return _NESTED_TAGS[place] + (_LAST[size] if size < 0x80 else varint(size)) + content
 
 
 def number(place: int, value: int) -> bytes:
     """Return a field that holds a whole number, not negative, also if it is 0; `place` is its number, up to 15."""
-    return _NUMBER_TAGS[place] + varint(value)
+    return _NUMBER_TAGS[place] + (_LAST[value] if value < 0x80 else varint(value))
 
 
 def varint(value: int) -> bytes:

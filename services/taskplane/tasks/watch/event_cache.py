@@ -1,9 +1,7 @@
 """A cache of the newest events of tasks, for watchers that are caught up."""
 
-from operator import attrgetter
+from collections import OrderedDict
 from typing import Final
-
-from cachetools import LRUCache
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.tasks.committed import Changed, Committed
@@ -59,25 +57,6 @@ class CachedTask:
         return self.ring.message(events[0], render).event.task
 
 
-class _Tasks(LRUCache[str, CachedTask]):
-    """Tasks by uid, weighed in bytes, and their uids by tenant and id."""
-
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(max_bytes, getsizeof=attrgetter("size"))
-        self.uids: dict[tuple[str, str], str] = {}
-
-    def __setitem__(self, uid: str, task: CachedTask) -> None:
-        self.uids[task.row.tenant, task.row.id] = uid
-        super().__setitem__(uid, task)
-
-    def __delitem__(self, uid: str) -> None:
-        row = self[uid].row
-        super().__delitem__(uid)
-        # Another task may have the id by now.
-        if self.uids.get((row.tenant, row.id)) == uid:
-            del self.uids[row.tenant, row.id]
-
-
 class EventCache:
     """The tasks written lately, fed by the commits of this process; the least recently used one goes first.
 
@@ -87,23 +66,30 @@ class EventCache:
 
     def __init__(self, render: Render, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.render = render
-        self._tasks = _Tasks(max_bytes)
+        self._max_bytes = max_bytes
+        # By uid, the least recently used one first, and together their bytes; and uids by tenant and id.
+        self._tasks: OrderedDict[str, CachedTask] = OrderedDict()
+        self._bytes = 0
+        self._uids: dict[tuple[str, str], str] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def find(self, tenant: str, task_id: str) -> CachedTask | None:
         """Return a task by its public identity, whoever owns it."""
-        uid = self._tasks.uids.get((tenant, task_id))
-        return self._tasks[uid] if uid is not None else None
+        uid = self._uids.get((tenant, task_id))
+        return self.get(uid) if uid is not None else None
 
     def get(self, uid: str) -> CachedTask | None:
         """Return a task by its internal identity."""
-        return self._tasks.get(uid)
+        cached = self._tasks.get(uid)
+        if cached is not None:
+            self._tasks.move_to_end(uid)
+        return cached
 
     def task_at(self, uid: str, generation: int) -> a2a.Task | None:
         """Return the task folded at exactly `generation`, if it is here. Shared: never change it."""
-        cached = self._tasks.get(uid)
+        cached = self.get(uid)
         return cached.task_at(generation, self.render) if cached is not None else None
 
     def committed(self, commit: Committed) -> None:
@@ -111,7 +97,7 @@ class EventCache:
         for change in commit.changes:
             self._commit(change)
         for change in commit.deleted:
-            self._tasks.pop(change.row.uid, None)
+            self._remove(change.row.uid)
 
     def _commit(self, change: Changed) -> None:
         row = change.row
@@ -119,11 +105,28 @@ class EventCache:
         if cached is None:
             if not change.events:
                 return
-            cached = CachedTask(row)
+            cached = self._tasks[row.uid] = CachedTask(row)
+            self._uids[row.tenant, row.id] = row.uid
+            self._bytes += cached.size
         elif row.generation < cached.row.generation:
             # A batch that was in flight beside a later one, heard of after it.
             return
+        was = cached.size
         cached.commit(change)
-        self._tasks.pop(row.uid, None)
-        if cached.size <= self._tasks.maxsize:
-            self._tasks[row.uid] = cached
+        self._bytes += cached.size - was
+        self._tasks.move_to_end(row.uid)
+        if cached.size > self._max_bytes:
+            # Nothing else has to go for one that has no room.
+            self._remove(row.uid)
+        while self._bytes > self._max_bytes:
+            self._remove(next(iter(self._tasks)))
+
+    def _remove(self, uid: str) -> None:
+        cached = self._tasks.pop(uid, None)
+        if cached is None:
+            return
+        self._bytes -= cached.size
+        # Another task may have the id by now.
+        name = cached.row.tenant, cached.row.id
+        if self._uids.get(name) == uid:
+            del self._uids[name]
