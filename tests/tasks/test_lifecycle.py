@@ -24,8 +24,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:
     return [(record.getMessage(), record.task_id, record.state) for record in found]
 
 
-async def test_a_task_has_one_line_for_each_of_its_states(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
-    """M8: also for one that it passes at once. What else happens, and what is repeated, is no news at INFO."""
+async def test_the_line_of_an_end_names_the_states_passed(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    """M8: a line for the beginning and one for the end. What else happens, and what is repeated, is no news at INFO."""
     before = ended("completed"), ended("canceled")
     async with opened(await migrated("taskplane.tasks")) as plane:
         caplog.set_level(logging.INFO, LOGGER)
@@ -37,13 +37,32 @@ async def test_a_task_has_one_line_for_each_of_its_states(migrated: Migrated, ca
         await plane.store(ANN).CancelTask(pb.CancelTaskRequest(task_id=gone.id))
     assert lines(caplog) == [
         ("task created", run.id, "submitted"),
-        ("task state changed", run.id, "working"),
         ("task ended", run.id, "completed"),
         ("task created", gone.id, "submitted"),
-        ("task state changed", gone.id, "working"),
         ("task ended", gone.id, "canceled"),
     ]
+    passed = [record.__dict__.get("states") for record in caplog.records if record.name == LOGGER]
+    assert passed == [None, "submitted working completed", None, "submitted working canceled"]
     assert (ended("completed"), ended("canceled")) == (before[0] + 1, before[1] + 1)
+
+
+async def test_a_pause_has_a_line_at_once(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    """M8: it may last for days."""
+    async with opened(await migrated("taskplane.tasks")) as plane:
+        caplog.set_level(logging.INFO, LOGGER)
+        run = await plane.create(working=True)
+        await run.append(status(a2a.TASK_STATE_INPUT_REQUIRED))
+    assert lines(caplog) == [
+        ("task created", run.id, "submitted"),
+        ("task state changed", run.id, "input-required"),
+    ]
+
+
+async def test_the_change_to_working_has_a_line_at_debug(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(await migrated("taskplane.tasks")) as plane:
+        caplog.set_level(logging.DEBUG, LOGGER)
+        run = await plane.create(working=True)
+    assert lines(caplog) == [("task created", run.id, "submitted"), ("task state changed", run.id, "working")]
 
 
 async def test_a_live_task_that_is_deleted_ends_as_canceled(

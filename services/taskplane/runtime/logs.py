@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -32,6 +33,7 @@ FIELDS: Final = (
     "actor",
     "agent",
     "state",
+    "states",
     "generation",
     "count",
     "attempt",
@@ -93,6 +95,16 @@ def _written(text: str) -> str:
     return f"{redact(head)}\n[... about {left_out} characters are left out ...]\n{tail}"
 
 
+_constant: Final = lru_cache(maxsize=512)(_written)
+
+
+def _message(record: logging.LogRecord) -> str:
+    if record.args or not isinstance(record.msg, str) or len(record.msg) > LONGEST:
+        return _written(record.getMessage())
+    # A text that is the same each time, of which there are as many as there are lines in programs.
+    return _constant(record.msg)
+
+
 def setup(level: str = "INFO", human: bool | None = None) -> None:
     """Send the whole process's log to stderr. `human` None means: human if stderr is a terminal, else JSON lines."""
     if human is None:
@@ -121,7 +133,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     for name in FIELDS:
         value = record.__dict__.get(name)
         if value not in (None, ""):
-            found[name] = redact(value) if isinstance(value, str) else value
+            found[name] = redact(value) if isinstance(value, str) and _SIGN.search(value) else value
     return found
 
 
@@ -131,7 +143,7 @@ class _JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
-            "message": _written(record.getMessage()),
+            "message": _message(record),
             **_fields(record),
         }
         if record.exc_info:
@@ -147,7 +159,7 @@ class _HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         colour = _LEVELS.get(record.levelname, "0")
-        text = f"{clock} \x1b[{colour}m{record.levelname:7}\x1b[0m {_written(record.getMessage())}"
+        text = f"{clock} \x1b[{colour}m{record.levelname:7}\x1b[0m {_message(record)}"
         text += "".join(f"  \x1b[2m{name}=\x1b[0m{value}" for name, value in _fields(record).items())
         if record.exc_info:
             text += "\n" + _written(self.formatException(record.exc_info))

@@ -1,16 +1,20 @@
-"""The life of tasks, as operators see it: a line in the log for each state, and counters of managed tasks."""
+"""The life of tasks, as operators see it: lines in the log, and counters of managed tasks."""
 
 import logging
+from collections import OrderedDict
+from functools import cache
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import tracing
 from taskplane.runtime.plain_metrics import Counter, Histogram
-from taskplane.tasks.committed import Committed
+from taskplane.tasks.committed import Changed, Committed
 from taskplane.tasks.domain.kinds import CREATED
 from taskplane.tasks.domain.task import MANAGED, TERMINAL, Event, Row
 
 _log = logging.getLogger(__name__)
+
+_MOST_TASKS: Final = 10_000
 
 _CREATED: Final = Counter("taskplane_tasks_created", "Tasks created through this process, by agent.", ["agent"])
 _ENDED: Final = Counter("taskplane_tasks_ended", "Tasks ended through this process, by state.", ["state"])
@@ -22,44 +26,79 @@ _SECONDS: Final = Histogram(
 
 
 class Lifecycle:
-    """Logs each state and counts each beginning and each end once, in the process whose commit it was."""
+    """Logs and counts each beginning and each end once, in the process whose commit it was.
+
+    Every task works between the two, mostly for a moment. So that has no line of its own at INFO: the line of the end
+    names the states that the task passed, as far as this process saw them. A pause has one.
+    """
+
+    def __init__(self) -> None:
+        # The states of live tasks, by uid, the oldest task first.
+        self._passed: OrderedDict[str, list[str]] = OrderedDict()
 
     def committed(self, commit: Committed) -> None:
         """Take in one commit."""
-        for change in (*commit.changes, *commit.deleted):
-            for event in change.events:
-                if event.changed_to is not None:
-                    _noted(change.row, event, event.changed_to)
+        for change in commit.changes:
+            self._noted(change)
+        for change in commit.deleted:
+            self._noted(change)
+            self._passed.pop(change.row.uid, None)
+
+    def _noted(self, change: Changed) -> None:
+        row = change.row
+        for event in change.events:
+            state = event.changed_to
+            if state is None:
+                continue
+            name = state_name(state)
+            if row.origin != MANAGED:
+                _line("task stored" if event.generation == 1 else "task state changed", row, event, name)
+            elif event.kind == CREATED:
+                _CREATED.labels(row.agent).value += 1
+                self._pass(row.uid, name)
+                _line("task created", row, event, name)
+            elif state in TERMINAL:
+                seconds = (event.created_at - row.created_at) / 1_000_000
+                _ENDED.labels(name).value += 1
+                _SECONDS.observe(seconds)
+                passed = [*self._passed.pop(row.uid, ()), name]
+                _line("task ended", row, event, name, states=" ".join(passed), ms=round(seconds * 1000, 1))
+            else:
+                self._pass(row.uid, name)
+                level = logging.DEBUG if state == a2a.TASK_STATE_WORKING else logging.INFO
+                _line("task state changed", row, event, name, level)
+
+    def _pass(self, uid: str, name: str) -> None:
+        passed = self._passed.get(uid)
+        if passed is not None:
+            passed.append(name)
+            return
+        self._passed[uid] = [name]
+        if len(self._passed) > _MOST_TASKS:
+            # Those that ended in another process are never taken out.
+            self._passed.popitem(last=False)
 
 
-def _noted(row: Row, event: Event, state: int) -> None:
-    fields = _fields(row, event, state)
-    if event.kind == CREATED:
-        _CREATED.labels(row.agent).value += 1
-        _log.info("task created", extra=fields)
-    elif row.origin == MANAGED and state in TERMINAL:
-        seconds = (event.created_at - row.created_at) / 1_000_000
-        _ENDED.labels(state_name(state)).value += 1
-        _SECONDS.observe(seconds)
-        _log.info("task ended", extra={**fields, "ms": round(seconds * 1000, 1)})
-    elif event.generation == 1:
-        _log.info("task stored", extra=fields)
-    else:
-        _log.info("task state changed", extra=fields)
+def _line(text: str, row: Row, event: Event, state: str, level: int = logging.INFO, **more: object) -> None:
+    if _log.isEnabledFor(level):
+        fields = {**_fields(row, event, state), **more}
+        # Without the search for the caller that `log` makes: no line of ours names it.
+        _log.handle(_log.makeRecord(_log.name, level, __file__, 0, text, (), None, extra=fields))
 
 
-def _fields(row: Row, event: Event, state: int) -> dict[str, object]:
-    trace = tracing.trace_id_of(tracing.unpack(event.trace))
+def _fields(row: Row, event: Event, state: str) -> dict[str, object]:
+    trace = tracing.trace_id_of(tracing.unpack(event.trace)) if event.trace is not None else ""
     return {
         "task_id": row.id,
         "context_id": row.context_id,
         "agent": row.agent,
         "attempt": row.attempt,
-        "state": state_name(state),
+        "state": state,
         "trace_id": trace,
     }
 
 
+@cache
 def state_name(state: int) -> str:
     """Return the name of a task state as clients of A2A 0.3 write it, for example `input-required`."""
     name = a2a.TaskState.Name(a2a.TaskState.ValueType(state))
