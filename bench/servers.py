@@ -59,7 +59,7 @@ def reading(port: int, path: str, readers: int) -> AbstractAsyncContextManager[N
 
 async def answering(port: int, path: str) -> None:
     """Returns once a server answers with JSON."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 async with load.connect(port) as connection:
