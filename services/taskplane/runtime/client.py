@@ -142,7 +142,8 @@ class _Call:
 class _UnaryCall(_Call):
     def __await__(self) -> Generator[Any, Any, Any]:
         try:
-            return cast("Any", (yield from self._call.__await__()))
+            waiting: Generator[Any, Any, Any] = self._call.__await__()
+            return (yield from waiting)
         except _FAILURES as error:
             if (ours := self._translated(error)) is None:
                 raise

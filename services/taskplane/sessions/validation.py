@@ -31,7 +31,7 @@ def check_id(field: str, value: str, *, required: bool = True) -> None:
             raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
     elif len(value) > MAX_ID:
         raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
-    elif has_control(value):
+    elif not value.isprintable() and has_control(value):
         raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
 
 

@@ -44,7 +44,7 @@ class InProcessCall(grpc.aio.Call):
 
     def start(self, handler: Callable[[Any, Any], Awaitable[Any]], request: Any, metadata: Pairs) -> asyncio.Task[None]:
         """Run `handler` in a task with an empty context, until the deadline."""
-        context = ServicerContext(self, metadata, self._write)
+        context = ServicerContext(self, metadata, self._write if self._streams else None)
         self.task = self._loop.create_task(self._serve(handler, request, context), context=contextvars.Context())
         self.task.add_done_callback(self._served)
         if self._deadline is not None:
@@ -111,13 +111,12 @@ class InProcessCall(grpc.aio.Call):
     async def wait_for_connection(self) -> None:
         """Return at once."""
 
-    _write: Callable[[Any], Awaitable[None]] | None = None
-    """Hands a reply to the client; None: the handler returns a single one."""
+    _streams = False
+    """Whether the handler writes replies; otherwise it returns a single one."""
     _reply: Any = _NOTHING
 
-    def _received(self, reply: Any) -> Any:
-        """Return a reply as the client gets it. MessageTooLarge."""
-        return received(reply, self._serialize, self._deserialize, MAX_REPLY, "Received")
+    async def _write(self, message: Any) -> None:
+        """Hand a reply to the client."""
 
     def _ending(self) -> "asyncio.Future[None]":
         """Return a future of its own for each that waits for the end."""
@@ -135,8 +134,8 @@ class InProcessCall(grpc.aio.Call):
         try:
             reply = await handler(request, context)
             code, details = context.status()
-            if code is _OK and self._write is None:
-                self._reply = self._received(reply)
+            if code is _OK and not self._streams:
+                self._reply = received(reply, self._serialize, self._deserialize, MAX_REPLY, "Received")
             self.finish(code, details, context)
         except grpc.aio.AbortError:
             code, details = context.status()
@@ -197,6 +196,7 @@ class UnaryUnaryCall(InProcessCall, grpc.aio.UnaryUnaryCall[Any, Any]):
 class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
     """A call with a stream of replies, which are handed over one at a time."""
 
+    _streams = True
     _message: Any = _NOTHING
     _reader: "asyncio.Future[Any] | None" = None
     _taken: "asyncio.Future[None] | None" = None
@@ -237,7 +237,7 @@ class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
         if self.done():
             raise grpc.aio.InternalError("the call has ended")
         try:
-            message = self._received(message)
+            message = received(message, self._serialize, self._deserialize, MAX_REPLY, "Received")
         except MessageTooLarge as error:
             self._stop(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         else:

@@ -106,7 +106,11 @@ def reopening(message: bytes, state: int) -> bytes:
 def field(place: int, content: bytes) -> bytes:
     """Return a field that holds a message, a string or bytes; `place` is its number, up to 15."""
     size = len(content)
-    return _NESTED_TAGS[place] + (_LAST[size] if size < 0x80 else varint(size)) + content
+    if size < 0x80:
+        return _NESTED_TAGS[place] + _LAST[size] + content
+    if size < 0x4000:
+        return _NESTED_TAGS[place] + _FOLLOWED[size & 0x7F] + _LAST[size >> 7] + content
+    return _NESTED_TAGS[place] + varint(size) + content
 
 
 def number(place: int, value: int) -> bytes:

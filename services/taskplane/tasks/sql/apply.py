@@ -190,8 +190,15 @@ class _Decided:
                 other.open_text = self._open_text(other.row)
                 other.document = self._stored.get(other.row.uid)
         uid = target.uid
-        read = self._stored, self._texts, self._lost, self._last_words, self._artifacts, self._turns, self._waiting
-        if uid is None or not any(uid in known for known in read):
+        if uid is None or not (
+            uid in self._stored
+            or uid in self._texts
+            or uid in self._lost
+            or uid in self._last_words
+            or uid in self._artifacts
+            or uid in self._turns
+            or uid in self._waiting
+        ):
             return found
         if target.row is not None:
             found.open_text = self._open_text(target.row)
