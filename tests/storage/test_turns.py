@@ -58,6 +58,21 @@ async def test_the_next_place_goes_to_the_owner_who_has_the_fewest() -> None:
     assert [name for name in journal.order if name[0] == "a"] == [f"a{number}" for number in range(100)]
 
 
+async def test_an_owner_who_holds_more_waits_behind_those_who_hold_less() -> None:
+    """Whoever asked first."""
+    journal = Journal(3)
+    held = journal.ask("ann", "a0", "a1") + journal.ask("bob", "b0")
+    await turn()
+    asked = journal.ask("ann", "a2") + journal.ask("bob", "b1") + journal.ask("carl", "c0")
+    await turn()
+    for leaving, following in ((held[2], "b1"), (held[0], "c0"), (held[1], "a2")):
+        leaving.cancel()
+        await turn()
+        assert journal.order[-1] == following
+    journal.go.set()
+    await asyncio.gather(*asked)
+
+
 async def test_a_place_is_passed_on_by_those_who_go_away() -> None:
     """Before their turn, in the moment of it, and with it; then all places are free."""
     journal = Journal(1)

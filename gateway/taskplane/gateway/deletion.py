@@ -23,16 +23,22 @@ async def delete_task(plane: Plane, task_id: str) -> None:
     if record.origin != pb.ORIGIN_DOCUMENT:
         await plane.executor.DeleteTask(xb.DeleteTaskRequest(task_id=task_id))
         return
-    while True:
-        found = await plane.tasks.ListTurns(pb.ListTurnsRequest(task_id=task_id))
-        has_session = await _void(plane, found)
-        await afp("delete.after_void")
-        try:
-            await delete_written(plane, found.record)
-            break
-        except Conflict:
-            # Its runtime wrote it again, and it may have other turns by now.
-            continue
+    asked = pb.ListTurnsRequest(task_id=task_id)
+    found = await plane.tasks.ListTurns(asked)
+    has_session = await _void(plane, found)
+    try:
+        while True:
+            await afp("delete.after_void")
+            try:
+                await delete_written(plane, found.record)
+                break
+            except Conflict:
+                # Its runtime wrote it again, and it may have other turns by now.
+                found = await plane.tasks.ListTurns(asked)
+                has_session = await _void(plane, found)
+    except NotFound:
+        # From the void on, whoever comes by may finish the deletion.
+        _log.info("another request has deleted task %s", task_id)
     await afp("delete.after_task")
     if has_session:
         await apply_session(plane, record.context_id)

@@ -1,5 +1,7 @@
 """The words of a deleted task: gone from every route at once, whatever its origin, and for good. C16, T3, R5, R7."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -176,6 +178,27 @@ async def test_a_document_that_is_saved_while_it_is_deleted_is_there_or_not(plan
     assert (again.status_code, again.json()["code"]) == (409, "TASK_DELETED")
     assert (await plane.http.get(f"/api/tasks/{gone['id']}")).status_code == 404
     await nowhere(plane, context, Z)
+
+
+async def test_a_document_that_has_another_turn_by_now_is_deleted_with_that(plane: Plane, tmp_path: Path) -> None:
+    """C16, T4: it is saved between the void and the deletion, which sees that and voids the other turn as well."""
+    context, go = fresh(), tmp_path / "go"
+    gone = document(context, Z, named=fresh())
+    await post(plane, gone)
+    failpoints.configure(f"delete.after_void=pause({go})")
+    deleting = asyncio.create_task(plane.http.delete(f"/api/tasks/{gone['id']}"))
+    async with asyncio.timeout(20):
+        while not (tmp_path / "go.reached").exists():
+            await asyncio.sleep(0.01)
+    failpoints.configure("")
+    whole = {**gone, "history": [*gone["history"], *document(context, Q, named=fresh())["history"]]}
+    assert (await post(plane, whole)).status_code == 201
+    go.touch()
+    assert (await deleting).status_code == 204
+    await nowhere(plane, context, Z, Q)
+    again = await post(plane, whole)
+    assert (again.status_code, again.json()["code"]) == (409, "TASK_DELETED")
+    await nowhere(plane, context, Z, Q)
 
 
 async def test_who_watches_is_told_that_turns_are_cut_and_that_the_task_is_gone(plane: Plane) -> None:

@@ -33,19 +33,25 @@ async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: 
         except Refused as error:
             log.info("task %s is deleted as it is: %s", task_id, error)
         found = await store.ListTurns(asked)
-    while True:
-        record = found.record
-        await _void(history, found)
-        await afp("delete.after_void")
-        try:
-            await store.DeleteTask(pb.DeleteTaskRequest(task_id=task_id, expected_generation=record.generation))
-        except Conflict:
-            # It was written again meanwhile, and may have other turns by now.
-            found = await store.ListTurns(asked)
-            continue
-        await afp("delete.after_task")
-        log.info("task %s of session %s is deleted with its words", task_id, record.context_id)
-        return record.context_id
+    await _void(history, found)
+    try:
+        while True:
+            await afp("delete.after_void")
+            try:
+                request = pb.DeleteTaskRequest(task_id=task_id, expected_generation=found.record.generation)
+                await store.DeleteTask(request)
+                break
+            except Conflict:
+                # It was written again meanwhile, and may have other turns by now.
+                found = await store.ListTurns(asked)
+                await _void(history, found)
+    except NotFound:
+        # From the void on, whoever comes by may finish the deletion.
+        log.info("another request has deleted task %s", task_id)
+    await afp("delete.after_task")
+    context_id = found.record.context_id
+    log.info("task %s of session %s is deleted with its words", task_id, context_id)
+    return context_id
 
 
 async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
