@@ -201,6 +201,21 @@ async def test_a_pushed_history_with_its_ids_or_its_words_forgets_them(stores: S
         assert kept.id
 
 
+async def test_the_answer_to_a_repeated_push_has_no_deleted_words(stores: Stores) -> None:
+    """C10, C16: it has the entry as it is stored."""
+    async with open_plane(stores, ("a", Scripted(answer))) as plane:
+        _, gone = await turns(plane, "kept", "secret")
+        shown = (await stores.sessions().GetSessionTask(sessions.GetSessionTaskRequest(context_id="c"))).task.history
+        pushed = sessions.Messages(messages=anonymous(shown, ids=True))
+        entry = sessions.Entry(id="p", kind=sessions.ENTRY_KIND_PUSHED, pushed=pushed)
+        request = sessions.AppendEntriesRequest(context_id="c", entries=[entry])
+        await stores.sessions().AppendEntries(request)
+        await delete_task(plane, gone.id)
+        again = await stores.sessions().AppendEntries(request)
+        assert (again.appended, [one.id for one in again.known]) == (0, ["p"])
+        assert "kept" in str(again) and "secret" not in str(again)
+
+
 @pytest.mark.parametrize("sweeping", [False, True])
 async def test_a_repeat_under_the_key_of_a_deleted_turn_is_told_so_and_makes_no_task(
     stores: Stores, sweeping: bool

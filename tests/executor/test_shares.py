@@ -13,6 +13,7 @@ from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import Change, Complete, Turn
 from taskplane.runtime.principal import Principal
+from taskplane.runtime.sharing import Owner
 from taskplane.tasks.queue import patience
 
 SUBMITTED = a2a.TASK_STATE_SUBMITTED
@@ -86,6 +87,18 @@ async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_q
         assert "late" not in gate.inside
         gate.open.set()
         assert text((await plane.at_rest(late)).status.message) == "answer to late"
+
+
+async def test_an_owner_with_queued_tasks_takes_no_slot_that_has_just_come_free(stores: Stores) -> None:
+    """Nor does any owner of a tenant whose tasks wait; others do. The store has told of them."""
+    async with open_plane(stores, ("a", Scripted(Gate().script)), capacity=4, **USERS) as plane:
+        runs = plane.room.runs
+        for waiting, reserved in (({("tenant", "ann")}, "bob"), ({("tenant", "")}, ""), (set[Owner](), "ann, bob")):
+            runs.waiting = waiting
+            found = [who for who in (ANN, BOB) if runs.reserve(who)]
+            for who in found:
+                runs.give_back(who)
+            assert ", ".join(who.owner for who in found) == reserved
 
 
 async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one(stores: Stores) -> None:
