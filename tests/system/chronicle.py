@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Turn:
-    """One invocation: the texts that it added to its group, in order."""
+    """One invocation: the texts that it added to its group, in order. `document`: they are those of a document."""
 
     invocation: str
     texts: list[str]
+    document: bool = False
 
 
 @dataclass
@@ -53,6 +54,13 @@ class Chronicle:
         self._new()
         self.shown.append(Group(self._count, task_id, [Turn(invocation, texts)]))
 
+    def document(self, invocation: str, texts: list[str]) -> None:
+        """A document of an external runtime: a turn of its own."""
+        self._count += 1
+        self._firsts[invocation] = self._count
+        self._new()
+        self.shown.append(Group(self._count, "", [Turn(invocation, texts, document=True)]))
+
     def more(self, invocation: str, task_id: str, texts: list[str]) -> None:
         """A further turn of a task that is shown."""
         self._count += 1
@@ -88,18 +96,28 @@ class Chronicle:
         for turn in turns:
             self._count += 1
             self._firsts[turn.invocation] = self._count
-            self.shown.append(Group(self._count, "", [Turn(turn.invocation, list(turn.texts))]))
+            self.shown.append(Group(self._count, "", [copy.deepcopy(turn)]))
 
     def fork(self, invocation: str) -> "Chronicle":
-        """What another session would show that begins before that turn."""
+        """What another session would show that begins before that turn: it has no documents."""
         forked = copy.deepcopy(self)
         forked.rewind(invocation)
         forked._kept.clear()
+        forked.shown = [group for group in forked.shown if not group.turns[0].document]
         return forked
 
     @property
     def turns(self) -> list[Turn]:
-        """In the order in which a conversation reads."""
+        """In the order in which a conversation reads; without documents."""
+        return [turn for turn in self._all if not turn.document]
+
+    @property
+    def documents(self) -> list[Turn]:
+        """The documents, in the order in which they came."""
+        return [turn for turn in self._all if turn.document]
+
+    @property
+    def _all(self) -> list[Turn]:
         return [turn for group in sorted(self.shown, key=lambda group: group.place) for turn in group.turns]
 
     @property
