@@ -47,6 +47,10 @@ ELSEWHERE: Final = {
         "printf 'ann:": "tests/gateway/test_sign_in_proxy.py",
         "location / {": "tests/gateway/test_sign_in_proxy.py",
     },
+    "releasing": {
+        "make release\n": "tests/release/test_builds.py",
+        "printf '\\n[[release]]": "tests/repo/test_releases.py",
+    },
     "troubleshooting": {"taskplane doctor\n": "tests/cli/test_doctor.py"},
     "page": {"location /plane/ ": "tests/page/test_proxy.py"},
 }

@@ -49,8 +49,8 @@ def git(repository: Path, *arguments: str) -> None:
 
 
 def test_the_version_stands_in_one_file_only() -> None:
-    """The changelog and the list of releases name those of releases, files of locks those of others."""
-    elsewhere = {VERSION_FILE, "CHANGELOG.md", "deploy/releases.toml"}
+    """The changelog and the list of releases name those of releases, and the page on releasing has an example."""
+    elsewhere = {VERSION_FILE, "CHANGELOG.md", "deploy/releases.toml", "docs/releasing.md"}
     pattern = re.compile(rf"(?<![\d.]){re.escape(__version__)}(?!\.?\w)")
     found = {
         name(path)
@@ -162,6 +162,21 @@ def test_the_sources_of_a_release_are_those_of_its_commit(tmp_path: Path) -> Non
     git(repository, "commit", "-qam", "Go on")
     assert is_in_history(release.commit, repository)
     assert (sources(release, tmp_path / "out", repository) / "deploy" / "a.txt").read_text() == "released\n"
+
+
+@history
+def test_the_step_that_adds_a_release_writes_what_is_read(tmp_path: Path) -> None:
+    """The command of docs/releasing.md, with a tag that has a message."""
+    (command,) = re.findall(r"^```sh\n(printf .*?)```$", (ROOT / "docs" / "releasing.md").read_text(), re.M | re.S)
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "releases.toml").write_text("# Releases.\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "Release 0.1.0")
+    git(tmp_path, "tag", "-a", "v0.1.0", "-m", "0.1.0")
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    text = (tmp_path / "deploy" / "releases.toml").read_text()
+    assert releases(text) == [Release("0.1.0", head(tmp_path), FIRST.date)]
 
 
 @history
