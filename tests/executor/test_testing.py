@@ -1,8 +1,13 @@
-"""`taskplane.executor.testing`: a turn in memory, for the authors of agents."""
+"""`taskplane.executor.testing`: turns of agents, for their authors."""
 
 import asyncio
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -326,3 +331,91 @@ async def test_what_an_adapter_serves_is_tested_in_the_same_way() -> None:
 
     result = await run_turn(shout, "hello")
     assert (result.state, result.text) == ("completed", "HELLO!")
+
+
+class Large:
+    card = CARD
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        for number in range(70):
+            yield ArtifactChunk(f"part-{number}", raw=bytes(1_000_000))
+        yield ArtifactChunk("a" * 300, text="more")
+
+
+async def test_a_task_that_a_plane_ends_as_too_large_fails_here_as_well() -> None:
+    """P14: 70 MB of artifacts are more than a task may have."""
+    result = await run_turn(Large)
+    assert (result.state, result.reason) == ("failed", "TASK_TOO_LARGE")
+    assert 60 < len(result.artifacts) < 70
+
+
+class Resuming:
+    card = CARD
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield AskInput("More?") if turn.text == "ask" else Complete(f"{turn.checkpoint} {turn.attempt}")
+
+
+async def test_a_checkpoint_of_a_lost_run_stays_the_newest_one() -> None:
+    """P14, C11: a run that goes on from it, and makes none, leaves it; the answer to a question has it as well."""
+    result = await run_turn(Resuming, "ask", checkpoint={"page": 3}, answers=["go on"])
+    assert result.text == "{'page': 3} 1"
+    assert result.checkpoint == {"page": 3}
+
+
+class Stateful:
+    card = CARD
+
+    async def run(self, turn: Turn) -> AsyncIterator[Change]:
+        yield Complete(f"{[event['id'] for event in await turn.session.events()]} {await turn.session.state()}")
+
+
+async def test_the_state_of_a_session_is_that_of_its_events() -> None:
+    """P14: what a runtime left is in its first event, and later ones change it, also that of the user and the agent."""
+    state = {"a": 1, "b": 2, "user:c": [3], "app:d": None}
+    result = await run_turn(Stateful, session_state=state, session_events=[{}, {"actions": {"state_delta": {"b": 4}}}])
+    assert result.text == "['event-1', 'event-2'] {'a': 1, 'b': 4, 'user:c': [3]}"
+    assert result.session_state == {"a": 1, "b": 4, "user:c": [3]}
+    with pytest.raises(Invalid, match=r"entries\[0\]"):
+        await run_turn(Stateful, session_events=[{"id": "x" * 300}])
+
+
+async def test_an_assertion_within_a_turn_fails_as_it_was_raised() -> None:
+    """P14: in no group with whatever else was open."""
+    with pytest.raises(AssertionError, match="mine"):
+        async with turn_of(Reporter, "trees") as turn:
+            await turn.until(Text)
+            raise AssertionError("mine")
+
+
+async def test_a_turn_that_is_left_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P14: whatever its policy; its databases are gone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    begun: list[int] = []
+
+    class Again:
+        card = CARD
+
+        def policy(self, turn: Turn) -> Policy:
+            return Policy(on_orphan="rerun")
+
+        async def run(self, turn: Turn) -> AsyncIterator[Change]:
+            begun.append(turn.attempt)
+            yield Say("one")
+            await asyncio.Event().wait()
+
+    async with turn_of(Again) as turn:
+        await turn.until(Say)
+        assert os.listdir(tmp_path)
+    assert begun == [1]
+    assert not os.listdir(tmp_path)
+
+
+def test_agents_do_not_import_the_stores() -> None:
+    """P14: only their tests do."""
+    code = (
+        "import sys; import taskplane.executor.agent; from taskplane.executor.loading import load_agents;"
+        "load_agents(['demo']); rooms = 'taskplane.tasks', 'taskplane.sessions', 'taskplane.storage', 'sqlalchemy';"
+        "print([name for name in sys.modules if name.startswith(rooms)])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

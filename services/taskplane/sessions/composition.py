@@ -41,13 +41,22 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
     `storage.engine.open_engine`. If a background task of the store dies, the body is cancelled and the error raised.
     """
     await migrate.upgrade(settings.database_url, "taskplane.sessions")
-    commits = _Commits()
     async with (
         open_engine(
             settings.database_url, readers=settings.readers, writers=settings.writers, durability=settings.durability
         ) as engine,
-        SqlSessionLog(engine, on_commit=commits.take) as log,
+        open_sessions_on(engine, settings, services) as room,
     ):
+        yield room
+
+
+@asynccontextmanager
+async def open_sessions_on(
+    engine: Engine, settings: SessionsSettings, services: Services
+) -> AsyncGenerator[SessionsRoom, None]:
+    """Do as `open_sessions`, over a database whose schema is up to date; the caller closes the engine afterwards."""
+    commits = _Commits()
+    async with SqlSessionLog(engine, on_commit=commits.take) as log:
         watched = commits.to = Watched(log, poll_every=settings.poll_every)
         service = SessionHistory(log, Watch(log, watched))
         services.add(pb_grpc.add_SessionHistoryServicer_to_server, service)

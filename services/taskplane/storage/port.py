@@ -15,6 +15,7 @@ from taskplane.storage.dialects import Dialect
 P = ParamSpec("P")
 T = TypeVar("T")
 Durability = Literal["full", "relaxed"]
+SqliteDurability = Durability | Literal["none"]
 
 
 class Engine(ABC):

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from taskplane.storage.compiled import Statements, keeping
 from taskplane.storage.port import closing
 from taskplane.storage.turns import Turns
 
@@ -23,7 +24,7 @@ _INTERRUPT_AGAIN: Final = 0.02
 class Readers:
     """A pool of at most `count` connections, opened as they are needed."""
 
-    def __init__(self, file: Path, count: int) -> None:
+    def __init__(self, file: Path, count: int, statements: Statements | None = None) -> None:
         self._engine = create_async_engine(
             URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"}),
             connect_args={
@@ -35,6 +36,7 @@ class Readers:
             max_overflow=0,
             pool_timeout=_POOL_TIMEOUT,
             hide_parameters=True,
+            execution_options=keeping(statements),
         )
         event.listen(self._engine.sync_engine, "connect", _set_up)
         event.listen(self._engine.sync_engine, "begin", _begin)

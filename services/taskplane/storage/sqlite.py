@@ -15,10 +15,11 @@ from typing import Concatenate, Final, NoReturn, ParamSpec, TypeVar
 from sqlalchemy import Connection, exc, text
 
 from taskplane.runtime.errors import Internal, Invalid
+from taskplane.storage.compiled import Statements
 from taskplane.storage.dialects import SQLITE
 from taskplane.storage.driver_errors import damaged, translating
 from taskplane.storage.lockfile import locked
-from taskplane.storage.port import Durability, Engine
+from taskplane.storage.port import Engine, SqliteDurability
 from taskplane.storage.reader import Readers
 from taskplane.storage.writer import Writer, writing_engine
 
@@ -73,16 +74,22 @@ class SqliteEngine(Engine):
 
 
 @asynccontextmanager
-async def open_sqlite(file: Path, *, readers: int, durability: Durability) -> AsyncGenerator[SqliteEngine, None]:
-    """Open the database in `file`, made with its folder if there is none; see `open_engine`."""
+async def open_sqlite(
+    file: Path, *, readers: int, durability: SqliteDurability, statements: Statements | None = None
+) -> AsyncGenerator[SqliteEngine, None]:
+    """Open the database in `file`, made with its folder if there is none; see `open_engine`.
+
+    With durability "none" nothing is synced: for a file that is thrown away. `statements`: those that other databases
+    of this process have compiled and this one may use.
+    """
     if durability == "relaxed":
         _log.warning("durability is relaxed: if this machine crashes, the last commits to %s may be lost", file)
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(file, wait=0.0))
-        writer = Writer(file, durability)
+        writer = Writer(file, durability, statements)
         stack.push_async_callback(writer.close)
         # Closed before the writer, whose connection merges the log as the last one.
-        reading = Readers(file, readers)
+        reading = Readers(file, readers, statements)
         stack.push_async_callback(reading.close)
         with translating(), refusing_damaged(file):
             await writer.run(_ping)

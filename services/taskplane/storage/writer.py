@@ -19,9 +19,10 @@ from sqlalchemy.pool import StaticPool
 
 from taskplane.runtime.errors import Refused
 from taskplane.storage import prepared
+from taskplane.storage.compiled import Statements, keeping
 from taskplane.storage.file_guard import LONGEST_KEPT, FileGuard
 from taskplane.storage.one_thread import OneThread
-from taskplane.storage.port import Durability, closing
+from taskplane.storage.port import SqliteDurability, closing
 
 T = TypeVar("T")
 
@@ -31,14 +32,18 @@ _BUSY_TIMEOUT: Final = 5.0
 _CACHED_STATEMENTS: Final = 512
 _FAILURES: Final = (OperationalError, sqlite3.OperationalError)
 # How `PRAGMA synchronous` answers.
-_SYNCHRONOUS: Final[dict[Durability, tuple[str, int]]] = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
+_SYNCHRONOUS: Final[dict[SqliteDurability, tuple[str, int]]] = {
+    "full": ("FULL", 2),
+    "relaxed": ("NORMAL", 1),
+    "none": ("OFF", 0),
+}
 
 
 class Writer:
     """Runs store functions in transactions, one after the other, in the order in which they are given."""
 
-    def __init__(self, file: Path, durability: Durability) -> None:
-        self._engine = writing_engine(file, durability)
+    def __init__(self, file: Path, durability: SqliteDurability, statements: Statements | None = None) -> None:
+        self._engine = writing_engine(file, durability, statements=statements)
         # The thread's. SQLAlchemy has opened the connection; transactions begin and end on that of the driver.
         self._connection: Connection | None = None
         self._driver: sqlite3.Connection
@@ -138,13 +143,16 @@ class Writer:
             self._connection = None
 
 
-def writing_engine(file: Path, durability: Durability, *, foreign_keys: bool = True) -> Engine:
+def writing_engine(
+    file: Path, durability: SqliteDurability, *, foreign_keys: bool = True, statements: Statements | None = None
+) -> Engine:
     """Return a synchronous engine with one connection, opened at its first use and to be used by one thread."""
     engine = create_engine(
         "sqlite+pysqlite://",
         creator=lambda: connect(file, durability, foreign_keys=foreign_keys),
         poolclass=StaticPool,
         hide_parameters=True,
+        execution_options=keeping(statements),
     )
     event.listen(engine, "begin", _begin)
     return engine
@@ -161,7 +169,7 @@ def driver_of(conn: Connection) -> sqlite3.Connection:
     return cast("sqlite3.Connection", conn.connection.driver_connection)
 
 
-def connect(file: Path, durability: Durability, *, foreign_keys: bool = True) -> sqlite3.Connection:
+def connect(file: Path, durability: SqliteDurability, *, foreign_keys: bool = True) -> sqlite3.Connection:
     """Return a connection with every setting that a promise rests on.
 
     Refused: one of the settings, read back, did not take effect.
@@ -175,7 +183,7 @@ def connect(file: Path, durability: Durability, *, foreign_keys: bool = True) ->
     return conn
 
 
-def _set_up(conn: sqlite3.Connection, file: Path, durability: Durability, foreign_keys: bool) -> None:
+def _set_up(conn: sqlite3.Connection, file: Path, durability: SqliteDurability, foreign_keys: bool) -> None:
     synchronous, level = _SYNCHRONOUS[durability]
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute(f"PRAGMA synchronous = {synchronous}")

@@ -1,4 +1,4 @@
-"""Tests of agents: a turn is run in memory, without a plane, and what became of it is there to assert on.
+"""Tests of agents: a turn is run without a server, and its result is there to assert on.
 
     from taskplane.executor.testing import run_turn_sync
 
@@ -8,7 +8,7 @@
         assert result.text == "Hello Ada"
 
 `run_turn` is the same for asynchronous tests, and `turn_of` goes through a turn step by step: up to a change, a cancel,
-a question and its answer.
+a question and its answer. Executor and stores are those of a plane; the databases are deleted afterwards.
 """
 
 from taskplane.executor.testing.result import MadeArtifact, TurnResult

@@ -1,57 +1,28 @@
-"""One turn of an agent, run by a real executor over stores that are in memory.
-
-Whatever an executor does with an agent it does here: routing, threads, status texts, artifacts, failures, cancellation.
-Only the stores are small ones: nothing is written, rewinds and other sessions do not exist, and no lease is ever lost.
-"""
+"""One turn of an agent, run by a real executor over the real stores, whose databases are thrown away afterwards."""
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final
-
-from google.protobuf.descriptor import FileDescriptor
+from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
-from taskplane.api.sessions.v1 import sessions_pb2, sessions_pb2_grpc
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.api.tasks.v1 import tasks_pb2_grpc
 from taskplane.executor import agent as port
-from taskplane.executor import servicer
 from taskplane.executor.adapters.detection import adapt
-from taskplane.executor.composition import ExecutorRoom, open_executor
-from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
+from taskplane.executor.testing.found import at_rest, found_of_session, found_of_task, message_ids, read_task
+from taskplane.executor.testing.given import fill_session, keep_task, queue_task
+from taskplane.executor.testing.plane import AGENT, CONTEXT, Plane, open_plane
 from taskplane.executor.testing.recording import Recorder, recorded
-from taskplane.executor.testing.result import MadeArtifact, TurnResult
-from taskplane.executor.testing.sessions import MemorySession
-from taskplane.executor.testing.tasks import OWNER, TENANT, Kept, MemoryTasks, status_texts
-from taskplane.runtime.channel import InProcessChannel, client
-from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.executor.testing.result import TurnResult
+from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.plain_json import plain
-from taskplane.runtime.policy import Access
-from taskplane.runtime.principal import Principal
-from taskplane.runtime.services import Services
-from taskplane.runtime.storable import dumped
 from taskplane.runtime.struct_values import to_value
 
 Said = str | a2a.Message
-
-_NAME: Final = "agent"
-_CONTEXT: Final = "session"
-_STATES: Final = {
-    a2a.TASK_STATE_COMPLETED: "completed",
-    a2a.TASK_STATE_FAILED: "failed",
-    a2a.TASK_STATE_REJECTED: "rejected",
-    a2a.TASK_STATE_CANCELED: "canceled",
-    a2a.TASK_STATE_INPUT_REQUIRED: "input-required",
-    a2a.TASK_STATE_AUTH_REQUIRED: "auth-required",
-}
-_MANY: Final = 1_000_000
 
 
 class TurnRun:
@@ -59,25 +30,21 @@ class TurnRun:
 
     def __init__(
         self,
-        room: ExecutorRoom,
-        executor: AgentExecutorStub,
-        store: MemoryTasks,
-        session: MemorySession,
+        plane: Plane,
         recorder: Recorder,
-        begin: "Callable[[], Any]",
+        begin: Callable[[], Coroutine[Any, Any, pb.SubmitResponse]],
         timeout: float,
     ) -> None:
-        self._room = room
-        self._executor = executor
-        self._store = store
-        self._session = session
+        self._plane = plane
+        self._runs = plane.room.runs
         self._recorder = recorder
         self._begin = begin
         self._timeout = timeout
         self._submitting: asyncio.Task[pb.SubmitResponse] | None = None
         self._task_id = ""
         self._seen = 0
-        self._said = 0
+        # The ids of messages of earlier turns.
+        self._before: Set[str] = frozenset()
 
     @property
     def changes(self) -> Sequence[port.Change]:
@@ -109,16 +76,22 @@ class TurnRun:
         """Send a message while the agent is at work: `turn.incoming()` returns it, or it begins the next turn."""
         self._start()
         await self._send(text)
-        sent = self._store.named(self._task_id).record.input_generation
-        for run in self._room.runs.active:
-            # As the next renewal of the lease would tell it.
+        request = tasks.GetTaskRequest(task_id=self._task_id, history_length=0)
+        sent = (await self._plane.tasks.GetTask(request)).record.input_generation
+        for run in self._runs.active:
+            # As the next renewal of the lease tells it.
             run.outbox.input_generation = max(run.outbox.input_generation, sent)
 
     async def answer(self, text: Said) -> TurnResult:
-        """Answer the question with which the task waits, and return the end of the turn that this begins."""
-        await self.result()
+        """Answer the question with which the task waits, and return the end of the turn that this begins.
+
+        NotFound: there is no task. Refused: it has ended.
+        """
+        asked = await self.result()
+        if asked.task is None:
+            raise NotFound("no task waits for an answer: the agent has answered directly", reason="TASK_NOT_FOUND")
         self._seen = len(self._recorder.changes)
-        self._said = len(self._store.named(self._task_id).record.task.history) + 1
+        self._before = message_ids(asked.task)
         self._recorder.error = None
         await self._send(text)
         return await self.result()
@@ -127,8 +100,13 @@ class TurnRun:
         """Cancel the task, where the agent is held up or wherever it is, and return the end."""
         self._start()
         await self._submitted()
-        runs = list(self._room.runs.active)
-        await self._store.cancel(self._task_id)
+        runs = self._runs.active
+        try:
+            await self._plane.tasks.CancelTask(tasks.CancelTaskRequest(task_id=self._task_id))
+        except Refused as error:
+            # It has ended before.
+            if error.reason != "TERMINAL":
+                raise
         for run in runs:
             await run.cancelled.wait()
         return await self.result()
@@ -141,22 +119,24 @@ class TurnRun:
         self._recorder.let_go()
         self._start()
         async with asyncio.timeout(self._timeout):
-            ended = await self._end()
-        if self._room.runs.bugs:
-            bug = self._room.runs.bugs[0]
-            self._room.runs.bugs.clear()
+            answer = await self._end()
+        if self._runs.bugs:
+            bug = self._runs.bugs[0]
+            self._runs.bugs.clear()
             raise bug
-        return self._answered(ended) if isinstance(ended, a2a.Message) else self._ended(ended)
+        return await (self._ended() if answer is None else self._answered(answer))
 
     async def leave(self) -> None:
         """Stop the turn, if it has not come to its end."""
-        self._recorder.let_go()
         if self._submitting is not None:
             self._submitting.cancel()
             with suppress(asyncio.CancelledError):
                 await self._submitting
-        for run in self._room.runs.active:
+        for run in self._runs.active:
             run.stop()
+        self._recorder.let_go()
+        # At once, so that no policy has the turn run again.
+        await self._plane.room.drain()
 
     def _start(self) -> None:
         if self._submitting is None:
@@ -172,61 +152,47 @@ class TurnRun:
         await self._submitted()
         message = _message(text, a2a.ROLE_USER)
         message.task_id = self._task_id
-        await self._executor.Submit(pb.SubmitRequest(request=a2a.SendMessageRequest(message=message)))
+        await self._plane.executor.Submit(pb.SubmitRequest(request=a2a.SendMessageRequest(message=message)))
 
-    async def _end(self) -> "Kept | a2a.Message":
+    async def _end(self) -> a2a.Message | None:
+        """Wait for the end of the turn; return the answer of a Router."""
         response = await self._submitted()
         if response.HasField("message"):
             return response.message
-        kept = await self._store.at_rest(self._task_id)
-        workers = [run.worker for run in self._room.runs.active if run.worker is not None]
+        await at_rest(self._plane, self._task_id)
+        workers = [run.worker for run in self._runs.active if run.worker is not None]
         if workers:
             # The agent may do more after its final change, and when it is closed.
             await asyncio.wait(workers)
-        return kept
+        return None
 
-    def _answered(self, message: a2a.Message) -> TurnResult:
+    async def _answered(self, message: a2a.Message) -> TurnResult:
         text = port.text_of(message)
         told = [change.figures for change in self._recorder.changes if isinstance(change, port.Usage)]
-        return self._result(state="answered", text=text, messages=(message,), direct_answer=text, usage=_sums(told))
-
-    def _ended(self, kept: Kept) -> TurnResult:
-        task = a2a.Task()
-        task.CopyFrom(kept.record.task)
-        said = [message for message in task.history[self._said :] if message.role == a2a.ROLE_AGENT]
-        status = task.status.message
-        if task.status.HasField("message") and all(message.message_id != status.message_id for message in said):
-            said.append(status)
-        texts = [text for message in said if (text := port.text_of(message))]
-        return self._result(
-            state=_STATES[kept.record.state],
-            text="\n".join(texts),
-            messages=tuple(said),
-            reason=_reason(kept),
-            task=task,
-            artifacts={artifact.artifact_id: _artifact(artifact) for artifact in task.artifacts},
-            status_texts=tuple(status_texts(kept.events)),
-            usage=_sums(kept.usage.values()),
+        return await self._result(
+            state="answered",
+            text=text,
+            reason="",
+            messages=(message,),
+            artifacts={},
+            status_texts=(),
+            usage=_sums(told),
+            checkpoint=None,
+            direct_answer=text,
+            task=None,
         )
 
-    def _result(self, **found: Any) -> TurnResult:
-        changes = self._recorder.changes
-        points = [change.data for change in changes if isinstance(change, port.Checkpoint)]
-        values: dict[str, Any] = {
-            "reason": "",
-            "artifacts": {},
-            "status_texts": (),
-            "direct_answer": None,
-            "task": None,
-            **found,
-        }
+    async def _ended(self) -> TurnResult:
+        task = await read_task(self._plane, self._task_id)
+        found = await found_of_task(self._plane, task, self._before)
+        return await self._result(direct_answer=None, **found)
+
+    async def _result(self, **found: Any) -> TurnResult:
         return TurnResult(
-            changes=tuple(changes[self._seen :]),
+            changes=tuple(self._recorder.changes[self._seen :]),
             error=self._recorder.error,
-            checkpoint=points[-1] if points else None,
-            session_events=self._session.events,
-            session_state=dict(self._session.state),
-            **values,
+            **found,
+            **await found_of_session(self._plane),
         )
 
 
@@ -262,70 +228,47 @@ async def turn_of(
     turn. `incoming`: messages that arrive before the agent asks for them. `referenced`: tasks that the message refers
     to, such as the `task` of an earlier result. `checkpoint`: the data of the newest Checkpoint of a run that was lost.
     A turn with `incoming` or `checkpoint` has a task from the beginning, so that a Router is not asked.
-    `session_events`, `session_state`: what an agent runtime left in the session. `metadata`, `output_modes`,
-    `extensions`: those of the request. `timeout`: seconds until a turn that does not end fails the test. `settings`:
-    of the executor, for example `cancel_grace=1.0`. Invalid: it is no agent, as `taskplane dev` would say.
+    `session_events`, `session_state`: those of the session before the turn; the state is in the first of the events, or
+    in one of its own. `metadata`, `output_modes`, `extensions`: those of the request. `timeout`: seconds until a turn
+    that does not end fails the test. `settings`: of the executor, for example `cancel_grace=1.0`. Invalid: it is no
+    agent, as `taskplane dev` would say. PlaneError: the stores do not take what was given.
     """
-    given = adapt(agent, _NAME)
+    given = adapt(agent, AGENT)
     recorder = Recorder()
-    # The methods that they lack are refused as UNIMPLEMENTED.
-    store = MemoryTasks()  # type: ignore[abstract]
-    session = MemorySession(_CONTEXT)  # type: ignore[abstract]
-    session.begin([_message(each, role) for each, role in _in_turn(history)], session_events, session_state or {})
-    for task in referenced:
-        store.keep(task)
     asked = _message(message, a2a.ROLE_USER)
-    asked.context_id = _CONTEXT
+    asked.context_id = CONTEXT
     asked.reference_task_ids.extend(task.id for task in referenced)
-    services = Services(policy=_policy(tasks.DESCRIPTOR, sessions_pb2.DESCRIPTOR))
-    services.add(tasks_pb2_grpc.add_TaskStoreServicer_to_server, store)
-    services.add(tasks_pb2_grpc.add_TaskQueueServicer_to_server, store)
-    services.add(sessions_pb2_grpc.add_SessionHistoryServicer_to_server, session)
-    ours = Services(policy=servicer.POLICY)
+    request = pb.SubmitRequest(request=a2a.SendMessageRequest(message=asked), extensions=extensions)
+    request.request.configuration.accepted_output_modes.extend(output_modes)
+    if metadata is not None:
+        request.request.metadata.CopyFrom(to_value(plain(dict(metadata)))[0].struct_value)
     values: dict[str, Any] = {
-        "agents": (_NAME,),
+        "agents": (AGENT,),
         "strict_agents": True,
-        "drain_timeout": 0.0,
+        "drain_timeout": 1.0,
         "route_timeout": timeout,
-        "renew_every": timeout,
-        "uncopied_every": _MANY,
         "blocked_after": 0.0,
-        "history_cache_bytes": 0,
         **settings,
     }
-    async with (
-        InProcessChannel(services) as stores,
-        InProcessChannel(ours) as channel,
-        open_executor(
-            ExecutorSettings(**values),
-            ours,
-            stores,
-            stores,
-            secrets.token_hex(8),
-            agents=Agents({_NAME: recorded(given, recorder)}),
-        ) as room,
-    ):
-        executor = AgentExecutorStub(client(channel, identity=Principal(TENANT, OWNER, f"user:{OWNER}")))
-        request = pb.SubmitRequest(request=a2a.SendMessageRequest(message=asked), extensions=extensions)
-        request.request.configuration.accepted_output_modes.extend(output_modes)
-        if metadata is not None:
-            request.request.metadata.CopyFrom(to_value(plain(dict(metadata)))[0].struct_value)
+    async with open_plane(recorded(given, recorder), ExecutorSettings(**values)) as plane:
+        said = [_message(each, role) for each, role in _in_turn(history)]
+        await fill_session(plane, said, session_events, session_state or {})
+        for task in referenced:
+            await keep_task(plane, task)
 
         async def begin() -> pb.SubmitResponse:
             if not incoming and checkpoint is None:
-                return await executor.Submit(request)
-            created = _created(request)
-            further = [_further(created.task_id, number, each) for number, each in enumerate(incoming, 1)]
-            encoded = b"" if checkpoint is None else _encoded(checkpoint)
-            store.queue(created, further, encoded)
-            return pb.SubmitResponse(task=pb.TaskReference(task_id=created.task_id, context_id=_CONTEXT))
+                return await plane.executor.Submit(request)
+            further = [_message(each, a2a.ROLE_USER) for each in incoming]
+            record = await queue_task(plane, request, further, checkpoint)
+            return pb.SubmitResponse(task=pb.TaskReference(task_id=record.id, context_id=CONTEXT))
 
-        run = TurnRun(room, executor, store, session, recorder, begin, timeout)
+        run = TurnRun(plane, recorder, begin, timeout)
         try:
             yield run
         finally:
             await run.leave()
-            room.runs.bugs.clear()
+            plane.room.runs.bugs.clear()
 
 
 async def run_turn(agent: Any, message: Said = "hello", *, answers: Sequence[Said] = (), **options: Any) -> TurnResult:
@@ -347,15 +290,6 @@ def run_turn_sync(agent: Any, message: Said = "hello", **options: Any) -> TurnRe
     return asyncio.run(run_turn(agent, message, **options))
 
 
-def _policy(*files: FileDescriptor) -> dict[str, Access]:
-    return {
-        f"/{service.full_name}/{method.name}": Access.USER
-        for file in files
-        for service in file.services_by_name.values()
-        for method in service.methods
-    }
-
-
 def _in_turn(history: Sequence[Said]) -> "Iterator[tuple[Said, a2a.Role.ValueType]]":
     for index, each in enumerate(history):
         yield each, a2a.ROLE_AGENT if index % 2 else a2a.ROLE_USER
@@ -368,46 +302,3 @@ def _message(given: Said, role: "a2a.Role.ValueType") -> a2a.Message:
     else:
         message.MergeFrom(given)
     return message
-
-
-def _created(request: pb.SubmitRequest) -> tasks.CreateTaskRequest:
-    invocation, task_id = secrets.token_hex(8), secrets.token_hex(8)
-    message = request.request.message
-    message.task_id = task_id
-    message.metadata.fields[INVOCATION].string_value = invocation
-    return tasks.CreateTaskRequest(
-        invocation_id=invocation,
-        task_id=task_id,
-        context_id=_CONTEXT,
-        agent=_NAME,
-        message=message,
-        metadata=request.request.metadata if request.request.HasField("metadata") else None,
-        options=tasks.TurnOptions(
-            accepted_output_modes=request.request.configuration.accepted_output_modes, extensions=request.extensions
-        ),
-    )
-
-
-def _further(task_id: str, number: int, text: Said) -> tasks.AddMessageRequest:
-    message = _message(text, a2a.ROLE_USER)
-    message.task_id, message.context_id = task_id, _CONTEXT
-    return tasks.AddMessageRequest(task_id=task_id, invocation_id=f"{task_id}-{number}", message=message)
-
-
-def _encoded(checkpoint: Any) -> bytes:
-    return dumped(port.Checkpoint(checkpoint).data).encode()
-
-
-def _reason(kept: Kept) -> str:
-    fields = kept.events[-1].event.status_update.metadata.fields
-    return fields["reason"].string_value if "reason" in fields else ""
-
-
-def _artifact(artifact: a2a.Artifact) -> MadeArtifact:
-    return MadeArtifact(
-        id=artifact.artifact_id,
-        name=artifact.name,
-        description=artifact.description,
-        parts=tuple(artifact.parts),
-        metadata=to_dict(artifact.metadata),
-    )
