@@ -158,7 +158,9 @@ async def _state(turn: Turn) -> AsyncIterator[Change]:
     await turn.session.append({"id": "one", "n": 1, "actions": {"state_delta": {"a": 1, "user:b": [2], "temp:c": 3}}})
     await turn.session.append({"id": "one", "n": 1, "actions": {"state_delta": {"a": 1, "user:b": [2], "temp:c": 3}}})
     await turn.session.update_state(**{"a": None, "app:d": {"e": 10**400}, "f": "\0", "user:g": _nested(150)})
-    yield Say(f"{[event.get('n') for event in await turn.session.events()]} {await turn.session.state()}")
+    yield Say(
+        f"{[event.get('n') for event in await turn.session.events()]} {sorted((await turn.session.state()).items())}"
+    )
     for event in (
         {"id": "one", "n": 2},
         {"id": ""},
@@ -170,7 +172,9 @@ async def _state(turn: Turn) -> AsyncIterator[Change]:
             await turn.session.append(event)
         except Exception as error:  # noqa: BLE001 - which one it is, is told
             yield Say(f"{type(error).__name__} {getattr(error, 'reason', '')}")
-    yield Say(f"{[event.get('n') for event in await turn.session.events()]} {await turn.session.state()}")
+    yield Say(
+        f"{[event.get('n') for event in await turn.session.events()]} {sorted((await turn.session.state()).items())}"
+    )
 
 
 async def _others(turn: Turn) -> AsyncIterator[Change]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -122,10 +122,13 @@ class Side:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(each) for key, each in value.items() if key not in TIMES}
+        given = cast("dict[str, Any]", value)
+        return {key: _timeless(each) for key, each in given.items() if key not in TIMES}
     if isinstance(value, str):
         return re.sub("under request [0-9a-f]+", "under request", value)
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_timeless(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
 
 
 def _joined(events: Iterable[Any]) -> Sequence[Any]:

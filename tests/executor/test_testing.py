@@ -367,14 +367,16 @@ class Stateful:
     card = CARD
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
-        yield Complete(f"{[event['id'] for event in await turn.session.events()]} {await turn.session.state()}")
+        yield Complete(
+            f"{[event['id'] for event in await turn.session.events()]} {sorted((await turn.session.state()).items())}"
+        )
 
 
 async def test_the_state_of_a_session_is_that_of_its_events() -> None:
     """P14: what a runtime left is in its first event, and later ones change it, also that of the user and the agent."""
     state = {"a": 1, "b": 2, "user:c": [3], "app:d": None}
     result = await run_turn(Stateful, session_state=state, session_events=[{}, {"actions": {"state_delta": {"b": 4}}}])
-    assert result.text == "['event-1', 'event-2'] {'a': 1, 'b': 4, 'user:c': [3]}"
+    assert result.text == "['event-1', 'event-2'] [('a', 1), ('b', 4), ('user:c', [3])]"
     assert result.session_state == {"a": 1, "b": 4, "user:c": [3]}
     with pytest.raises(Invalid, match=r"entries\[0\]"):
         await run_turn(Stateful, session_events=[{"id": "x" * 300}])

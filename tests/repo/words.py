@@ -88,7 +88,7 @@ WORDS: Final[dict[str, str]] = {
     "P11": "A run closes everything that it opened, however it ends.",
     "P12": "A stream can be resumed by the id of the last event, without loss and without repetition.",
     "P13": "Direct messages, artifacts, cancellation and status texts behave as specified.",
-    "P14": "An author tests a turn without a server, and a plane takes new code for new turns while others keep the old.",
+    "P14": "An author tests turns without a server, and a plane takes new code for new turns while others keep theirs.",
     "S1": "Answers under /api have one envelope.",
     "S2": "The caller is named by header or parameter only where the deployment trusts them.",
     "S3": "Agent references are written as kagent writes them.",

@@ -82,7 +82,9 @@ async def _newest(plane: Plane, task_id: str, kind: "tasks.EventKind.ValueType")
 
 async def _reason(plane: Plane, task_id: str) -> str:
     event = await _newest(plane, task_id, tasks.EVENT_KIND_STATUS)
-    fields = event.event.status_update.metadata.fields if event is not None else {}
+    if event is None:
+        return ""
+    fields = event.event.status_update.metadata.fields
     return fields["reason"].string_value if "reason" in fields else ""
 
 
