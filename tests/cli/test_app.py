@@ -42,6 +42,7 @@ def test_help_names_every_kind_of_agent(command: str) -> None:
     assert command == "worker" or "NAME=worker:CARD.json" in shown
 
 
+@pytest.mark.more
 def test_every_kind_of_command_imports_what_it_needs(plane: Dev) -> None:
     """In new processes: the other tests run copies of one that has imported everything."""
 

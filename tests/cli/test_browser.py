@@ -62,6 +62,7 @@ def test_on_a_terminal_the_page_is_opened(tmp_path: Path, opened: Path) -> None:
         os.close(terminal)
 
 
+@pytest.mark.more
 def test_it_is_not_opened_for_a_script_or_who_says_so(tmp_path: Path, opened: Path) -> None:
     """Nobody reads the pipe: the browser would still wait there, and could be read now."""
     env = browser(opened)

@@ -14,6 +14,7 @@ from tests.repo.tree import ROOT
 from taskplane.cli.init import FILES, class_of, name_of
 
 
+@pytest.mark.more
 def test_its_agent_is_served_and_its_test_passes(tmp_path: Path) -> None:
     """P14: the files are few lines, and work as they are; the commands that are printed name them."""
     done = taskplane("init", "my greeter", cwd=tmp_path)

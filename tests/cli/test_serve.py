@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import PATIENCE, PROGRAM, environment
 
+pytestmark = pytest.mark.more
+
 ROOMS = {
     "tasks": ({"TASKPLANE_TASKS_LISTEN": "127.0.0.1:0"}, "task store ready: gRPC 127.0.0.1:"),
     "sessions": ({"TASKPLANE_SESSIONS_LISTEN": "127.0.0.1:0"}, "session history ready: gRPC 127.0.0.1:"),

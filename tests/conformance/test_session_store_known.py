@@ -67,6 +67,7 @@ async def test_a_known_listing_is_answered_with_what_came_since(sessions: Sessio
         assert reader.unchanged == known - size + 1, "a late message of an earlier turn stands at its turn"
 
 
+@pytest.mark.more
 async def test_what_is_known_agrees_with_the_whole_after_any_change(sessions: Sessions) -> None:
     """R3, R5, R8, R10: rewinds, undos, voids, pushed histories, events and late copies, known from any moment."""
     for seed in range(20 if THOROUGH else 4):

@@ -81,6 +81,7 @@ def test_the_types_of_the_page_hold() -> None:
     checked(compiler, "-p", "tsconfig.build.json")
 
 
+@pytest.mark.more
 @packages
 def test_the_tests_of_the_page_pass() -> None:
     """T7, M2, M10, R11: what needs no browser, in Node."""

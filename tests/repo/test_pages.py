@@ -62,6 +62,7 @@ def page(name: str) -> str:
     return (ROOT / "docs" / f"{name}.md").read_text()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_what_a_page_says_happens(name: str, tmp_path: Path) -> None:
     """P1, P14, I1: from an empty folder on. The page first-agent goes through init, dev, edit, reload, chat, a broken

@@ -328,6 +328,7 @@ async def test_a_message_to_a_running_task_is_in_the_next_model_call(stores: Sto
         assert len(server.requests) == 3
 
 
+@pytest.mark.more
 async def test_many_turns_share_the_connections_to_their_model(stores: Stores) -> None:
     """P11: a connection for each call at a time, and none is left behind by a turn."""
     async with opened(stores, by_stage(work=words("Done.")), artifact="auto") as (plane, server):
