@@ -146,7 +146,11 @@ async def test_a_large_body_is_checked_like_a_small_one(plane: Plane, envelope: 
     assert reply.json()["id"] == "r"
 
 
-@pytest.mark.parametrize(("body", "code"), [(b"[" * LARGE, -32700), (b"[" * LARGE + b"]" * LARGE, -32700)])
-async def test_a_large_body_that_is_no_json_is_told_so(plane: Plane, body: bytes, code: int) -> None:
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b'{"a": "' + b"x" * LARGE, -32700), (b"[" * LARGE, -32602), (b"[" * LARGE + b"]" * LARGE, -32602)],
+    ids=["no JSON", "too deep, without an end", "too deep"],
+)
+async def test_a_large_body_that_is_no_json_or_too_deep_is_told_so(plane: Plane, body: bytes, code: int) -> None:
     reply = await plane.http.post("/", content=body, headers=JSON_TYPE)
     assert reply.json()["error"]["code"] == code
