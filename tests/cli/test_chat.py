@@ -5,12 +5,16 @@ import json
 import signal
 import socket
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
 from tests.support.cutting import cutting
+
+from taskplane.worker import Worker
 
 ASKING = """
 from langgraph.checkpoint.memory import InMemorySaver
@@ -192,17 +196,63 @@ async def test_p12_a_connection_cut_in_mid_stream_is_resumed_without_loss_or_rep
     assert "resumed after" in done.stderr
 
 
-def test_a_task_that_no_worker_takes_is_told_to_wait(tmp_path: Path) -> None:
+async def test_a_task_that_no_process_takes_tells_so_and_that_a_worker_came(tmp_path: Path) -> None:
+    """V4: in a chat, a tail and the record of the task: the fact, and what to do; then the worker answers."""
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
     with dev("--agent", f"far=worker:{card}", cwd=tmp_path) as plane:
-        command = [*PROGRAM, "chat", "--url", plane.url, "--agent", "far", "-m", "hello"]
-        chat = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        at = ["--url", plane.url]
+        chat = await waiting("chat", *at, "--agent", "far", "-m", "hello")
         try:
-            assert chat.stderr is not None
-            told = "".join(next(iter(chat.stderr)) for _ in range(2))
+            fact = "No living process runs the agent far, so this task waits in the queue."
+            assert await line(chat) == f"  {fact}"
+            assert "taskplane worker --agent far=MODULE:ATTRIBUTE" in await line(chat)
+            (task,) = json.loads(taskplane("task", "list", *at, "-o", "json").stdout)
+            assert f"waits    {fact}" in taskplane("task", "get", task["id"], *at).stdout.splitlines()
+            assert f"waits     {fact}" in taskplane("ops", "show", task["id"], *at).stdout.splitlines()
+            tail = await waiting("tail", task["id"], *at)
+            try:
+                assert await line(tail) == f"  {fact}"
+            finally:
+                await ended(tail)
+            async with far(plane.grpc):
+                stdout, stderr = await asyncio.wait_for(chat.communicate(), PATIENCE)
+            assert (chat.returncode, stdout.decode()) == (0, "hello\n")
+            assert stderr.decode().startswith("session ")
         finally:
-            chat.kill()
-            chat.communicate()
-    assert "no process has taken it yet" in told
-    assert "taskplane worker --agent" in told
+            await ended(chat)
+
+
+async def waiting(*arguments: str) -> asyncio.subprocess.Process:
+    """A command that waits for its task."""
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, env=environment(), stdout=pipe, stderr=pipe)
+
+
+async def line(command: asyncio.subprocess.Process) -> str:
+    """The next line of its standard error output."""
+    assert command.stderr is not None
+    return (await asyncio.wait_for(command.stderr.readline(), PATIENCE)).decode().rstrip("\n")
+
+
+async def ended(command: asyncio.subprocess.Process) -> None:
+    if command.returncode is None:
+        command.kill()
+        await command.wait()
+
+
+@asynccontextmanager
+async def far(address: str) -> AsyncGenerator[None]:
+    """A worker that repeats its messages."""
+
+    def echo(text: str) -> str:
+        return text
+
+    stop = asyncio.Event()
+    worker = Worker(echo, name="far", tasks=address, sessions=address, ops_listen="")
+    serve = asyncio.create_task(worker.serve(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await serve

@@ -125,6 +125,33 @@ async def test_who_lives_and_how_much_it_does_is_read_from_the_database(plane: P
     await plane.log.announce("p\0", now + HOUR, 100)
 
 
+async def test_an_agent_is_unserved_when_no_living_process_runs_it(plane: Plane) -> None:
+    """C8: a dead process and one without slots do not count; one that did not say which agents may run all of them."""
+    asked = ["far", "near"]
+    assert await plane.log.unserved(asked) == {"far", "near"}
+    now = await plane.log.now()
+    await plane.log.announce("alive", now + HOUR, 100, ["near", "Far", 'a "name", \u00fc'])
+    await plane.log.announce("full of cards", now + HOUR, 0, ["far"])
+    await plane.log.announce("dead", now - 1, 100, ["far"])
+    assert await plane.log.unserved(asked) == {"far"}
+    assert await plane.log.unserved(['a "name", \u00fc']) == frozenset()
+    await plane.log.renew("dead", [], now + HOUR)
+    assert await plane.log.unserved(asked) == frozenset()
+    await plane.log.announce("dead", now + HOUR, 100, ["other"])
+    assert await plane.log.unserved(asked) == {"far"}
+    await plane.log.announce("silent", now + HOUR, 100)
+    assert await plane.log.unserved(asked) == frozenset()
+
+
+async def test_a_process_with_too_many_agents_may_run_any(plane: Plane) -> None:
+    """C8: what is kept of a process stays small, since each renewal writes it again."""
+    until = await plane.log.now() + HOUR
+    await plane.log.announce("large", until, 100, [f"{number:0200}" for number in range(200)])
+    assert await plane.log.unserved(["far"]) == frozenset()
+    kept = await plane.engine.read(lambda conn: conn.execute(select(executor.c.agents)).scalars().all())
+    assert kept == [None]
+
+
 async def test_processes_that_are_long_dead_are_forgotten(plane: Plane) -> None:
     """C8: their number does not grow for ever."""
     now = await plane.log.now()

@@ -29,6 +29,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Listing, Payload, Send, Wait
 from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
+from taskplane.gateway.waiting import tell_waiting
 from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused, Unavailable
 
 
@@ -176,6 +177,7 @@ async def get(plane: Plane, task_id: str, history_length: int | None) -> pb.Task
     try:
         record = (await plane.tasks.GetTask(pb.GetTaskRequest(task_id=task_id, history_length=history_length))).record
         if record.id != record.context_id or record.origin != pb.ORIGIN_DOCUMENT:
+            tell_waiting(record)
             return record
         record = await conversation.shown_record(plane, record)
     except NotFound as missing:

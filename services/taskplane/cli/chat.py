@@ -6,7 +6,7 @@ The text of the agent goes to stdout, everything else to stderr. Ctrl-C cancels 
 import asyncio
 import signal
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final
 
@@ -24,10 +24,9 @@ from taskplane.cli.options import Options
 from taskplane.cli.render import content_of, dump, one_line
 from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
+from taskplane.cli.waiting import telling_why_it_waits
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
 
-# Seconds in the queue after which the user is told.
-_QUEUED: Final = 4.0
 # The number of sessions to choose from.
 _SESSIONS: Final = 20
 _EXITS: Final[dict[State, int]] = {
@@ -211,11 +210,10 @@ class Chat:
         if text:
             self.conversation.say(sent)
         screen = Screen(self.conversation, self._writer)
-        waiting = asyncio.create_task(self._tell_of_queue(), name="queue")
         accepted = False
         try:
             with self._interruptible():
-                async with aclosing(self._a2a.stream(message)) as stream:
+                async with telling_why_it_waits(self._queued), aclosing(self._a2a.stream(message)) as stream:
                     async for item in stream:
                         accepted = True
                         self._take(item, screen)
@@ -225,17 +223,15 @@ class Chat:
                 self.draft = text
             raise
         finally:
-            waiting.cancel()
             screen.end()
         return exits.INTERRUPTED if self.left else self._outcome()
 
-    async def _tell_of_queue(self) -> None:
-        """Say that the task waits in the queue, if nothing has begun to work on it for a while."""
-        await asyncio.sleep(_QUEUED)
+    def _queued(self) -> Awaitable[dict[str, Any]] | None:
+        """Return a read of the newest task while it is queued."""
         latest = self.conversation.session.latest
-        if latest is not None and latest.state == "submitted":
-            note("  the task waits in the queue: no process has taken it yet. Does one run this agent?")
-            note("  An agent that workers run needs one:  taskplane worker --agent NAME=MODULE:ATTRIBUTE")
+        if latest is None or latest.state != "submitted":
+            return None
+        return self._a2a.task(latest.id, history_length=0)
 
     def _new_writer(self) -> Writer:
         terminal = sys.stdout.isatty() and self._options.output == "text"

@@ -7,6 +7,7 @@ from typing import Any, Final
 from taskplane.cli.client.events import classify
 from taskplane.cli.client.states import state_of
 from taskplane.cli.render import columns, one_line, text_of
+from taskplane.cli.waiting import WAITING, waiting_lines
 
 _ASKED: Final = 60
 _SENTENCES: Final = 1_000
@@ -60,6 +61,7 @@ def task_text(task: dict[str, Any]) -> str:
     lines = [f"{name:<8}  {one_line(str(task[key]))}" for name, key in _FACTS if task.get(key)]
     lines.insert(4, f"state     {_state(task)}")
     lines.append(f"attempt   {task['attempt']} of {task['maxAttempts']}, fence {task['fence']}")
+    lines += [f"waits     {line}" for line in waiting_lines({WAITING: task.get("waiting")})]
     if not task["copied"]:
         lines.append("copied    no: its session lacks some of its messages")
     return "\n".join(lines)

@@ -1,7 +1,9 @@
 """`taskplane tail`: the log of a task line by line, or the changes of a session."""
 
+from collections.abc import Awaitable
 from contextlib import aclosing
 from datetime import datetime
+from typing import Any
 
 from taskplane.cli import exits
 from taskplane.cli.client.a2a import Resumed
@@ -11,6 +13,7 @@ from taskplane.cli.options import Options
 from taskplane.cli.render import dump, log_line, time_of
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session_tail import tail_session
+from taskplane.cli.waiting import telling_why_it_waits
 from taskplane.runtime.errors import Invalid
 
 
@@ -36,7 +39,12 @@ def tail_task(options: Options, task_id: str, after: str) -> int:
     async def main(connection: Connection) -> int:
         follow = _Follow(after)
         task = await connection.task_id(task_id)
-        async with aclosing(connection.log.events(task, after=after)) as events:
+
+        def queued() -> Awaitable[dict[str, Any]] | None:
+            return connection.a2a.task(task, history_length=0) if follow.state == "submitted" else None
+
+        events = connection.log.events(task, after=after)
+        async with telling_why_it_waits(queued), aclosing(events):
             async for item in events:
                 if isinstance(item, Resumed):
                     follow.resumed = item.cursor or "the beginning"

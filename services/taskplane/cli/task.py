@@ -9,6 +9,7 @@ from taskplane.cli.client.states import state_of
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import content_of, one_line, print_json, print_list, text_of, tool_line
+from taskplane.cli.waiting import waiting_lines
 
 _HEADER: Final = ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
 
@@ -61,6 +62,7 @@ def _show(options: Options, task: dict[str, Any]) -> None:
 def task_text(task: FullTask, known: Collection[str] = ()) -> str:
     """Return a task as text: its state, its messages except those with a `known` id, and its artifacts."""
     lines = [f"task     {task.id}", f"session  {task.context_id}", f"state    {task.state}"]
+    lines += [f"waits    {line}" for line in waiting_lines(task.metadata)]
     said = [*task.history]
     if task.message is not None and all(task.message.id != message.id for message in said):
         said.append(task.message)

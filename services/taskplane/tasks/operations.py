@@ -12,6 +12,7 @@ from taskplane.tasks import validation, wire
 from taskplane.tasks.domain.overview import Overview, Percentiles
 from taskplane.tasks.domain.task import FAILED, STATES, Scope
 from taskplane.tasks.pages import TenantFilter, TenantTask
+from taskplane.tasks.serving import is_unserved
 from taskplane.tasks.session_wire import MAX_CODE, MAX_ERROR
 from taskplane.tasks.store import OperationsLog
 from taskplane.tasks.wire import Wire
@@ -71,6 +72,7 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
                 response.next_after = page.events[-1].generation
         self._fill(response.task, found)
         row = found.row
+        response.task.record.unserved = await is_unserved(self._log, row)
         if row.state == FAILED and row.terminal_generation:
             page = await self._log.read_after(row.uid, row.terminal_generation - 1, 1, gaps=True)
             response.task.cause = next(map(wire.cause, page.events), "")

@@ -23,6 +23,7 @@ from taskplane.tasks.domain.task import Row, Scope
 from taskplane.tasks.exporting import exported
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.queue.leases import settled
+from taskplane.tasks.serving import is_unserved
 from taskplane.tasks.store import TaskLog
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
@@ -169,6 +170,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         row, task = await self._log.get(_scope(), request.task_id)
         response = pb.GetTaskResponse()
         self._wire.fill(response.record, row, task)
+        response.record.unserved = await is_unserved(self._log, row)
         wire.trim(response.record.task, _history_length(request))
         return response
 

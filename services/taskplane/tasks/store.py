@@ -8,7 +8,7 @@ Append or AddMessage is answered with what the first did, a repeated Cancel or D
 done, and the others do nothing twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -307,8 +307,9 @@ class QueueLog(WriteLog, Protocol):
         """
         ...
 
-    async def announce(self, process_id: str, until: int, capacity: int) -> None:
-        """Record a process that takes tasks from the queue, how many it runs at once, and that it is alive until then.
+    async def announce(self, process_id: str, until: int, capacity: int, agents: Collection[str] | None = None) -> None:
+        """Record a process that takes tasks of these agents from the queue (None: it is not known of which), how many
+        it runs at once (0: it takes none), and that it is alive until then.
 
         Processes that have been dead for an hour are forgotten.
         """
@@ -408,7 +409,20 @@ class CountLog(Protocol):
         ...
 
 
-class OperationsLog(Protocol):
+class ServingLog(Protocol):
+    """The log as it knows the processes that run agents."""
+
+    async def now(self) -> int:
+        """Return the time by the clock of leases; see `WriteLog`."""
+        ...
+
+    async def unserved(self, agents: Collection[str]) -> frozenset[str]:
+        """Return those of the agents that no living process runs; none of them where a living process did not say
+        which ones it runs."""
+        ...
+
+
+class OperationsLog(ServingLog, Protocol):
     """Reads for operators, over all owners of one tenant."""
 
     async def overview(self, tenant: str, ttl: float) -> Overview:

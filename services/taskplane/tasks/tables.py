@@ -285,6 +285,8 @@ executor: Final = Table(
     Column("alive_until", BigInteger, nullable=False),
     # The number of its slots; 0: it was announced before this was asked.
     Column("capacity", Integer, nullable=False, server_default="0"),
+    # The agents that it runs, as `domain.serving` packs them; null: not known.
+    Column("agents", Text),
     PrimaryKeyConstraint("process_id", name="executor_pkey"),
     postgresql_with=_REWRITTEN,
 )

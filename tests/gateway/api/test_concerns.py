@@ -13,8 +13,8 @@ def executor(id: str = "e1", *, alive: bool = True, leases: int = 1, seen: float
     return {"id": id, "alive": alive, "leases": leases, "lastSeenSeconds": seen}
 
 
-def queue(agent: str = "demo", queued: int = 1, oldest: float = 0.0) -> Json:
-    return {"agent": agent, "queued": queued, "oldestSeconds": oldest}
+def queue(agent: str = "demo", queued: int = 1, oldest: float = 0.0, *, unserved: bool = False) -> Json:
+    return {"agent": agent, "queued": queued, "oldestSeconds": oldest, "unserved": unserved}
 
 
 def backlog(count: int = 0, oldest: float | None = None) -> Json:
@@ -55,7 +55,8 @@ def test_each_threshold_is_met_exactly() -> None:
     assert codes(queue=[queue(oldest=10.0)]) == ["SLOW_QUEUE"]
     assert codes(uncopied=backlog(1, 60.0)) == ["UNCOPIED"]
     assert codes(abandoned=backlog(1, 0.0)) == ["ABANDONED"]
-    assert codes(executors=[], queue=[queue()]) == ["NO_EXECUTOR"]
+    assert codes(executors=[], queue=[queue(unserved=True)]) == ["NO_EXECUTOR"]
+    assert codes(queue=[queue(unserved=True)]) == ["AGENT_UNSERVED"]
     assert codes(executors=[executor(), executor("e2", alive=False)]) == ["SILENT"]
 
 
@@ -68,8 +69,9 @@ def test_the_most_urgent_is_first() -> None:
     assert [each["code"] for each in every] == ["NO_EXECUTOR", "SILENT", "UNCOPIED", "ABANDONED"]
     assert [each.get("executor") for each in every] == [None, "e2", None, None]
     assert all(each["suggestion"] for each in every)
+    waiting.append(queue("d", 1, 40.0, unserved=True))
     some = codes(executors=[executor(), silent, executor("e3", alive=False)], queue=waiting, **left)
-    assert some == ["SILENT", "SILENT", "SLOW_QUEUE", "SLOW_QUEUE", "UNCOPIED", "ABANDONED"]
+    assert some == ["AGENT_UNSERVED", "SILENT", "SILENT", "SLOW_QUEUE", "SLOW_QUEUE", "UNCOPIED", "ABANDONED"]
 
 
 def test_a_sentence_tells_one_from_several() -> None:
@@ -85,6 +87,9 @@ def test_a_sentence_tells_one_from_several() -> None:
     )
     assert message(queue=[queue("", 3, 120.0)]) == (
         "3 tasks without an agent have been waiting for an executor for up to 2 minutes."
+    )
+    assert message(queue=[queue("far", 2, 0.5, unserved=True)]) == (
+        "2 tasks of agent far have been waiting for an executor for less than a second, and no living process runs it."
     )
     assert message(uncopied=backlog(1, 60.0)) == "1 task has messages that its session lacks, for 1 minute."
     assert message(uncopied=backlog(2, 90.0)) == (

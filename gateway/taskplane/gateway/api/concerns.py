@@ -12,9 +12,13 @@ _SUGGESTIONS: Final = {
     "NO_EXECUTOR": (
         "Start an executor: taskplane serve executor. If one runs, it does not reach the task store: look at its log."
     ),
+    "AGENT_UNSERVED": (
+        "Start an executor with this agent (taskplane serve executor), or taskplane worker for an agent of workers. If "
+        "one runs, it has another name for the agent, no slots, or no way to the task store: look at its log."
+    ),
     "SLOW_QUEUE": (
-        "The executors are full, or none of them runs this agent. Start one more that does (taskplane serve executor, "
-        "or taskplane worker for an agent of workers), or raise TASKPLANE_EXECUTOR_CAPACITY."
+        "The executors that run this agent are full. Start one more (taskplane serve executor, or taskplane worker for "
+        "an agent of workers), or raise TASKPLANE_EXECUTOR_CAPACITY."
     ),
     "CAPACITY_HELD": (
         "Look at the tasks (taskplane ops tasks --owner OWNER --state working) and cancel those that should not run. "
@@ -45,11 +49,13 @@ def _of_executors(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if waiting and not alive:
         longest = max(each["oldestSeconds"] for each in queue)
         yield _concern("NO_EXECUTOR", f"{_waiting(waiting, '', longest)}, and no executor is alive.")
+    for each in queue:
+        if alive and each["unserved"]:
+            yield _concern("AGENT_UNSERVED", f"{_of_agent(each)}, and no living process runs it.")
     yield from (_silent(each) for each in executors if each["leases"] and not each["alive"])
     for each in queue:
-        if alive and each["oldestSeconds"] >= _SLOW_QUEUE:
-            of = f" of agent {each['agent']}" if each["agent"] else " without an agent"
-            yield _concern("SLOW_QUEUE", f"{_waiting(each['queued'], of, each['oldestSeconds'])}.")
+        if alive and not each["unserved"] and each["oldestSeconds"] >= _SLOW_QUEUE:
+            yield _concern("SLOW_QUEUE", f"{_of_agent(each)}.")
 
 
 def _of_capacity(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -57,7 +63,8 @@ def _of_capacity(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     capacity = figures["capacity"]
     slots, held, others = capacity["slots"], capacity["held"], capacity["heldByOthers"]
     taken = held + others
-    waits = any(each["oldestSeconds"] >= _SLOW_QUEUE for each in figures["queue"])
+    # Free slots are of no use to an agent that nothing runs.
+    waits = any(each["oldestSeconds"] >= _SLOW_QUEUE and not each["unserved"] for each in figures["queue"])
     if not taken or not (waits or 0 < slots <= taken):
         return
     parts = [f"{each['slots']:,} by tasks of {each['owner'][:_OWNER]}" for each in capacity["holders"]]
@@ -105,6 +112,11 @@ def _concern(code: str, message: str) -> dict[str, str]:
 def _waiting(count: int, of: str, longest: float) -> str:
     verb = "has" if count == 1 else "have"
     return f"{_count(count, 'task')}{of} {verb} been waiting for an executor {_for(count, longest)}"
+
+
+def _of_agent(queue: Mapping[str, Any]) -> str:
+    of = f" of agent {queue['agent']}" if queue["agent"] else " without an agent"
+    return _waiting(queue["queued"], of, queue["oldestSeconds"])
 
 
 def _for(count: int, longest: float) -> str:

@@ -16,6 +16,7 @@ from taskplane.gateway.follow import TERMINAL
 from taskplane.gateway.http import Reply, Request, empty_reply
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.waiting import waiting_of
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.principal import Principal, acting_as
 
@@ -46,7 +47,13 @@ async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
         "at": to_text(found.at),
         "tasks": [{"agent": each.agent, **_state(each.state), "count": each.count} for each in found.tasks],
         "queue": [
-            {"agent": each.agent, "queued": each.queued, "oldestSeconds": _seconds(each.oldest)} for each in found.queue
+            {
+                "agent": each.agent,
+                "queued": each.queued,
+                "oldestSeconds": _seconds(each.oldest),
+                "unserved": each.unserved,
+            }
+            for each in found.queue
         ],
         "executors": [_executor(each) for each in found.executors],
         "capacity": {
@@ -197,6 +204,8 @@ def _task(found: pb.TenantTask) -> dict[str, Any]:
     for name, stamp in (("leaseExpiresAt", "lease_until"), ("queuedAt", "queued_at")):
         if found.HasField(stamp):  # type: ignore[arg-type]
             shown[name] = to_text(getattr(found, stamp))
+    if waiting := waiting_of(record):
+        shown["waiting"] = waiting
     if found.error:
         shown["error"] = found.error
     if found.error_code:

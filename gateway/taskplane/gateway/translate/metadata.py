@@ -14,6 +14,9 @@ RESYNC: Final = "taskplane.dev/resync"
 STEERED: Final = "taskplane.dev/steered"
 """Key in the metadata of a document under the id of its session: the number of the entry, the newest rewind, undo or
 pushed history of the session, after which it was stored; left out if there was none."""
+WAITING: Final = "taskplane.dev/waiting"
+"""Key in the metadata of a Task that is read while it is queued: why it will not begin, and what to do about it; left
+out if it is only a matter of time."""
 EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 """Key in the metadata of a message whose session must have this version."""
 

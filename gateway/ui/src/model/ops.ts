@@ -22,7 +22,9 @@ export type OpsTask = InState &
   Readonly<Record<"taskId" | "contextId" | "owner" | "agent" | "createdAt" | "statusAt", string>> &
   Readonly<Partial<Record<"asked" | "executor" | "error" | "errorCode" | "cause" | "completedAt" | "queuedAt" | "leaseExpiresAt", string>>> &
   Readonly<Record<"generation" | "attempt" | "maxAttempts" | "fence", number>> &
-  Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }>;
+  Readonly<{ copied: boolean; superseded?: boolean; document?: boolean }> &
+  /** Why a queued task will not begin, and what to do. */
+  Readonly<{ waiting?: Readonly<Record<"code" | "message" | "suggestion", string>> }>;
 
 /** Return what is not empty as the query of an address, with `?`; empty if nothing is. */
 export function queryOf(values: Readonly<Record<string, string>>): string {

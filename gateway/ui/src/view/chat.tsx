@@ -17,6 +17,7 @@ import { PageLink } from "./links";
 import { Rows, outdated } from "./parts";
 import { Export } from "./share";
 import { words } from "./toasts";
+import { Waiting } from "./waiting";
 
 const BANNERS = Object.keys(strings.banners) as (keyof typeof strings.banners)[];
 const PROMPTS = 3;
@@ -140,6 +141,7 @@ function Body(open: SessionView) {
         <UndoStrip {...open} />
         {open.unknown > 0 && <Unknown count={open.unknown} />}
         <div class="progress" data-progress={running?.state}>{running && <Running key={running.id} {...running} />}</div>
+        {running?.state === "submitted" && <Waiting key={running.id} id={running.id} />}
         <Composer />
       </div>
     </>

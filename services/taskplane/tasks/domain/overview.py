@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from taskplane.tasks.domain.serving import unserved
 from taskplane.tasks.domain.task import FAILED, TERMINAL
 
 MINUTE: Final = 60 * 1_000_000
@@ -68,11 +69,15 @@ class Percentiles(NamedTuple):
 
 
 class QueueOf(NamedTuple):
-    """The queue of one agent. `oldest`: seconds for which its first task has been waiting."""
+    """The queue of one agent. `oldest`: seconds for which its first task has been waiting.
+
+    `unserved`: no living process runs the agent.
+    """
 
     agent: str
     queued: int
     oldest: float
+    unserved: bool
 
 
 class ExecutorSeen(NamedTuple):
@@ -144,14 +149,17 @@ def tasks_of(
     return found
 
 
-def queues_of(waiting: Iterable[Waiting], now: int) -> Sequence[QueueOf]:
-    """Return the queue of each agent that has one."""
+def queues_of(waiting: Iterable[Waiting], serving: Iterable[str | None], now: int) -> Sequence[QueueOf]:
+    """Return the queue of each agent that has one. `serving`: the agents of each living process, as they are stored."""
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
     for each in waiting:
         counts[each.agent] += each.number
         first[each.agent] = min(each.ready_at, first.get(each.agent, each.ready_at))
-    return [QueueOf(agent, count, _seconds(now - first[agent])) for agent, count in sorted(counts.items())]
+    missing = unserved(counts, serving)
+    return [
+        QueueOf(agent, count, _seconds(now - first[agent]), agent in missing) for agent, count in sorted(counts.items())
+    ]
 
 
 def executors_of(

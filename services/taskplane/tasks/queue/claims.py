@@ -92,7 +92,7 @@ class Claims:
 
         `slots`: those of the process, all of them free.
         """
-        await self._leases.announce(process_id, slots.capacity)
+        await self._leases.announce(process_id, slots.capacity, agents)
         mine = Stream(process_id, agents, slots)
         old = self._streams.get(process_id)
         if old is not None:

@@ -1,6 +1,6 @@
 """Leases: how long they last, renewing them, giving them up."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,9 +47,10 @@ class Leases:
         """Return for how many seconds from now the lease lasts that a creation was answered with."""
         return self.ttl if created.created else await self._log.lease_left(uid, created.fence)
 
-    async def announce(self, process_id: str, capacity: int) -> None:
-        """Note that the process takes tasks from the queue from now on, and how many it runs at once."""
-        await self._log.announce(process_id, await self.until(), capacity)
+    async def announce(self, process_id: str, capacity: int, agents: Collection[str]) -> None:
+        """Note that the process takes tasks of these agents from the queue from now on, and how many it runs at
+        once."""
+        await self._log.announce(process_id, await self.until(), capacity, agents)
 
     async def renew(self, process_id: str, held: Sequence[Held]) -> Sequence[Renewed]:
         """Extend each lease that is still this process's; return what became of them, in the order given."""

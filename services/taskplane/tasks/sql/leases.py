@@ -1,12 +1,13 @@
 """Renewals, and what is asked about leases and the processes that hold them. Taking a lease and losing one changes its
 task, and is in `apply`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Connection,
+    Integer,
     Text,
     Update,
     and_,
@@ -23,6 +24,7 @@ from taskplane.runtime.failpoints import fp
 from taskplane.runtime.sharing import Owner
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.lists import one_of, table_of
+from taskplane.tasks.domain.serving import packed, unserved
 from taskplane.tasks.domain.task import Lease
 from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.store import Held, Renewed
@@ -47,6 +49,8 @@ _LOADS: Final = (
     .where(one_of(executor.c.process_id, "process_ids"), executor.c.alive_until > bindparam("now"))
     .group_by(executor.c.process_id, task.c.tenant, task.c.owner)
 )
+# Replicas have the same list.
+_SERVING: Final = select(executor.c.agents).where(executor.c.alive_until > bindparam("now")).distinct()
 _EXPIRED: Final = (
     select(lease).where(lease.c.lease_until <= bindparam("now")).order_by(lease.c.lease_until).limit(bindparam("limit"))
 )
@@ -94,6 +98,16 @@ class Renewing:
         self._renewed: Update = renewed if dialect.alone else renewed.add_cte(self._alive.cte("alive"))
         old = select(executor.c.process_id).where(executor.c.alive_until < bindparam("long_ago", type_=BigInteger))
         self._announced = dialect.insert_ignore(executor)
+        # Unlike a renewal it waits for others, so that what a process says of itself is never passed over.
+        self._said = (
+            update(executor)
+            .where(executor.c.process_id == _process)
+            .values(
+                alive_until=_later(executor.c.alive_until),
+                capacity=bindparam("slots", type_=Integer),
+                agents=bindparam("serves", type_=Text),
+            )
+        )
         self._forgotten = delete(executor).where(executor.c.process_id.in_(dialect.skip_locked(old)))
 
     def renew(self, conn: Connection, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
@@ -116,11 +130,22 @@ class Renewing:
             for each in held
         ]
 
-    def announce(self, conn: Connection, process_id: str, until: int, capacity: int, clock: LeaseClock) -> None:
+    def announce(
+        self,
+        conn: Connection,
+        process_id: str,
+        until: int,
+        capacity: int,
+        agents: Collection[str] | None,
+        clock: LeaseClock,
+    ) -> None:
         """Implement `TaskLog.announce`."""
+        # A process without a slot runs nothing.
+        serves = packed(agents if capacity else ())
+        new = {"process_id": process_id, "alive_until": until, "capacity": capacity, "agents": serves}
         conn.execute(self._forgotten, {"long_ago": clock.now(conn) - _REMEMBERED})
-        conn.execute(self._announced, {"process_id": process_id, "alive_until": until, "capacity": capacity})
-        conn.execute(self._alive, {"process": process_id, "until": until})
+        conn.execute(self._announced, new)
+        conn.execute(self._said, {"process": process_id, "until": until, "slots": capacity, "serves": serves})
 
 
 def _later(column: Any) -> Any:
@@ -135,6 +160,11 @@ def loads(conn: Connection, process_ids: Sequence[str], clock: LeaseClock) -> Ma
         if tenant is not None:
             held[tenant, owner] = count
     return found
+
+
+def unserved_of(conn: Connection, agents: Iterable[str], clock: LeaseClock) -> frozenset[str]:
+    """Implement `TaskLog.unserved`."""
+    return unserved(agents, conn.execute(_SERVING, {"now": clock.now(conn)}).scalars())
 
 
 def lease_left(conn: Connection, uid: str, fence: int, clock: LeaseClock) -> float:

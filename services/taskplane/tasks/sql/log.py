@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -276,10 +276,14 @@ class SqlTaskLog:
         )
         return [renewed.get(each, Renewed(still_yours=False)) for each in held]
 
-    async def announce(self, process_id: str, until: int, capacity: int) -> None:
+    async def announce(self, process_id: str, until: int, capacity: int, agents: Collection[str] | None = None) -> None:
         """Implement `TaskLog.announce`."""
         if not has_nul(process_id):
-            await self._engine.write(self._renewing.announce, process_id, until, capacity, self._clock)
+            await self._engine.write(self._renewing.announce, process_id, until, capacity, agents, self._clock)
+
+    async def unserved(self, agents: Collection[str]) -> frozenset[str]:
+        """Implement `TaskLog.unserved`."""
+        return await self._engine.read(leases.unserved_of, agents, self._clock)
 
     async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
         """Implement `TaskLog.loads`."""

@@ -89,7 +89,7 @@ _uncopied: Final = (
 )
 _UNCOPIED: Final = select(func.count(), func.min(_uncopied.c.status_at))
 
-_EXECUTORS: Final = select(executor.c.process_id, executor.c.alive_until, executor.c.capacity)
+_EXECUTORS: Final = select(executor.c.process_id, executor.c.alive_until, executor.c.capacity, executor.c.agents)
 
 
 def _newest(state: int, limit: int) -> Subquery:
@@ -164,7 +164,9 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     running = [Running._make(values) for values in conn.execute(_RUNNING, of)]
     paused = [(agent, state, count) for agent, state, count in conn.execute(_PAUSED, of)]
     uncopied, oldest = conn.execute(_UNCOPIED, of).one()
-    announced = {process_id: (until, capacity) for process_id, until, capacity in conn.execute(_EXECUTORS)}
+    processes: Sequence[Any] = conn.execute(_EXECUTORS).all()
+    announced = {process_id: (until, capacity) for process_id, until, capacity, _ in processes}
+    serving = [agents for _, until, _, agents in processes if until > now]
     seen: Sequence[Any] = conn.execute(_RECENT, of).all()
     complete = _complete_since(seen, since)
     recent = [Recent(agent, state, *rest) for agent, origin, state, *rest in seen if origin == MANAGED]
@@ -175,7 +177,7 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     return Overview(
         at=now,
         tasks=tasks_of(waiting, running, paused, recent),
-        queue=queues_of(waiting, now),
+        queue=queues_of(waiting, serving, now),
         executors=executors_of(announced, running, now, ttl),
         capacity=capacity_of(announced, running, now),
         uncopied=uncopied,

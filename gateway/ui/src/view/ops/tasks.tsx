@@ -117,7 +117,7 @@ export function Task({ id }: { id: string }) {
 
 /** Say what the user asked for with the message that began the task, and what became of it. */
 function Doing({ task }: { task: OpsTask }) {
-  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error, errorCode, cause } = task;
+  const { asked, executor = "", document, statusAt, queuedAt = statusAt, leaseExpiresAt = "", completedAt, error, errorCode, cause, waiting } = task;
   const state = opsState(task);
   const holds = state === "working" && executor && (lapsed(task, api.now()) ? "lapsed" : state);
   const doing = document ? "document" : completedAt ? "ended" : holds || (state === "paused" ? state : "pending");
@@ -129,6 +129,7 @@ function Doing({ task }: { task: OpsTask }) {
         {words.doing[doing]({ executor, since: time(queuedAt), took, lease: time(leaseExpiresAt), state: words.states[state] })}
         {task.superseded && ` ${words.superseded}`}
       </p>
+      {waiting && <p class="reason" data-waiting={waiting.code} dir="auto">{`${waiting.message} ${waiting.suggestion}`}</p>}
       {(error || errorCode) && (
         <p class="reason" data-state="failed"><span dir="auto">{error}</span> <ErrorCode code={errorCode} /></p>
       )}

@@ -377,6 +377,7 @@ class TaskRecord(_message.Message):
     SUPERSEDED_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     CHECKPOINT_GENERATION_FIELD_NUMBER: _builtins.int
+    UNSERVED_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Internal identity, never shown to clients. Executors use it."""
     tenant: _builtins.str
@@ -415,6 +416,10 @@ class TaskRecord(_message.Message):
     """
     checkpoint_generation: _builtins.int
     """The generation of the newest CHECKPOINT event; 0: there is none."""
+    unserved: _builtins.bool
+    """It has been queued for a second or more, and no living process runs its agent. Told by GetTask and GetTenantTask only;
+    never true as long as a living process has not said which agents it runs.
+    """
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
         """The time when the state last changed, UTC."""
@@ -457,10 +462,11 @@ class TaskRecord(_message.Message):
         superseded: _builtins.bool = ...,
         traceparent: _builtins.str = ...,
         checkpoint_generation: _builtins.int = ...,
+        unserved: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "status_at", b"status_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "checkpoint_generation", b"checkpoint_generation", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "traceparent", b"traceparent", "uid", b"uid", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "attempt", b"attempt", "checkpoint_generation", b"checkpoint_generation", "consumed_generation", b"consumed_generation", "context_id", b"context_id", "copied_generation", b"copied_generation", "created_at", b"created_at", "fence", b"fence", "generation", b"generation", "id", b"id", "incarnation", b"incarnation", "input_generation", b"input_generation", "invocation_id", b"invocation_id", "max_attempts", b"max_attempts", "message_generation", b"message_generation", "on_orphan", b"on_orphan", "origin", b"origin", "owner", b"owner", "state", b"state", "status_at", b"status_at", "superseded", b"superseded", "task", b"task", "tenant", b"tenant", "terminal_generation", b"terminal_generation", "traceparent", b"traceparent", "uid", b"uid", "unserved", b"unserved", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1646,7 +1652,7 @@ class ClaimRequest(_message.Message):
     """How much of the capacity is kept free for others when a lease is given."""
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the agents it runs."""
+        """Names of the agents it runs. Tasks that wait for an agent that no living process runs are told so."""
 
     def __init__(
         self,
@@ -3444,20 +3450,24 @@ class QueueFigures(_message.Message):
     AGENT_FIELD_NUMBER: _builtins.int
     QUEUED_FIELD_NUMBER: _builtins.int
     OLDEST_FIELD_NUMBER: _builtins.int
+    UNSERVED_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     queued: _builtins.int
     oldest: _builtins.float
     """Seconds for which the first of them has been waiting."""
+    unserved: _builtins.bool
+    """No living process runs the agent."""
     def __init__(
         self,
         *,
         agent: _builtins.str = ...,
         queued: _builtins.int = ...,
         oldest: _builtins.float = ...,
+        unserved: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "oldest", b"oldest", "queued", b"queued"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "oldest", b"oldest", "queued", b"queued", "unserved", b"unserved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
