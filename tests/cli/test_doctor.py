@@ -54,6 +54,20 @@ def test_a_missing_key_is_a_failed_check(tmp_path: Path) -> None:
     assert found["caller"] == ["failed"]
 
 
+def test_an_agent_that_no_process_runs_is_a_failed_check(tmp_path: Path) -> None:
+    """V4: the message that it tried is not kept."""
+    (tmp_path / "card.json").write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
+    with dev("--agent", "far=worker:card.json", cwd=tmp_path) as plane:
+        arguments = ("doctor", "--url", plane.url, "--grpc", plane.grpc, "--agent", "far")
+        done = taskplane(*arguments, "-o", "json")
+        assert done.returncode == 1
+        (told,) = [one for one in json.loads(done.stdout) if one["check"] == "message"]
+        assert told["status"] == "failed"
+        assert told["message"].startswith("far: No living process runs the agent far")
+        assert "taskplane worker --agent far=MODULE:ATTRIBUTE" in told["suggestion"]
+        assert json_of(plane.url, "session", "list") == []
+
+
 @contextmanager
 def buffering(url: str) -> Generator[str]:
     """A proxy that holds each answer back until it is complete."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 from tests.page.app import App
-from tests.page.conftest import VIEWPORT
 from tests.page.seen import Seen
 from tests.system.plane import STEADY, running
 
@@ -29,7 +28,7 @@ async def test_a_turn_tells_that_no_process_runs_its_agent_until_a_worker_comes(
     card.write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
     settings = {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": f"far=worker:{card}"}
     async with running("one", tmp_path, settings) as plane:
-        context = await browser.new_context(viewport=VIEWPORT)
+        context = await browser.new_context()
         seen = Seen()
         seen.watch(context)
         app = App(await context.new_page(), plane.url, seen)

@@ -1,5 +1,6 @@
 """A check by one real message, whose stream is broken on purpose and resumed."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
@@ -8,10 +9,11 @@ from typing import Final
 from taskplane.cli.checks.finding import Finding
 from taskplane.cli.client.a2a import Received, user_message
 from taskplane.cli.client.events import ArtifactUpdate, FullTask, Message, StatusUpdate
-from taskplane.cli.client.failures import Failure
+from taskplane.cli.client.failures import Declined, Failure
 from taskplane.cli.client.task_log import Logged
 from taskplane.cli.connection import Connection
 from taskplane.cli.render import time_of
+from taskplane.cli.waiting import waiting_lines
 
 _DEMO: Final = "demo"
 # Eight pieces of an artifact, one every quarter of a second.
@@ -20,6 +22,8 @@ _TEXT: Final = "slow 8"
 _BREAK_AFTER: Final = 5
 # Seconds between events, as written, from which on their arrival tells whether a proxy holds them back.
 _TELLING: Final = 0.5
+# Seconds between looks at a task that has not begun.
+_LOOK: Final = 1.1
 
 
 async def one_message(connection: Connection, agent: str, agents: Sequence[str]) -> AsyncGenerator[Finding]:
@@ -33,7 +37,7 @@ async def one_message(connection: Connection, agent: str, agents: Sequence[str])
         return
     sent = _Sent()
     try:
-        await sent.run(connection, agent)
+        await sent.run_if_served(connection, agent)
         async for finding in sent.findings(connection):
             yield finding
     except Failure as failure:
@@ -52,6 +56,21 @@ class _Sent:
         self._arrived: dict[str, float] = {}
         self._begins = ""
         self._broken = self._direct = False
+
+    async def run_if_served(self, connection: Connection, agent: str) -> None:
+        """Run, as long as something may take the task. Raise Declined `AGENT_UNSERVED` otherwise."""
+        running = asyncio.create_task(self.run(connection, agent))
+        try:
+            while not (await asyncio.wait({running}, timeout=_LOOK))[0]:
+                if not self.task_id or len(self._arrived) > 1:
+                    continue
+                task = await connection.a2a.task(self.task_id, history_length=0)
+                if lines := waiting_lines(task.get("metadata", {})):
+                    raise Declined(lines[0], code="AGENT_UNSERVED", suggestion=lines[-1])
+            await running
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
 
     async def run(self, connection: Connection, agent: str) -> None:
         """Send the message, leave its stream after some events, and follow the rest after the last cursor."""
