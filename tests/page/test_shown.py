@@ -17,9 +17,14 @@ from tests.page.test_shapes import answers
 ROWS = """all => all.map((one) => one.querySelector(".end") ? "end"
     : one.querySelector("[data-artifact-id]")?.dataset.artifactId ?? one.querySelector("[data-call-id]")?.dataset.callId
     ?? one.querySelector("article > .prose, article > .bubble")?.textContent)"""
+# Between contents: the room of hidden actions would be a gap.
 GAPS = """all => {
-    const boxes = all.map((one) => one.firstElementChild.getBoundingClientRect());
-    return boxes.slice(1).map((box, index) => Math.round(box.top - boxes[index].bottom));
+    const edges = all.map(({ firstElementChild: row }) => {
+        const shown = row.matches("article") ? [...row.children].filter((one) => !one.matches(".actions")) : [row];
+        const boxes = shown.map((one) => one.getBoundingClientRect());
+        return [Math.min(...boxes.map((box) => box.top)), Math.max(...boxes.map((box) => box.bottom))];
+    });
+    return edges.slice(1).map(([top], index) => Math.round(top - edges[index][1]));
 }"""
 
 
