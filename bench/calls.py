@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 HANDED_OVER = "handed over"
+_PUTS = ("put", "put_nowait")
 _calls: Counter[CodeType] = Counter()
 _handed_over = 0
 
@@ -32,5 +33,5 @@ def _count(frame: FrameType, event: str, argument: Any) -> None:
     global _handed_over
     if event == "call":
         _calls[frame.f_code] += 1
-    elif event == "c_call" and argument.__name__ == "put" and isinstance(argument.__self__, SimpleQueue):
+    elif event == "c_call" and argument.__name__ in _PUTS and isinstance(argument.__self__, SimpleQueue):
         _handed_over += 1

@@ -39,7 +39,6 @@ class Readers:
             execution_options=keeping(statements),
         )
         event.listen(self._engine.sync_engine, "connect", _set_up)
-        event.listen(self._engine.sync_engine, "begin", _begin)
         self._turns = Turns(count)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -80,6 +79,9 @@ class Readers:
                 raise asyncio.CancelledError
             reading.driver = (await conn.get_raw_connection()).driver_connection
             try:
+                # One hop to the connection's thread, where SQLAlchemy takes three. It ends the transaction when the
+                # connection goes back to the pool.
+                await reading.driver.execute_fetchall("BEGIN")
                 return await conn.run_sync(work)
             finally:
                 # From here on the connection may be another read's.
@@ -116,7 +118,3 @@ def _set_up(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA query_only = ON")
     cursor.execute("PRAGMA mmap_size = 0")
     cursor.close()
-
-
-def _begin(conn: Connection) -> None:
-    conn.exec_driver_sql("BEGIN")
