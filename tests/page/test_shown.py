@@ -93,11 +93,13 @@ async def test_parts_of_unknown_forms_are_counted_and_lead_to_their_event(app: A
 
     def odd(answer: Any) -> Any:
         if isinstance(answer, list):
-            return [odd(one) for one in answer]
+            many: list[Any] = answer
+            return [odd(one) for one in many]
         if not isinstance(answer, dict):
             return answer
-        more = [{"hologram": {"of": "a cat"}}, "bare"] if answer.get("role") in ("agent", "ROLE_AGENT") else []
-        return {name: [*value, *more] if name == "parts" else odd(value) for name, value in answer.items()}
+        fields: dict[str, Any] = answer
+        more = [{"hologram": {"of": "a cat"}}, "bare"] if fields.get("role") in ("agent", "ROLE_AGENT") else []
+        return {name: [*value, *more] if name == "parts" else odd(value) for name, value in fields.items()}
 
     await answers(app, "/api/", odd)
     await app.reload()
