@@ -91,15 +91,13 @@ async def test_parts_of_unknown_forms_are_counted_and_lead_to_their_event(app: A
     await app.run("echo hello")
     await expect(app.page.locator(".unknown")).to_have_count(0)
 
+    def with_more(fields: dict[str, Any]) -> dict[str, Any]:
+        if fields.get("role") in ("agent", "ROLE_AGENT"):
+            fields["parts"] = [*fields["parts"], {"hologram": {"of": "a cat"}}, "bare"]
+        return fields
+
     def odd(answer: Any) -> Any:
-        if isinstance(answer, list):
-            many: list[Any] = answer
-            return [odd(one) for one in many]
-        if not isinstance(answer, dict):
-            return answer
-        fields: dict[str, Any] = answer
-        more = [{"hologram": {"of": "a cat"}}, "bare"] if fields.get("role") in ("agent", "ROLE_AGENT") else []
-        return {name: [*value, *more] if name == "parts" else odd(value) for name, value in fields.items()}
+        return json.loads(json.dumps(answer), object_hook=with_more)
 
     await answers(app, "/api/", odd)
     await app.reload()
