@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
@@ -24,6 +24,9 @@ _IN_NAME: Final = re.compile(r"^test_([tmripscvwb][1-9]\d?)_")
 
 _OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_store_triggers", "test_tables"})
 
+# Folders of tests of whole processes, those first that show most of a promise. Other tests stand in where none is here.
+_NEAREST_TO_USERS: Final = ("system", "scenarios", "page", "gateway", "worker")
+
 ROOMS: Final[dict[str, str]] = {
     "tasks": "services/taskplane/tasks/settings.py",
     "sessions": "services/taskplane/sessions/settings.py",
@@ -35,17 +38,20 @@ ROOMS: Final[dict[str, str]] = {
 
 _PROMISES_HEAD: Final = """# Promises and the tests that verify them
 
-Each promise has a number. A test that verifies it has the number in its name or in its docstring. `make docs` generates
-this list from the tests, and a test fails when it is out of date.
+Each promise has a number. A test that verifies it has the number in its name or in its docstring, so `git grep -w C8`
+finds it. `make docs` generates this list from the tests, and a test fails when it is out of date.
+
+The list has the number of tests of each promise, with those of `make test-more` after a plus, and the two tests that
+show most of it; a star marks one of `make test-more`.
 
 `make test` is for every change. `make test-more` runs the tests that take long and rarely fail: they have the marker
-`more`, and the list names the command beside them. Tests that run on both engines run on SQLite with `make test` and on
-PostgreSQL with `make test-more`. CI runs both commands. Environment variables extend the same tests: with `THOROUGH=1`
-they also run on both engines where the engine makes no difference, as where executors and gateways are killed, run what
-takes long and fails rarely, race more often, start each process in an interpreter of its own instead of copying one
-that has imported everything, and send without a pause beside a slow reader; `KILLS=20` is the number of kills,
-`HISTORIES=500` the number of sessions, `FUZZ_REQUESTS=50000` that of requests made at random, and `FUZZ_SEED=7` their
-seed.
+`more`. Tests that run on both engines run on SQLite with `make test` and on PostgreSQL with `make test-more`. CI runs
+both commands. Environment variables extend the same tests:
+
+- `THOROUGH=1`: both engines also where the engine makes no difference, as where executors and gateways are killed; the
+  longest tests; more races; each process in an interpreter of its own, not a copy of one that has imported everything;
+- `KILLS=20`: the number of kills; `HISTORIES=500`: the number of generated sessions;
+- `FUZZ_REQUESTS=50000`: the number of random requests; `FUZZ_SEED=7`: their seed.
 """
 
 _SETTINGS_HEAD: Final = """# Settings
@@ -75,6 +81,7 @@ figures of the process itself.
 
 `make docs` generates this list from the code.
 """
+_IMPORTS_METRICS: Final = "from taskplane.runtime.plain_metrics import"
 # The processes that expose what a part of the code measures.
 _EXPOSED: Final = {"runtime": "every process", "storage": "task store, session history"}
 
@@ -101,19 +108,39 @@ def held() -> dict[str, list[Test]]:
 
 
 def promises() -> str:
-    """Return the text of docs/promises.md: every promise that has a test, with its words and its tests."""
+    """Return the text of docs/promises.md: a line for every promise that has a test."""
     by_number = held()
     lines = [_PROMISES_HEAD]
     for letter, title in CHAPTERS.items():
         chapter = [number for number in WORDS if number[0] == letter and number in by_number]
         if not chapter:
             continue
-        lines.append(f"## {title}\n")
-        for number in chapter:
-            lines.append(f"**{number}.** {WORDS[number]}\n")
-            lines += [f"- `{name(test.path)}`: {_in_words(test)}" for test in by_number[number]]
-            lines.append("")
+        lines += [f"## {title}\n", "| | promise | tests | two of them |", "|---|---|---|---|"]
+        lines += [
+            f"| {number} | {WORDS[number]} | {_counted(by_number[number])} | {_telling(by_number[number])} |"
+            for number in chapter
+        ]
+        lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _counted(found: Sequence[Test]) -> str:
+    more = sum(test.command != "test" for test in found)
+    return f"{len(found) - more} + {more}" if more else str(len(found))
+
+
+def _telling(found: Sequence[Test]) -> str:
+    """Return two tests: nearest to users, and of those the ones that name the fewest promises beside this one."""
+
+    def rank(test: Test) -> tuple[int, int]:
+        folder = name(test.path).split("/")[1]
+        nearest = _NEAREST_TO_USERS.index(folder) if folder in _NEAREST_TO_USERS else len(_NEAREST_TO_USERS)
+        return nearest, len(numbers(test.path, test.name, test.docstring))
+
+    return "<br>".join(
+        f"`{name(test.path).removeprefix('tests/').removesuffix('.py')}`: {_in_words(test)}"
+        for test in sorted(found, key=rank)[:2]
+    )
 
 
 def settings() -> str:
@@ -140,7 +167,7 @@ def metrics() -> str:
     for room in (*_EXPOSED, *(room for room in ROOMS if room != "worker")):
         lines += [f"## {_EXPOSED.get(room, room)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
         for path in files("services", "gateway", suffix=".py"):
-            if f"/taskplane/{room}/" in path.as_posix() and "from prometheus_client" in path.read_text():
+            if f"/taskplane/{room}/" in path.as_posix() and _IMPORTS_METRICS in path.read_text():
                 lines += _measured(path)
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
@@ -196,7 +223,7 @@ def _default(value: ast.expr | None) -> str:
 
 def _in_words(test: Test) -> str:
     words = _IN_NAME.sub("", test.name).removeprefix("test_").replace("_", " ")
-    return words if test.command == "test" else f"{words} (`make {test.command}`)"
+    return words if test.command == "test" else f"{words}*"
 
 
 if __name__ == "__main__":
