@@ -10,6 +10,7 @@ from tests.repo.tree import ROOT, files, generated, name, written
 
 CODE_MAP = ROOT / "docs" / "code-map.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
+CHANGING = ROOT / "docs" / "changing.md"
 PLACE = re.compile(r"`([\w/]+\.(?:py|proto))::([\w.]+)`")
 
 
@@ -41,7 +42,7 @@ def exists(path: str, wanted: str) -> bool:
     return wanted in names(ast.parse(file.read_text()).body)
 
 
-@pytest.mark.parametrize("document", [CODE_MAP, GLOSSARY], ids=name)
+@pytest.mark.parametrize("document", [CODE_MAP, GLOSSARY, CHANGING], ids=name)
 def test_every_place_that_a_document_names_exists(document: Path) -> None:
     places = PLACE.findall(document.read_text())
     assert places
@@ -72,3 +73,23 @@ def test_every_word_of_the_glossary_occurs_in_the_code() -> None:
     text = " ".join(path.read_text() for path in code if not generated(path)).lower().replace("_", " ")
     text = re.sub(r"\s+#?\s*", " ", text)
     assert [word for word, _ in entries() if word.lower().replace("`", "").replace("_", " ") not in text] == []
+
+
+def recipes() -> list[tuple[str, str]]:
+    """Return the titles of the recipes, each with its text."""
+    return re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", CHANGING.read_text(), re.MULTILINE)
+
+
+def test_each_recipe_has_at_most_ten_steps_in_order() -> None:
+    steps = {title: [int(step) for step in re.findall(r"^(\d+)\. ", text, re.MULTILINE)] for title, text in recipes()}
+    kinds = ("an operation", "an event kind", "a setting", "a column", "a metric", "an adapter")
+    assert list(steps) == [f"Add {kind}" for kind in kinds]
+    assert {title: found for title, found in steps.items() if found != [*range(1, min(len(found), 10) + 1)]} == {}
+
+
+def test_every_file_that_a_recipe_names_exists() -> None:
+    files = re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:md|toml|yaml|txt|env|py|proto))`", CHANGING.read_text())
+    files += re.findall(r"`((?:tests|gateway|tasks|executor|docs)(?:/\w+)+)`", CHANGING.read_text())
+    roots = [ROOT, *(ROOT / root / "taskplane" for root in ("services", "gateway", "protos"))]
+    roots.append(ROOT / "tests" / "executor" / "adapters")
+    assert [file for file in files if not any((root / file).exists() for root in roots)] == []
