@@ -72,17 +72,17 @@ def text_of(message: Message) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
-    """One message of the user and what an agent may know when it answers it. Read only.
+    """One message of the user, and the data for its answer. Read only.
 
-    `task_id` is, while a Router decides, the id the task would have. `message` carries the invocation id of the turn in
-    its metadata. `history` is what the conversation shows without `message`, oldest first. `task` is the task as the
-    turn began, None while a Router decides. `attempt` counts the processes that worked on this input, from 1. `fence`
-    grows with every lease of the task. `caller` is who it is done for. `cancelled` is set before the run is cancelled,
-    which then has `cancel_grace` seconds to clean up.
+    `task_id` is the id of the task; while a Router decides, the id of the possible task. `message` has the invocation
+    id of the turn in its metadata. `history` is the conversation without `message`, oldest first. `task` is the task at
+    the beginning of the turn, None while a Router decides. `attempt` counts the processes that worked on this input,
+    from 1. `fence` grows with every lease of the task. `caller` is the user. `cancelled` is set before the run is
+    cancelled; the run then has `cancel_grace` seconds to clean up.
 
-    `metadata`, `output_modes` (media types that the client takes; none: any) and `extensions` (URIs that it activated)
-    are those of the request that brought `message`. `checkpoint` is the data of the task's newest Checkpoint, also of
-    an earlier run of it; None if there is none. A Router of a turn that `waits` may be slow: nothing streams.
+    `metadata`, `output_modes` (accepted media types; none: any) and `extensions` (activated URIs) are those of the
+    request with `message`. `checkpoint` is the data of the task's newest Checkpoint, also of an earlier run; None if
+    there is none. A Router of a turn that `waits` may be slow: nothing streams.
     """
 
     task_id: str
@@ -116,21 +116,21 @@ class Turn:
     async def incoming(self) -> list[Message]:
         """Return the user's messages that arrived since the turn began or since the last call, oldest first.
 
-        What is returned here counts as read and gets no turn of its own.
+        A returned message counts as read and gets no turn of its own.
         """
         return await self.calls.incoming()
 
     async def referenced(self) -> list[Task]:
         """Return the tasks that `message.reference_task_ids` names, in that order, with their artifacts.
 
-        Those that the caller may not see, or that are gone, are left out.
+        Tasks that are deleted, or of another owner, are left out.
         """
         return await self.calls.referenced()
 
     async def ended(self) -> bool:
-        """Return whether the task has ended, as one that was canceled has.
+        """Return whether the task has ended, for instance by a cancel.
 
-        False for a run that is stopped while its task goes on elsewhere: its lease was lost, or its process ends.
+        False for a run that stops while its task continues elsewhere: its lease was lost, or its process ends.
         """
         return await self.calls.ended()
 
@@ -164,8 +164,8 @@ def _check_figure(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The agent works; `text` is a progress line, shown while it is news and kept out of the conversation. TypeError:
-    it is no text."""
+    """The agent works; `text` is a progress line, shown while it is new and kept out of the conversation. TypeError:
+    `text` is not a str."""
 
     text: str | None = None
 
@@ -178,8 +178,8 @@ class Working:
 class Text:
     """The next piece of a growing text. Pieces that wait for the same append become one event.
 
-    The text ends with a Say or Complete of the same words (which may add parts, and take its place), or by itself
-    before whatever else is said. TypeError: it is no text.
+    A Say or Complete with the same words ends the text and replaces it; it may add parts. Any other message also ends
+    it. TypeError: `delta` is not a str.
     """
 
     delta: str
@@ -190,20 +190,20 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A whole message, of parts with content; an empty text is content. While nothing else is said, another one with
-    its id takes its place."""
+    """A whole message, of parts with content; an empty text is content. The next message replaces it if it has the same
+    id."""
 
     message: str | Message
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactChunk:
-    """An artifact, or the next part of one; exactly one of `text`, `data` (JSON), `raw`, `url` and `parts`.
+    """An artifact, or the next part of one, with exactly one of `text`, `data` (JSON), `raw`, `url` and `parts`.
 
     The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`;
     `append=False` on a known id replaces the artifact. Chunks that wait for the same append become one event unless
-    `mergeable=False`. `metadata` is that of the artifact, merged key by key, and `extensions` are the URIs of those
-    that it uses. At most 1 MiB a chunk. ValueError: not exactly one content. NoContent: `parts` is empty.
+    `mergeable=False`. `metadata` is that of the artifact, merged key by key, and `extensions` are the URIs of its
+    extensions. At most 1 MiB a chunk. ValueError: not exactly one content. NoContent: `parts` is empty.
     """
 
     artifact_id: str
@@ -256,9 +256,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The place from which the agent can go on: JSON, at most 64 KiB, seen by no client.
+    """The data from which the agent can continue: JSON, at most 64 KiB, hidden from clients.
 
-    The task's newest one is `turn.checkpoint` of every later run. ValueError, TypeError: it is no JSON, or too large.
+    The task's newest one is `turn.checkpoint` of every later run. ValueError, TypeError: not JSON, or too large.
     """
 
     data: Any
@@ -270,12 +270,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Figures of the run, for example `{"input_tokens": 120}`; they are added to those given before.
+    """Figures of the run, for example `{"input_tokens": 120}`; they are added to earlier ones of the run.
 
-    They end up in the task's `metadata["taskplane.dev/usage"]` when the run ends, whichever way, also if it is canceled
-    or its process is lost, and there are added to those of its earlier runs.
+    When the run ends, also by a cancel or the loss of its process, the sums are added to those of earlier runs in the
+    task's `metadata["taskplane.dev/usage"]`.
 
-    A run has at most 100 of them; their sums are finite numbers, too. ValueError, TypeError: no finite numbers by name.
+    A run has at most 100 names, and finite sums. ValueError, TypeError: not finite numbers by name.
     """
 
     figures: Mapping[str, float]
@@ -287,9 +287,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StatusText:
-    """A text of a StatusWriter, or None, and the figures of asking for it.
+    """A text of a StatusWriter, or None, and the figures of that call.
 
-    ValueError, TypeError: `usage` has no finite numbers by name.
+    ValueError, TypeError: `usage` is not finite numbers by name.
     """
 
     text: str | None
@@ -308,7 +308,7 @@ class AskInput:
 
 @dataclass(frozen=True, slots=True)
 class AskAuth:
-    """Ends the run until the user has authenticated elsewhere and says so: the task is auth-required."""
+    """Ends the run until the user has authenticated elsewhere and confirms it: the task is auth-required."""
 
     message: str | Message
 
@@ -322,8 +322,8 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Ends the task as failed; `reason` is shown to the user, or a plain sentence if it is blank. TypeError: it is
-    neither text nor a Message."""
+    """Ends the task as failed; the user sees `reason`, or a plain sentence if it is blank. TypeError: `reason` is
+    neither a str nor a Message."""
 
     reason: str | Message
 
@@ -333,8 +333,8 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Ends the task as rejected: the agent does not take it on. `reason` as that of Fail. TypeError: it is neither text
-    nor a Message."""
+    """Ends the task as rejected: the agent does not accept it. `reason` as for Fail. TypeError: it is neither a str nor
+    a Message."""
 
     reason: str | Message
 
@@ -362,25 +362,24 @@ Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Checkpoi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules of a task beside others, in trouble, and over time.
+    """The rules of a task: its executor is lost, its time is over, or other tasks run beside it.
 
-    `on_orphan`: when the process that runs it is lost, it fails, or it runs again from its input (only for agents whose
-    effects may be repeated), or goes on from its newest Checkpoint ("resume": what it has said and its artifacts stay),
-    at most `max_attempts` (1 to 1000) times.
+    `on_orphan` applies when the process of the task is lost. "fail": it fails. "rerun": it runs again from its input,
+    only for agents with repeatable effects. "resume": it keeps its messages and artifacts and continues from its newest
+    Checkpoint. At most `max_attempts` (1 to 1000) attempts.
 
-    `run_limit`: seconds a run may take before its task fails, counted anew for each attempt and after each pause.
-    `queue_limit`: seconds it may wait to be run. `pause_limit`: seconds it may wait for the user. None or 0: the
-    setting of that name.
+    Limits in seconds; None or 0: the setting of that name. `run_limit`: for a run, counted anew for each attempt and
+    after each pause; then the task fails. `queue_limit`: for each wait in the queue. `pause_limit`: for each wait for
+    the user.
 
-    `strategy`: what a new task does about those of the same agent in the same session that are submitted or working;
-    one that waits for the user is in nobody's way. "parallel": nothing. "queue": it stays submitted until those begun
-    before it are done or wait. "reject": there is none, the message is refused with `SESSION_BUSY` and leaves no trace
-    in the conversation. "interrupt": they are canceled in the moment in which it begins.
+    `strategy` treats earlier tasks of the same agent and session that are submitted or working; paused ones do not
+    count. "parallel": run beside them. "queue": stay submitted until they end or pause. "reject": refuse the message
+    with `SESSION_BUSY`, without a trace in the conversation. "interrupt": cancel them when the new task begins.
 
-    `isolation`: "process" runs the agent in a process of its own, which may block, be killed or die without harm to any
-    other run; only for agents that are named `module:attribute`, and load by that name there. "thread" runs it in a
-    thread with an event loop of its own, so that it may block; "none" in the event loop of the executor, which a
-    blocking agent stops. A `run` that is a plain generator has a thread at least. ValueError, TypeError: none of these.
+    `isolation`: "process" runs the agent in a process of its own. It may block, be killed or die without harm to other
+    runs. Its name must be `module:attribute`, and load there. "thread" runs it in a thread with an event loop of its
+    own, so that it may block. "none" runs it in the event loop of the executor, which a blocking agent stops. A `run`
+    that is a plain generator always has a thread. ValueError, TypeError: another value.
     """
 
     on_orphan: Literal["fail", "rerun", "resume"] = "fail"
@@ -416,11 +415,11 @@ class Agent(Protocol):
     def run(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Work on one turn, as an async generator, or as a plain generator, which runs in a thread.
 
-        Ends with a final change, or completes by returning; an exception fails the task. The user is shown the text of
-        an AgentError; any other exception is told with a plain sentence and goes to the log.
+        End with a final change, or return to complete the task; an exception fails it. The user sees the text of an
+        AgentError. For any other exception the user sees a plain sentence, and the log has the exception.
 
-        Nothing may be yielded after a final change. The iterator is closed when the task is cancelled or its lease is
-        lost; what it still yields then is discarded. It waits at a `yield` while the log cannot keep up.
+        Yield nothing after a final change. The iterator is closed when the task is cancelled or its lease is lost;
+        later changes are discarded. It waits at a `yield` while the log cannot keep up.
         """
         ...
 
@@ -429,62 +428,60 @@ class Agent(Protocol):
 class Router(Protocol):
     """An agent that may answer without a task.
 
-    With `routes_at_sight = True` on the agent, `route` looks at the message alone: it is tried before the message is
-    stored, with an empty `turn.history`, and one that decides without waiting for anything costs no extra write.
+    With `routes_at_sight = True` on the agent, `route` reads the message alone: it is called before the message is
+    stored, with an empty `turn.history`. If it decides without waiting, it costs no extra write.
     """
 
     async def route(self, turn: Turn) -> "Message | str | MakeTask | AsyncIterator[Change] | None":
-        """Return a direct answer; None or MakeTask make a task. May run again for a repeated request that was not
+        """Return a direct answer, or None or MakeTask to make a task. May run again for a repeated request that was not
         decided yet.
 
-        An iterator of changes makes a task, too, whose run goes on with it instead of calling `run`: a model call that
-        was begun while deciding is continued, not repeated. It is closed, and `run` is called, if the task must wait in
-        the queue. It is run in the asyncio task in which `route` was called, whatever the isolation of the agent, and
-        closed with the run. The turn that `route` was given stays its turn: `incoming()` and `cancelled` are those of
-        the run then.
+        An iterator of changes makes a task, too. Its run continues the iterator instead of calling `run`, so a model
+        call that began while deciding is not repeated. If the task must wait in the queue, the iterator is closed, and
+        `run` is called. The iterator runs in the asyncio task of `route`, with any isolation of the agent, and is
+        closed with the run. The turn of `route` stays its turn: `incoming()` and `cancelled` are then those of the run.
 
-        One that takes longer than the executor's `route_timeout` (`unary_route_timeout` if the turn `waits`) goes on
-        inside a task; its direct answer becomes the completion. One that raises makes a task that fails.
+        After the executor's `route_timeout` (`unary_route_timeout` if the turn `waits`) it continues inside a task; a
+        direct answer then becomes the completion. An exception makes a task that fails.
         """
         ...
 
 
 @runtime_checkable
 class StatusWriter(Protocol):
-    """An agent that tells what it is doing while it works."""
+    """An agent that reports its current work."""
 
     async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | StatusText | None:
-        """Return a text of at most 50 characters that says what is being done now, or None for none; a StatusText if
-        asking for it has figures of its own.
+        """Return a text of at most 50 characters about the current work, or None; a StatusText if the call has figures.
 
         Called every `status_interval` seconds of the executor while a run works on a turn, until it makes an artifact
-        or ends; one call at a time, in the event loop of the executor, whatever the isolation of the agent.
-        `turn.history` goes on with `turn.message` and what the run has said since. `recent`: the last five texts,
-        newest first. A text that is longer, or one of these, is not sent. What it raises goes to the log. The call
-        under way is cancelled with the run.
+        or ends. There is one call at a time, in the event loop of the executor, with any isolation of the agent.
+        `turn.history` continues with `turn.message` and the run's messages since. `recent`: the last five texts, newest
+        first. A longer text, or one of these, is not sent. An exception goes to the log. The call under way is
+        cancelled with the run.
         """
         ...
 
 
 @runtime_checkable
 class ArtifactMaker(Protocol):
-    """An agent that makes an artifact of what it has done when its run made none."""
+    """An agent that makes an artifact at the end of a turn without one."""
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
         """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
 
-        Its last message was said by then, and the task has not ended. `turn.history` goes on with `turn.message` and
-        what the run has said since. It may yield ArtifactChunk, Working and Usage, and Fail. It runs where `run` does.
+        The last message was sent by then, and the task has not ended. `turn.history` continues with `turn.message` and
+        the run's messages since. Allowed are ArtifactChunk, Working, Usage and Fail. The isolation is that of `run`.
         """
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """An agent that holds something open, such as connections."""
+    """An agent with open resources, such as connections."""
 
     async def aclose(self) -> None:
-        """Close it. Called when the executor ends, after the last run; what it raises goes to the log."""
+        """Close the resources. Called when the executor ends, after the last run; an exception goes to the log."""
         ...
 
 
@@ -493,8 +490,8 @@ class Policied(Protocol):
     """An agent with a policy of its own."""
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the policy of the task that this turn begins. Must be quick; it is asked while the caller waits.
+        """Return the policy of the task that this turn begins. Must be quick, since the caller waits.
 
-        If it raises, or returns no Policy, the task fails and is not run.
+        If it raises, or returns anything but a Policy, the task fails and is not run.
         """
         ...
