@@ -379,7 +379,7 @@ class Policy:
     `isolation`: "process" runs the agent in a process of its own. It may block, be killed or die without harm to other
     runs. Its name must be `module:attribute`, and load there. "thread" runs it in a thread with an event loop of its
     own, so that it may block. "none" runs it in the event loop of the executor, which a blocking agent stops. A `run`
-    that is a plain generator always has a thread. ValueError, TypeError: another value.
+    that is a plain generator has at least a thread. ValueError, TypeError: another value.
     """
 
     on_orphan: Literal["fail", "rerun", "resume"] = "fail"
