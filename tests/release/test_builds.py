@@ -88,5 +88,7 @@ def test_the_licence_of_the_package_names_those_of_the_libraries_in_the_page(bui
 def test_the_sdist_has_what_make_and_the_tests_need_and_no_secret(built: Built) -> None:
     packed = {name.partition("/")[2] for name in names(built.sdist("taskplane"))}
     wanted = {"Makefile", "deploy/constraints.txt", "deploy/compose.yaml", "docs/README.md", "bench/__main__.py"}
-    assert wanted | {"tests/conftest.py", "LICENSE", "CONTRIBUTING.md", "SECURITY.md", "protos/pyproject.toml"} <= packed
+    assert (
+        wanted | {"tests/conftest.py", "LICENSE", "CONTRIBUTING.md", "SECURITY.md", "protos/pyproject.toml"} <= packed
+    )
     assert {"deploy/.env", "deploy/api-keys.toml"}.isdisjoint(packed)
