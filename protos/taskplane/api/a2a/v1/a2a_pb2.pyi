@@ -3,12 +3,12 @@
 isort:skip_file
 The messages of the A2A protocol, version 1.0, under a package name of our own.
 
-Wire compatible with `lf.a2a.v1`: the same numbers, types, presence, one-ofs, JSON names and enum names, so bytes and
-ProtoJSON are exchanged freely with anybody who speaks A2A 1.0. The name differs because one process can load a package
-only once, and an agent that brings the official library along shares ours. A test compares the two field by field.
+Wire compatible with `lf.a2a.v1`: the same numbers, types, presence, one-ofs, JSON names and enum names. Clients and
+servers of A2A 1.0 can exchange bytes and ProtoJSON with it. The name differs because one process can load a package
+only once, and an agent with the official library shares our process. A test compares the two field by field.
 
-Required means: present and not the default value. The messages cannot say so themselves; the gateway checks it.
-The services are not here: the gateway serves `lf.a2a.v1.A2AService` under its official name with these messages.
+Required means: present and not the default value. The messages cannot express this; the gateway checks it.
+The services of A2A are not here.
 """
 
 from collections import abc as _abc
@@ -72,7 +72,7 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     ROLE_AGENT: _Role.ValueType  # 2
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
-    """Who speaks."""
+    """The author of a message."""
 
 ROLE_UNSPECIFIED: Role.ValueType  # 0
 ROLE_USER: Role.ValueType  # 1
@@ -81,7 +81,7 @@ Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final
 class SendMessageConfiguration(_message.Message):
-    """How the sender of a message wants to be answered."""
+    """Options of the answer to a message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -90,7 +90,7 @@ class SendMessageConfiguration(_message.Message):
     HISTORY_LENGTH_FIELD_NUMBER: _builtins.int
     RETURN_IMMEDIATELY_FIELD_NUMBER: _builtins.int
     history_length: _builtins.int
-    """How many of the newest messages the answer carries; unset: all, 0: none."""
+    """The number of newest messages in the answer; unset: all, 0: none."""
     return_immediately: _builtins.bool
     """False: a unary send waits until the task is terminal or paused. Streams never wait."""
     @_builtins.property
@@ -141,7 +141,7 @@ class Task(_message.Message):
     def status(self) -> Global___TaskStatus: ...
     @_builtins.property
     def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Artifact]:
-        """What the work has produced so far."""
+        """The artifacts of the task so far."""
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
@@ -169,7 +169,7 @@ Global___Task: _TypeAlias = Task  # noqa: Y015
 
 @_typing.final
 class TaskStatus(_message.Message):
-    """Where a task stands. `state` is required."""
+    """The status of a task. `state` is required."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -179,11 +179,11 @@ class TaskStatus(_message.Message):
     state: Global___TaskState.ValueType
     @_builtins.property
     def message(self) -> Global___Message:
-        """What the agent says with this state: the growing text, the question of a paused task, the reason of a failure."""
+        """The agent's message for this state: the growing text, the question of a paused task, the reason of a failure."""
 
     @_builtins.property
     def timestamp(self) -> _timestamp_pb2.Timestamp:
-        """When the state was taken, UTC."""
+        """The time of the change to this state, UTC."""
 
     def __init__(
         self,
@@ -217,11 +217,11 @@ class Part(_message.Message):
     raw: _builtins.bytes
     """The bytes of a file; base64 in JSON."""
     url: _builtins.str
-    """Where a file can be fetched. The server never fetches it."""
+    """The URL of a file. The server never fetches it."""
     filename: _builtins.str
     """Of `raw` and `url`."""
     media_type: _builtins.str
-    """Of the content, whatever its kind."""
+    """Of the content of any kind."""
     @_builtins.property
     def data(self) -> _struct_pb2.Value:
         """Any JSON value. Integers come back as doubles."""
@@ -264,7 +264,7 @@ class Message(_message.Message):
     EXTENSIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TASK_IDS_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """Made by whoever speaks. Equal ids alone never merge two messages."""
+    """Made by the sender. Equal ids alone never merge two messages."""
     context_id: _builtins.str
     """The conversation it continues; empty: a new one, or that of `task_id`."""
     task_id: _builtins.str
@@ -346,7 +346,7 @@ Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class TaskStatusUpdateEvent(_message.Message):
-    """Tells that a task has a new status. `task_id`, `context_id` and `status` are required."""
+    """Reports a new status of a task. `task_id`, `context_id` and `status` are required."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -418,7 +418,7 @@ Global___TaskArtifactUpdateEvent: _TypeAlias = TaskArtifactUpdateEvent  # noqa: 
 
 @_typing.final
 class AuthenticationInfo(_message.Message):
-    """How a webhook wants its caller to authenticate. `scheme` is required."""
+    """The authentication that a webhook demands. `scheme` is required."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -427,7 +427,7 @@ class AuthenticationInfo(_message.Message):
     scheme: _builtins.str
     """A scheme of the HTTP authentication registry, such as Bearer."""
     credentials: _builtins.str
-    """What follows the scheme in the header; a secret."""
+    """The text after the scheme in the header; a secret."""
     def __init__(
         self,
         *,
@@ -444,7 +444,7 @@ Global___AuthenticationInfo: _TypeAlias = AuthenticationInfo  # noqa: Y015
 
 @_typing.final
 class AgentInterface(_message.Message):
-    """One address of an agent with the binding and the protocol version spoken there."""
+    """One address of an agent with the binding and the protocol version there."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -477,7 +477,7 @@ Global___AgentInterface: _TypeAlias = AgentInterface  # noqa: Y015
 
 @_typing.final
 class AgentCard(_message.Message):
-    """What an agent tells about itself before anybody talks to it."""
+    """The description of an agent, for clients that have not called it yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -585,7 +585,7 @@ Global___AgentCard: _TypeAlias = AgentCard  # noqa: Y015
 
 @_typing.final
 class AgentProvider(_message.Message):
-    """Who offers the agent."""
+    """The provider of the agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -609,7 +609,7 @@ Global___AgentProvider: _TypeAlias = AgentProvider  # noqa: Y015
 
 @_typing.final
 class AgentCapabilities(_message.Message):
-    """Which optional parts of the protocol the agent's server has."""
+    """The optional parts of the protocol that the agent's server has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -620,7 +620,7 @@ class AgentCapabilities(_message.Message):
     streaming: _builtins.bool
     push_notifications: _builtins.bool
     extended_agent_card: _builtins.bool
-    """Authenticated callers may ask for a card that says more."""
+    """Authenticated callers may ask for an extended card."""
     @_builtins.property
     def extensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentExtension]: ...
     def __init__(
@@ -769,7 +769,7 @@ Global___AgentCardSignature: _TypeAlias = AgentCardSignature  # noqa: Y015
 
 @_typing.final
 class TaskPushNotificationConfig(_message.Message):
-    """A webhook that is told of every event of one task. `url` is required."""
+    """A webhook that receives every event of one task. `url` is required."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -784,7 +784,7 @@ class TaskPushNotificationConfig(_message.Message):
     task_id: _builtins.str
     url: _builtins.str
     token: _builtins.str
-    """Sent along with each call, so that the receiver knows whose it is."""
+    """Sent along with each call, so that the receiver can match it."""
     @_builtins.property
     def authentication(self) -> Global___AuthenticationInfo: ...
     def __init__(
@@ -950,7 +950,7 @@ class HTTPAuthSecurityScheme(_message.Message):
     description: _builtins.str
     scheme: _builtins.str
     bearer_format: _builtins.str
-    """A hint for people what kind of token a Bearer scheme carries."""
+    """A hint for people: the kind of token in a Bearer scheme."""
     def __init__(
         self,
         *,
@@ -1398,7 +1398,7 @@ Global___GetTaskRequest: _TypeAlias = GetTaskRequest  # noqa: Y015
 
 @_typing.final
 class ListTasksRequest(_message.Message):
-    """Asks for the caller's tasks, newest state change first. What is set must all hold."""
+    """Asks for the caller's tasks, newest state change first. All fields that are set must match."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1648,7 +1648,7 @@ Global___GetExtendedAgentCardRequest: _TypeAlias = GetExtendedAgentCardRequest  
 
 @_typing.final
 class SendMessageResponse(_message.Message):
-    """What a unary send is answered with: the task, or a message where the agent made none."""
+    """The answer to a unary send: the task, or a message if the agent made none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,12 +3,12 @@
 isort:skip_file
 The messages of the A2A protocol, version 1.0, under a package name of our own.
 
-Wire compatible with `lf.a2a.v1`: the same numbers, types, presence, one-ofs, JSON names and enum names, so bytes and
-ProtoJSON are exchanged freely with anybody who speaks A2A 1.0. The name differs because one process can load a package
-only once, and an agent that brings the official library along shares ours. A test compares the two field by field.
+Wire compatible with `lf.a2a.v1`: the same numbers, types, presence, one-ofs, JSON names and enum names. Clients and
+servers of A2A 1.0 can exchange bytes and ProtoJSON with it. The name differs because one process can load a package
+only once, and an agent with the official library shares our process. A test compares the two field by field.
 
-Required means: present and not the default value. The messages cannot say so themselves; the gateway checks it.
-The services are not here: the gateway serves `lf.a2a.v1.A2AService` under its official name with these messages.
+Required means: present and not the default value. The messages cannot express this; the gateway checks it.
+The services of A2A are not here.
 """
 
 from collections import abc as _abc

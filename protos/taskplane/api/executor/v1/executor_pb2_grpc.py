@@ -85,15 +85,19 @@ class AgentExecutorServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Submit(self, request, context):
-        """Takes one message for an agent. When it returns a task, the user's message and the task are committed and the work
-        goes on whether or not anybody waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
+        """Takes one message for an agent. When it returns a task, the user's message and the task are committed, and the work
+        continues whether or not a caller waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
         key): a repeat is answered with the same task or the same message, and runs nothing again.
-        A message whose metadata has `kagent_rewind_before_invocation_id` is a rewind of its session, with a new turn after it
-        where it says anything. A repeat of that is shown the session up to, not including, the new turn.
-        ABORTED `VERSION_MISMATCH` (of a message that names a task as well as it can be told, since two stores are asked),
-        `REWIND_IN_FLIGHT`; FAILED_PRECONDITION `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: as for RewindSession.
+
+        A message with `kagent_rewind_before_invocation_id` in its metadata is a rewind of its session, with a new turn
+        after it if the message has content. A repeat of that returns the session up to, not including, the new turn.
+
+        Errors of a rewind are those of RewindSession: ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`; FAILED_PRECONDITION
+        `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`. For a message that names a task, the check of the version is
+        not exact, since two stores are asked.
+
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
-        `SESSION_BUSY` (the agent takes one task of a session at a time; nothing of the message is in the conversation);
+        `SESSION_BUSY` (the agent takes one task of a session at a time; the message is not in the conversation);
         INVALID_ARGUMENT with BadRequest; RESOURCE_EXHAUSTED, `SEND_RATE` (its owner sends too fast), `QUEUE_LIMIT` (as for
         TaskStore.CreateTask): try again after RetryInfo; UNAVAILABLE (a store cannot be reached: retry with the key).
         """
@@ -116,11 +120,11 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its log and its words. One that has not ended is canceled first. Then its turns are voided in its
-        session for good, and the task is deleted: conversation, prompts, exports and title forget what was said in it, and
-        nothing brings it back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its session
-        has the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of agents and
-        webhooks that were delivered keep the words. One that failed half way is finished by another one, or by a sweep.
+        """Deletes a task with its log and its words. A task that has not ended is canceled first. Then its session gets a
+        permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose its words, and
+        nothing brings them back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its
+        session keeps the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of
+        agents and delivered webhooks keep the words. If a deletion fails half way, the next one or a sweep finishes it.
         NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -128,20 +132,20 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """Deletes a session: its tasks (what runs is canceled) in the task store, then its entries. The task of a turn that
-        begins meanwhile is deleted too, unless another turn begins the session anew. One that failed half way is finished
-        by another one. NOT_FOUND: there is no such session, and no task in it.
+        """Deletes a session: its tasks in the task store (running ones are canceled), then its entries. The task of a turn
+        that begins meanwhile is deleted too, unless another turn begins the session anew. If a deletion fails half way,
+        the next one finishes it. NOT_FOUND: there is no such session, and no task in it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RewindSession(self, request, context):
-        """Rewinds a session: its history, then its tasks, of which those that run are canceled. Idempotent by
-        `idempotency_key`. What a crash leaves half done is finished by the next request in that session, or by a sweep.
-        NOT_FOUND; NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with
-        the session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and
-        its answer does not fit one reply; use SessionHistory.ListEntries.
+        """Rewinds a session: its history, then its tasks, of which the running ones are canceled. Idempotent by
+        `idempotency_key`. After a crash the next request in that session, or a sweep, finishes the rewind. NOT_FOUND;
+        NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with the
+        session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and its
+        answer does not fit one reply; use SessionHistory.ListEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,7 +153,7 @@ class AgentExecutorServicer:
 
     def UndoRewind(self, request, context):
         """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
-        `idempotency_key`: a repeat of one that was done is shown the session as it is now. Errors as those of
+        `idempotency_key`: a repeat of one that was done returns the session as it is now. Errors as those of
         SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -157,18 +161,18 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplySession(self, request, context):
-        """Brings the tasks of a session in line with its history after an entry that steers and that somebody else wrote (a
-        pushed history, a runtime's event, the void of a deleted task), and documents that were stored after it. Does nothing
-        where they are. NOT_FOUND.
+        """Brings the tasks of a session in line with its history after an entry of another writer (a pushed history, a
+        runtime's event, the void of a deleted task) that changes the entries in effect, and documents that were stored
+        after it. Does nothing if they are in line. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseOwner(self, request, context):
-        """Deletes all that there is of the caller's owner: tasks with their events, of which those that run are canceled,
-        sessions with their entries, and the state of the user. What the owner begins meanwhile goes too, as far as it is
-        seen; done again, it takes what came later. Works for some seconds a call. For services only.
+        """Deletes all data of the caller's owner: tasks with their events (running tasks are canceled), sessions with their
+        entries, and the state of the user. Data that the owner creates meanwhile is deleted as far as it is seen; a second
+        call takes the rest. Works for some seconds a call. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,7 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_REWIND: _EntryKind.ValueType  # 4
     """Cuts the invocation `target` and all first seen after it."""
     ENTRY_KIND_UNDO: _EntryKind.ValueType  # 5
-    """Restores what the newest rewind before it cut."""
+    """Restores the turns that the newest rewind before it cut."""
     ENTRY_KIND_VOID: _EntryKind.ValueType  # 6
     """Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
     ENTRY_KIND_PUSHED: _EntryKind.ValueType  # 7
@@ -61,7 +61,7 @@ ENTRY_KIND_EVENT: EntryKind.ValueType  # 3
 ENTRY_KIND_REWIND: EntryKind.ValueType  # 4
 """Cuts the invocation `target` and all first seen after it."""
 ENTRY_KIND_UNDO: EntryKind.ValueType  # 5
-"""Restores what the newest rewind before it cut."""
+"""Restores the turns that the newest rewind before it cut."""
 ENTRY_KIND_VOID: EntryKind.ValueType  # 6
 """Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
 ENTRY_KIND_PUSHED: EntryKind.ValueType  # 7
@@ -99,11 +99,11 @@ class Session(_message.Message):
     has_session_task: _builtins.bool
     """It has had a rewind, a pushed history or a direct answer, so its session task is listed."""
     steered_seq: _builtins.int
-    """The number of the newest entry that changes which entries before it are in effect: a rewind, an undo, a pushed
+    """The number of the newest entry that puts earlier entries into or out of effect: a rewind, an undo, a pushed
     history, a runtime's event that rewinds, or the void of a deleted task. 0: there is none.
     """
     applied_seq: _builtins.int
-    """The number of the entry up to which its tasks are in line with that; see MarkApplied."""
+    """The number of the entry up to which its tasks are in line with the history; see MarkApplied."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -145,14 +145,14 @@ class Messages(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The invocations named in it that have messages which it does not have. Their tasks are superseded, since they would
-        show those again; later entries of such a turn are not in effect. The store adds those that have such messages in
-        the session.
+        """The invocations named in it with further messages that it leaves out. Their tasks are superseded, since they would
+        show those messages again; later entries of such a turn are not in effect. The store adds the invocations with such
+        messages in the session.
         """
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The invocation of each message whose metadata name none; empty: it has none. No list: no message has one."""
+        """The invocation of each message without one in its metadata; empty: it has none. No list: no message has one."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class DeletedTask(_message.Message):
     def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Further entries whose payload has its words: rewinds that began one of its turns."""
+        """Further entries with its words in their payload: rewinds that began one of its turns."""
 
     @_builtins.property
     def hidden(self) -> _containers.RepeatedCompositeFieldContainer[Global___HiddenMessage]:
@@ -305,8 +305,8 @@ class Entry(_message.Message):
     actor: _builtins.str
     """The principal that caused it."""
     request_hash: _builtins.bytes
-    """SHA-256 of the request, for entries that begin a turn, and for a VOID that is taken back to try one again. A turn
-    that such an entry begins without a task must get an outcome, or ListUnsettled lists it.
+    """SHA-256 of the request, for entries that begin a turn, and for a VOID that is taken back to repeat a turn. If such
+    an entry begins a turn without a task, the turn must get an outcome, or ListUnsettled lists it.
     """
     data: _builtins.str
     target: _builtins.str
@@ -316,8 +316,8 @@ class Entry(_message.Message):
     off: _builtins.bool
     """VOID: take an earlier void back. REWIND: it was refused and has no effect."""
     withheld: _builtins.bool
-    """Its words are those of a deleted task and are left out here: a message has no parts, an event says only its turn and
-    what it rewinds. Set by the store for each read; never stored.
+    """The words of this entry are those of a deleted task and are left out here: a message has no parts, an event names
+    only its turn and the turn that it rewinds. Set by the store for each read; never stored.
     """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
@@ -472,7 +472,7 @@ class ListSessionsRequest(_message.Message):
     """1 to 1,000; 0: 100."""
     page_token: _builtins.str
     title: _builtins.str
-    """Only sessions whose title has this in it, in any case. Empty: all."""
+    """Only sessions with this text in their title, in any case. Empty: all."""
     def __init__(
         self,
         *,
@@ -581,7 +581,7 @@ class DeleteSessionRequest(_message.Message):
     """0: any."""
     @_builtins.property
     def tasks_until(self) -> _timestamp_pb2.Timestamp:
-        """Its tasks that were changed last up to this time are to be deleted next. Unset: they are not recorded."""
+        """The time of the last change up to which its tasks are to be deleted next. Unset: they are not recorded."""
 
     def __init__(
         self,
@@ -655,8 +655,8 @@ class AppendEntriesRequest(_message.Message):
     expected_version: _builtins.int
     """0: any."""
     own_message_id: _builtins.str
-    """If given, the first entry carries a message: where the session has a message under its messageId (in effect or not),
-    it is stored under this one instead. Copies and pushed histories keep their ids.
+    """If given, the first entry carries a message. If the session has a message under its messageId (in effect or not),
+    it is stored under this id instead. Copies and pushed histories keep their ids.
     """
     own_answer_id: _builtins.str
     """The same for the last entry, a direct answer; the id of another message of this request counts, too."""
@@ -670,7 +670,7 @@ class AppendEntriesRequest(_message.Message):
 
     @_builtins.property
     def openings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With a void that has `deleted`: how the messages of the users of its task begin. A title made of one of them is
+        """With a void that has `deleted`: the beginnings of the user messages of its task. A title made of one of them is
         replaced by the first words that are left. Not stored.
         """
 
@@ -771,19 +771,19 @@ class ListEntriesRequest(_message.Message):
     """1 to 1,000; 0: 1,000. A page may hold fewer entries although more follow, so that it stays within some megabytes."""
     page_token: _builtins.str
     distinct: _builtins.bool
-    """Needs `effective`: of messages with one messageId only the first one; a page then counts messages, also those of the
-    pushed history, of which it has those that belong on it.
+    """Needs `effective`: only the first of several messages with one messageId. A page then counts messages, also those
+    of the pushed history, of which it has those that belong on it.
     """
     skip: _builtins.int
     """Needs `effective`: passes over this many entries from the page token on."""
     known: _builtins.str
     """Needs `effective`, oldest first, without `distinct` and `skip`: the `listing` of an earlier answer to the same
-    request. Entries that stand where they stood then are passed over; see `unchanged`. One of another session or
-    request counts as none. With a page token it is not looked at.
+    request. Entries at an unchanged position are left out; see `unchanged`. A listing of another session or request
+    has no effect. Ignored with a page token.
     """
     message_id: _builtins.str
-    """Not with `effective`: only entries with a message that the conversation shows under this messageId, in effect or not.
-    Entries that were written before the store kept these ids apart are not found, nor is a pushed history.
+    """Not with `effective`: only entries with a message that the conversation shows under this messageId, in effect or
+    not. Older entries, from before the store kept these ids apart, are not found, nor is a pushed history.
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EntryKind.ValueType]:
@@ -829,7 +829,7 @@ class ListEntriesResponse(_message.Message):
     listing: _builtins.str
     """With `effective`: names the listing that the pages are of, for `known`."""
     unchanged: _builtins.int
-    """So many entries at the beginning of the `known` listing are the same now, and the first page begins after them."""
+    """The number of entries at the beginning of the `known` listing that are unchanged. The first page begins after them."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entry]: ...
     @_builtins.property
@@ -906,11 +906,11 @@ class ListMessageIdsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     events: _builtins.bool
-    """The events in effect are listed, too, each where it stands and under a name that begins with a NUL. What is beside a
+    """Also lists the events in effect, each at its position and under a name that begins with a NUL. An item beside a
     turn then comes after its message and before the next one.
     """
     page_token: _builtins.str
-    """The `page_token` of an earlier answer with the same `events`: lists what was in effect then."""
+    """The `page_token` of an earlier answer with the same `events`: lists the messages in effect at that time."""
     def __init__(
         self,
         *,
@@ -969,8 +969,8 @@ class ListMessageIdsResponse(_message.Message):
 
     @_builtins.property
     def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Of each turn, by the invocation that began it: how many of the messages come before its end, its own included. The
-        turns that go on with a task are part of the one that created it.
+        """The number of messages before the end of each turn, its own included, by the invocation that began it. The turns
+        that continue a task are part of the turn that created it.
         """
 
     def __init__(
@@ -1001,7 +1001,7 @@ class ListUnsettledRequest(_message.Message):
     of the difference between the clocks of the service's processes.
     """
     limit: _builtins.int
-    """The number of turns to look at, settled ones included: 1 to 1,000; 0: 1,000. Turns of one transaction stay together."""
+    """The number of turns to check, settled ones included: 1 to 1,000; 0: 1,000. Turns of one transaction stay together."""
     def __init__(
         self,
         *,
@@ -1061,7 +1061,7 @@ class ListUnsettledResponse(_message.Message):
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnsettledTurn]: ...
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """The time for MarkSettled, once these turns are settled. Unset: there was nothing to look at."""
+        """The time for MarkSettled, once these turns are checked. Unset: there was nothing to check."""
 
     def __init__(
         self,
@@ -1378,17 +1378,17 @@ class ListCutResponse(_message.Message):
 
     @_builtins.property
     def voided_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of them that are voided, or stand in a task that a voided one began. A void can be taken back, and the turn
-        then begins again: their tasks are not superseded.
+        """The listed invocations that are voided, or belong to a task that a voided one began. A void can be taken back, and
+        the turn then begins again: their tasks are not superseded.
         """
 
     @_builtins.property
     def deleted_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The turns of deleted tasks. They are among the voided ones where the session has an entry of them."""
+        """The turns of deleted tasks. If the session has an entry of such a turn, it is among the voided ones."""
 
     @_builtins.property
     def unfinished_task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The deleted tasks whose void is newer than the entry `applied_seq`: their deletion may have to be finished."""
+        """The deleted tasks with a void newer than the entry `applied_seq`: their deletion may have to be finished."""
 
     def __init__(
         self,
@@ -1592,7 +1592,7 @@ Global___ListRemainsRequest: _TypeAlias = ListRemainsRequest  # noqa: Y015
 
 @_typing.final
 class Remains(_message.Message):
-    """A deleted session whose tasks that were changed last up to `tasks_until` are still to be deleted."""
+    """A deleted session. Its tasks with a last change up to `tasks_until` are still to be deleted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1761,7 +1761,7 @@ class TouchSessionRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     task_id: _builtins.str
-    """The task that changed, where it must not be one that was deleted: a document that names no turn. Empty: not checked."""
+    """The task that changed, if it must not be a deleted one: a document that names no turn. Empty: not checked."""
     def __init__(
         self,
         *,

@@ -32,25 +32,28 @@ class SessionHistoryStub:
     NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
-    """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records those
-    that are to follow, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its
-    `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+    """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
+    tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
+    (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
     INVALID_ARGUMENT `BAD_TIME`.
     """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
-    """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
-    stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
-    another session, FAILED_PRECONDITION `KEY_REUSED`. Messages, outcomes, events and voids that are taken back of a turn
-    whose task was deleted (see DeletedTask) are refused, stored or not: FAILED_PRECONDITION `TASK_DELETED`. From a
-    pushed history the messages of such turns are left out. ABORTED `VERSION_MISMATCH`: the session is not at
-    `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
-    NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
-    kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
-    `TOO_MANY_ENTRIES` (more than 1,000).
+    """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
+    stored id is answered with the stored entry. If both have a request hash and the hashes differ, or if it is in
+    another session, FAILED_PRECONDITION `KEY_REUSED`.
+
+    The turns of a deleted task (see DeletedTask) take no messages, outcomes, events, or voids that are taken back,
+    stored or not: FAILED_PRECONDITION `TASK_DELETED`. A pushed history is stored without the messages of such turns.
+
+    ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
+    not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
+    `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the payload of the kind), `BAD_STATE` (an EVENT's `actions.state_delta` is
+    no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
-    """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
-    reading order. The words of deleted tasks are in neither: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+    """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
+    Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
+    `BAD_PAGE_SIZE`, `BAD_FILTER`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """Returns the session as one completed A2A Task, with the context id as `id` and the effective history as `history`;
@@ -62,35 +65,35 @@ class SessionHistoryStub:
     INVALID_ARGUMENT `BAD_PAGE_TOKEN`.
     """
     ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
-    """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
-    directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
-    MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
+    directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
+    position of MarkSettled on. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
     """
     CountAbandoned: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CountAbandonedRequest, _sessions_pb2.CountAbandonedResponse]
-    """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a minute
-    old, and others after three minutes, when executors should have looked at them. For operators only.
+    """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a
+    minute old, and others after three minutes, the time for executors to check them. For operators only.
     """
     MarkSettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkSettledRequest, _sessions_pb2.MarkSettledResponse]
     """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
     INVALID_ARGUMENT `BAD_TIME`.
     """
     Rewind: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RewindRequest, _sessions_pb2.RewindResponse]
-    """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
-    the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores the earlier
-    state of the session. Rewinding before an invocation that is itself a rewind takes that one back. Idempotent by
-    `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
-    NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
-    FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
+    """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
+    entry is the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores
+    the earlier state of the session. Rewinding before an invocation that is itself a rewind takes that rewind back.
+    Idempotent by `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too,
+    without effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
+    `VERSION_MISMATCH`. FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
     """
     Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
-    """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
-    is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-    `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
-    refused one leaves no trace, and a repeat is decided again.
+    """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`:
+    there is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
+    `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, regardless of later
+    entries; a refused one leaves no trace, and a repeat is decided again.
     """
     Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
-    """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-    is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the copied
+    """Makes a new session from copies of the entries in effect before an invocation, in reading order; the old session is
+    untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the copied
     events make the state of the new session. Idempotent if `new_context_id` is given. NOT_FOUND; NOT_FOUND
     `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
     """
@@ -99,23 +102,23 @@ class SessionHistoryStub:
     a pushed history. Oldest first. NOT_FOUND.
     """
     ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
-    """Lists sessions of all owners whose entry `steered_seq` was not applied to their tasks, oldest change first. For
-    executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+    """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
+    For executors only. INVALID_ARGUMENT `BAD_LIMIT`.
     """
     MarkApplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkAppliedRequest, _sessions_pb2.MarkAppliedResponse]
     """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
     nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
     """
     TouchSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.TouchSessionRequest, _sessions_pb2.TouchSessionResponse]
-    """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
-    change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was deleted.
+    """Records that a task of the session changed without a new message, so that the list of sessions uses the time of
+    that change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was
+    deleted.
     """
     WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
     """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
     caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
-    not in it. Closes cleanly without `deleted`
-    when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
-    so it is another session than the one that the caller knew.
+    left out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
+    OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries, so it is not the session that the caller knew.
     """
     GetState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetStateRequest, _sessions_pb2.GetStateResponse]
     """Returns the state made by the events in effect, as ADK reads it: keys of the session as they are, those of the user
@@ -123,9 +126,9 @@ class SessionHistoryStub:
     RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
     """
     StageImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.StageImportRequest, _sessions_pb2.StageImportResponse]
-    """Stages a page of a session that is being imported; no read shows it. Page 1 replaces what another import of the same
-    session had staged, which then cannot continue. A page sent again changes nothing. ALREADY_EXISTS `SESSION_EXISTS`.
-    ABORTED `IMPORT_REPLACED`: another import took its place, or it was not continued for an hour.
+    """Stages a page of a session that is being imported; no read shows it. Page 1 replaces the staged pages of another
+    import of the same session, which then cannot continue. A page sent again changes nothing. ALREADY_EXISTS
+    `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import replaced it, or it was not continued for an hour.
     """
     CommitImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CommitImportRequest, _sessions_pb2.CommitImportResponse]
     """Makes the session of the staged pages, all of it or nothing, as it was: numbers, times and actors are kept, the owner
@@ -143,8 +146,8 @@ class SessionHistoryStub:
     delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
     """
     ListRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListRemainsRequest, _sessions_pb2.ListRemainsResponse]
-    """Lists deleted sessions of all owners whose tasks are still to be deleted. For executors only, which delete them.
-    INVALID_ARGUMENT `BAD_LIMIT`.
+    """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
+    them. INVALID_ARGUMENT `BAD_LIMIT`.
     """
     DropRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropRemainsRequest, _sessions_pb2.DropRemainsResponse]
     """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`."""
@@ -196,9 +199,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DeleteSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteSessionRequest, _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]:
-        """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records those
-        that are to follow, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its
-        `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+        """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
+        tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
+        (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
         INVALID_ARGUMENT `BAD_TIME`.
         """
 
@@ -208,15 +211,17 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.AppendEntriesRequest,
         context: _aio.ServicerContext[_sessions_pb2.AppendEntriesRequest, _abc.Awaitable[_sessions_pb2.AppendEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.AppendEntriesResponse]:
-        """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry whose id is
-        stored already is answered with the stored entry; if both have a request hash and the hashes differ, or if it is in
-        another session, FAILED_PRECONDITION `KEY_REUSED`. Messages, outcomes, events and voids that are taken back of a turn
-        whose task was deleted (see DeletedTask) are refused, stored or not: FAILED_PRECONDITION `TASK_DELETED`. From a
-        pushed history the messages of such turns are left out. ABORTED `VERSION_MISMATCH`: the session is not at
-        `expected_version` (its `version` is in the error's metadata); not checked if everything is stored already.
-        NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT: `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the one of the
-        kind), `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`,
-        `TOO_MANY_ENTRIES` (more than 1,000).
+        """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
+        stored id is answered with the stored entry. If both have a request hash and the hashes differ, or if it is in
+        another session, FAILED_PRECONDITION `KEY_REUSED`.
+
+        The turns of a deleted task (see DeletedTask) take no messages, outcomes, events, or voids that are taken back,
+        stored or not: FAILED_PRECONDITION `TASK_DELETED`. A pushed history is stored without the messages of such turns.
+
+        ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
+        not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
+        `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the payload of the kind), `BAD_STATE` (an EVENT's `actions.state_delta` is
+        no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
         """
 
     @_abc_1.abstractmethod
@@ -225,8 +230,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListEntriesRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
-        """Lists entries of one session, oldest first unless asked otherwise: the log itself, or the entries in effect in
-        reading order. The words of deleted tasks are in neither: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
+        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
+        `BAD_PAGE_SIZE`, `BAD_FILTER`.
         """
 
     @_abc_1.abstractmethod
@@ -256,9 +262,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListUnsettledRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListUnsettledRequest, _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]:
-        """Lists turns of all sessions of all owners that may have come to nothing: begun or resumed some time ago, not answered
-        directly, and without a later message. The task store knows whether there is a task. Oldest first, beginning where
-        MarkSettled left off. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
+        directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
+        position of MarkSettled on. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
         """
 
     @_abc_1.abstractmethod
@@ -267,8 +273,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.CountAbandonedRequest,
         context: _aio.ServicerContext[_sessions_pb2.CountAbandonedRequest, _abc.Awaitable[_sessions_pb2.CountAbandonedResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.CountAbandonedResponse]:
-        """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a minute
-        old, and others after three minutes, when executors should have looked at them. For operators only.
+        """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a
+        minute old, and others after three minutes, the time for executors to check them. For operators only.
         """
 
     @_abc_1.abstractmethod
@@ -287,12 +293,12 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.RewindRequest,
         context: _aio.ServicerContext[_sessions_pb2.RewindRequest, _abc.Awaitable[_sessions_pb2.RewindResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.RewindResponse]:
-        """Cuts an invocation and every one first seen after it from the effective history, by one more entry; that entry is
-        the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores the earlier
-        state of the session. Rewinding before an invocation that is itself a rewind takes that one back. Idempotent by
-        `id`: a repeat is answered as the first call was, refused or not. A refused one is an entry, too, without effect.
-        NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED `VERSION_MISMATCH`.
-        FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
+        """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
+        entry is the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores
+        the earlier state of the session. Rewinding before an invocation that is itself a rewind takes that rewind back.
+        Idempotent by `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too,
+        without effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
+        `VERSION_MISMATCH`. FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -301,10 +307,10 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.UndoRequest,
         context: _aio.ServicerContext[_sessions_pb2.UndoRequest, _abc.Awaitable[_sessions_pb2.UndoResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
-        """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there
-        is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, whatever came after it; a
-        refused one leaves no trace, and a repeat is decided again.
+        """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`:
+        there is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
+        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, regardless of later
+        entries; a refused one leaves no trace, and a repeat is decided again.
         """
 
     @_abc_1.abstractmethod
@@ -313,8 +319,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ForkRequest,
         context: _aio.ServicerContext[_sessions_pb2.ForkRequest, _abc.Awaitable[_sessions_pb2.ForkResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ForkResponse]:
-        """Makes a new session whose entries are copies of those in effect before an invocation, in reading order; the old one
-        is untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the copied
+        """Makes a new session from copies of the entries in effect before an invocation, in reading order; the old session is
+        untouched. Copies keep their turns and generations, but belong to no task and have ids of their own; the copied
         events make the state of the new session. Idempotent if `new_context_id` is given. NOT_FOUND; NOT_FOUND
         `INVOCATION_NOT_FOUND`. ALREADY_EXISTS `SESSION_EXISTS`: there is another session with that id. INVALID_ARGUMENT.
         """
@@ -335,8 +341,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListUnappliedRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListUnappliedRequest, _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]:
-        """Lists sessions of all owners whose entry `steered_seq` was not applied to their tasks, oldest change first. For
-        executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+        """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
+        For executors only. INVALID_ARGUMENT `BAD_LIMIT`.
         """
 
     @_abc_1.abstractmethod
@@ -355,8 +361,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.TouchSessionRequest,
         context: _aio.ServicerContext[_sessions_pb2.TouchSessionRequest, _abc.Awaitable[_sessions_pb2.TouchSessionResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.TouchSessionResponse]:
-        """Records that a task of the session changed otherwise than by what it said, so that the session is listed by that
-        change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was deleted.
+        """Records that a task of the session changed without a new message, so that the list of sessions uses the time of
+        that change. Raises no version and adds no entry. NOT_FOUND. FAILED_PRECONDITION `TASK_DELETED`: `task_id` was
+        deleted.
         """
 
     @_abc_1.abstractmethod
@@ -367,9 +374,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]:
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
         caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
-        not in it. Closes cleanly without `deleted`
-        when the store drains; call again with the last number. NOT_FOUND. OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries,
-        so it is another session than the one that the caller knew.
+        left out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
+        OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries, so it is not the session that the caller knew.
         """
 
     @_abc_1.abstractmethod
@@ -389,9 +395,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.StageImportRequest,
         context: _aio.ServicerContext[_sessions_pb2.StageImportRequest, _abc.Awaitable[_sessions_pb2.StageImportResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.StageImportResponse]:
-        """Stages a page of a session that is being imported; no read shows it. Page 1 replaces what another import of the same
-        session had staged, which then cannot continue. A page sent again changes nothing. ALREADY_EXISTS `SESSION_EXISTS`.
-        ABORTED `IMPORT_REPLACED`: another import took its place, or it was not continued for an hour.
+        """Stages a page of a session that is being imported; no read shows it. Page 1 replaces the staged pages of another
+        import of the same session, which then cannot continue. A page sent again changes nothing. ALREADY_EXISTS
+        `SESSION_EXISTS`. ABORTED `IMPORT_REPLACED`: another import replaced it, or it was not continued for an hour.
         """
 
     @_abc_1.abstractmethod
@@ -439,8 +445,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListRemainsRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListRemainsRequest, _abc.Awaitable[_sessions_pb2.ListRemainsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListRemainsResponse]:
-        """Lists deleted sessions of all owners whose tasks are still to be deleted. For executors only, which delete them.
-        INVALID_ARGUMENT `BAD_LIMIT`.
+        """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
+        them. INVALID_ARGUMENT `BAD_LIMIT`.
         """
 
     @_abc_1.abstractmethod

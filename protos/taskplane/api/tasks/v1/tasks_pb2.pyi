@@ -4,8 +4,8 @@ isort:skip_file
 The task store: an append-only log of events per task, the tasks that these fold to, and the queue of tasks to run.
 
 Terms. Generation: the number of an event in its task, 1, 2, 3, ... without a gap, raised in the transaction that
-writes the event. Paused: INPUT_REQUIRED or AUTH_REQUIRED. At rest: terminal or paused. Fence: the fencing token of
-a task's lease; it grows whenever a lease is lost. Cursor: "<incarnation>-<generation>", a place in one task's log.
+writes the event. Paused: INPUT_REQUIRED or AUTH_REQUIRED. At rest: terminal or paused. Fence: the fencing token of a
+task's lease; it grows whenever a lease is lost. Cursor: "<incarnation>-<generation>", a position in one task's log.
 
 Every RPC acts for the principal in the call's metadata. A task of another owner is answered like one that does not
 exist. Errors are gRPC statuses with google.rpc.ErrorInfo (domain "taskplane", reason in capitals).
@@ -65,7 +65,7 @@ class _OnOrphanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOrphan.Val
     """
 
 class OnOrphan(_OnOrphan, metaclass=_OnOrphanEnumTypeWrapper):
-    """The policy for a task whose executor is lost after it had begun."""
+    """The policy for a task that loses its executor after it had begun."""
 
 ON_ORPHAN_UNSPECIFIED: OnOrphan.ValueType  # 0
 ON_ORPHAN_FAIL: OnOrphan.ValueType  # 1
@@ -132,7 +132,7 @@ class _EventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventKind.V
     EVENT_KIND_RESTORED: _EventKind.ValueType  # 7
     """An undo showed it again, or a document that names another turn now; the event has no content."""
     EVENT_KIND_STATUS_TEXT: _EventKind.ValueType  # 8
-    """`event.status_update` with a text that says what the agent is doing; kept out of every history."""
+    """`event.status_update` with a text that describes the current work of the agent; kept out of every history."""
     EVENT_KIND_CHECKPOINT: _EventKind.ValueType  # 9
     """`checkpoint`; clients see nothing."""
 
@@ -156,7 +156,7 @@ EVENT_KIND_SUPERSEDED: EventKind.ValueType  # 6
 EVENT_KIND_RESTORED: EventKind.ValueType  # 7
 """An undo showed it again, or a document that names another turn now; the event has no content."""
 EVENT_KIND_STATUS_TEXT: EventKind.ValueType  # 8
-"""`event.status_update` with a text that says what the agent is doing; kept out of every history."""
+"""`event.status_update` with a text that describes the current work of the agent; kept out of every history."""
 EVENT_KIND_CHECKPOINT: EventKind.ValueType  # 9
 """`checkpoint`; clients see nothing."""
 Global___EventKind: _TypeAlias = EventKind  # noqa: Y015
@@ -196,8 +196,8 @@ class _SharedByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SharedBy.Val
     """One user, who may have all slots."""
 
 class SharedBy(_SharedBy, metaclass=_SharedByEnumTypeWrapper):
-    """Those who send tasks to a plane. An owner leaves a quarter of the slots of a process that other owners do not use, and
-    a tenant an eighth of those that other tenants do not use, both rounded down.
+    """The users of a plane. An owner leaves a quarter of the slots of a process that other owners do not use, and a tenant
+    an eighth of those that other tenants do not use, both rounded down.
     """
 
 SHARED_BY_UNSPECIFIED: SharedBy.ValueType  # 0
@@ -242,7 +242,7 @@ Global___ArtifactForm: _TypeAlias = ArtifactForm  # noqa: Y015
 
 @_typing.final
 class TurnOptions(_message.Message):
-    """The part of the request that began a turn which an agent is shown besides the message."""
+    """The part of the request that began a turn which an agent sees besides the message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -251,7 +251,7 @@ class TurnOptions(_message.Message):
     EXTENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """The metadata of the request. Not set for a CREATED event, whose task has it."""
+        """The metadata of the request. Not set for a CREATED event: its task has it."""
 
     @_builtins.property
     def accepted_output_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -305,9 +305,9 @@ class Event(_message.Message):
     invocation_id: _builtins.str
     """The turn that a CREATED or MESSAGE event began."""
     speaks: _builtins.bool
-    """It gave the task a message that belongs to its session: final, not a status text, not a repetition."""
+    """Set if the event gave the task a message that belongs to its session: final, not a status text, not a repetition."""
     traceparent: _builtins.str
-    """The W3C traceparent of the call or run that wrote it; empty: nobody traced it."""
+    """The W3C traceparent of the call or run that wrote it; empty: there was no trace."""
     checkpoint: _builtins.bytes
     """Of a CHECKPOINT event; for services only. Not exported."""
     @_builtins.property
@@ -407,18 +407,18 @@ class TaskRecord(_message.Message):
     on_orphan: Global___OnOrphan.ValueType
     max_attempts: _builtins.int
     incarnation: _builtins.str
-    """The first half of the task's cursors; it is another one for another log."""
+    """The first half of the task's cursors; another log has another one."""
     superseded: _builtins.bool
-    """A rewind of its session cut it: it is left out of listings that do not ask for it, and takes no more messages."""
+    """A rewind of its session cut it: listings leave it out unless they ask for it, and it takes no more messages."""
     traceparent: _builtins.str
-    """The W3C traceparent of the call that sent the newest message of the user, which a run continues; empty: nobody traced
-    it.
+    """The W3C traceparent of the call that sent the newest message of the user, which a run continues; empty: there was
+    no trace.
     """
     checkpoint_generation: _builtins.int
     """The generation of the newest CHECKPOINT event; 0: there is none."""
     unserved: _builtins.bool
-    """It has been queued for a second or more, and no living process runs its agent. Told by GetTask and GetTenantTask only;
-    never true as long as a living process has not said which agents it runs.
+    """It has been queued for a second or more, and no living process runs its agent. Only in GetTask and GetTenantTask;
+    never true as long as a living process has not reported its agents.
     """
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
@@ -484,7 +484,9 @@ class Change(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.bytes
-    """What the agent needs to go on from here, at most 64 KiB (CHECKPOINT_TOO_LARGE), opaque. Becomes a CHECKPOINT event."""
+    """The data from which the agent can continue, at most 64 KiB (CHECKPOINT_TOO_LARGE), opaque. Becomes a CHECKPOINT
+    event.
+    """
     cause: _builtins.str
     """Of a status FAILED: its cause for operators, such as an exception with file and line. At most 2,000 characters are
     kept, and only GetTenantTask shows them: the text of an exception may have secrets in it.
@@ -499,8 +501,8 @@ class Change(_message.Message):
 
     @_builtins.property
     def status_text(self) -> _a2a_pb2.TaskStatusUpdateEvent:
-        """A text that says what the agent is doing: state WORKING, with a whole message (NOT_A_STATUS_TEXT), which the store
-        marks with `metadata.kind` `status-message`. Becomes a STATUS_TEXT event.
+        """A text that describes the current work of the agent: state WORKING, with a whole message (NOT_A_STATUS_TEXT),
+        which the store marks with `metadata.kind` `status-message`. Becomes a STATUS_TEXT event.
         """
 
     def __init__(
@@ -555,8 +557,8 @@ class CreateTaskRequest(_message.Message):
     claim_for: _builtins.str
     """The process id of the executor that takes the lease at once; for services only. Empty: the task is queued."""
     strategy: Global___Strategy.ValueType
-    """UNSPECIFIED: PARALLEL. A task that has to wait (QUEUE) is created without a lease and without `first_changes`,
-    whatever `claim_for` says: its fence is 0, and the queue assigns it when its turn comes.
+    """UNSPECIFIED: PARALLEL. A task that has to wait (QUEUE) is created without a lease and without `first_changes`, even
+    with `claim_for`: its fence is 0, and the queue assigns it after the tasks before it.
     """
     queue_limit: _builtins.float
     """Seconds that the task may wait to be run, each time, before it ends FAILED with reason QUEUE_TIMEOUT; 0: the
@@ -625,7 +627,7 @@ class CreateTaskResponse(_message.Message):
     fence: _builtins.int
     """The fence of the lease that `claim_for` holds now; 0: it holds none."""
     lease_ttl: _builtins.float
-    """Seconds that this lease lasts from now. For a task that was made before: what is left of its lease."""
+    """Seconds that this lease lasts from now. For a task that was made before: the rest of its lease."""
     @_builtins.property
     def record(self) -> Global___TaskRecord:
         """With the task as it was created (generation 1) if `created`, otherwise without content."""
@@ -699,10 +701,11 @@ class AppendItem(_message.Message):
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]: ...
     @_builtins.property
     def usage(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Figures of the run by name, such as "input_tokens": their sums since its lease began. None: as the item before said.
-        The event that ends or pauses the run, or queues it again once it is lost, has them in
-        `metadata["taskplane.dev/usage"]`, whoever writes it, unless it is the run's own and has other ones there. At most
-        100, finite, and names of at most 255 characters. Like a change, they make the orphan policy hold for the run.
+        """Figures of the run by name, such as "input_tokens": their sums since its lease began. None: unchanged since the
+        item before. The event that ends or pauses the run, or queues it again once it is lost, has them in
+        `metadata["taskplane.dev/usage"]`, whichever process writes it. An event of the run itself with other figures there
+        keeps its own. At most 100, finite, and names of at most 255 characters. Like a change, they make the orphan policy
+        hold for the run.
         """
 
     def __init__(
@@ -985,7 +988,7 @@ Global___EventBatch: _TypeAlias = EventBatch  # noqa: Y015
 
 @_typing.final
 class Bookmark(_message.Message):
-    """A place up to which everything was sent. It is sent after 5 seconds without another message."""
+    """A position up to which everything was sent. It is sent after 5 seconds without another message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1206,14 +1209,14 @@ class ListEventsRequest(_message.Message):
     STATUS_MESSAGES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     speaking: _builtins.bool
-    """Only events whose `speaks` is set."""
+    """Only events with `speaks`."""
     after_generation: _builtins.int
     """Only events after this generation."""
     newest_first: _builtins.bool
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
     status_messages: _builtins.bool
-    """Only status updates whose content has the mark of a status text, `kind`: `status-message`: those of the kind
+    """Only status updates with the mark of a status text, `kind`: `status-message`, in their content: those of the kind
     STATUS_TEXT, and those that an agent wrote itself.
     """
     @_builtins.property
@@ -1326,16 +1329,16 @@ class PutTaskRequest(_message.Message):
     """0: any."""
     agent: _builtins.str
     validate_only: _builtins.bool
-    """Nothing is written: the answer, or the refusal, is what the call would have given without this."""
+    """Nothing is written. The answer, or the refusal, is that of the same call without this field."""
     own_turn: _builtins.str
-    """The turn of a document that names none, from now on; empty: the one that it had, or one that the store makes."""
+    """The turn of a document that names none, from now on; empty: the turn that it had, or one that the store makes."""
     @_builtins.property
     def task(self) -> _a2a_pb2.Task:
         """`context_id` is required; the store makes an `id` if it is empty. Partial messages in `history` are left out."""
 
     @_builtins.property
     def without_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Turns of deleted tasks: their messages and artifacts are left out of what is stored."""
+        """Turns of deleted tasks: the store leaves out their messages and artifacts."""
 
     def __init__(
         self,
@@ -1366,7 +1369,7 @@ class PutTaskResponse(_message.Message):
     created: _builtins.bool
     @_builtins.property
     def record(self) -> Global___TaskRecord:
-        """With the stored document, without what was said in turns that a rewind cut; with `validate_only` the whole one."""
+        """With the stored document, without messages of turns that a rewind cut; with `validate_only` the whole one."""
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1438,7 +1441,7 @@ class ListTurnsResponse(_message.Message):
     def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def openings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The first 200 characters of what its users said, with white space as one blank: of 100 messages at most."""
+        """The first 200 characters of each user message, with white space as one blank: of 100 messages at most."""
 
     def __init__(
         self,
@@ -1649,10 +1652,10 @@ class ClaimRequest(_message.Message):
     capacity: _builtins.int
     """The number of leases that it may hold at once."""
     shared_by: Global___SharedBy.ValueType
-    """How much of the capacity is kept free for others when a lease is given."""
+    """The part of the capacity that is kept free for others when a lease is given."""
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the agents it runs. Tasks that wait for an agent that no living process runs are told so."""
+        """Names of the agents it runs. If no living process runs the agent of a waiting task, it is marked `unserved`."""
 
     def __init__(
         self,
@@ -1681,8 +1684,8 @@ class Assignment(_message.Message):
     LENT_FIELD_NUMBER: _builtins.int
     fence: _builtins.int
     lent: _builtins.bool
-    """Its slot is beyond the share of its owner, none of whose tasks has ended or paused for 30 seconds: they may wait for
-    this one.
+    """Its slot is beyond the share of its owner. None of the owner's tasks has ended or paused for 30 seconds: they may
+    wait for this one.
     """
     @_builtins.property
     def record(self) -> Global___TaskRecord:
@@ -1714,8 +1717,8 @@ class RenewHint(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     now: _builtins.bool
     backlog: _builtins.bool
-    """Queued tasks find no room. Tasks that are created meanwhile are to be queued as well (without `claim_for`), so that
-    they take no turn from those that wait.
+    """Queued tasks find no free slot. Queue new tasks as well (without `claim_for`), so that they cannot overtake the
+    waiting ones.
     """
     @_builtins.property
     def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueOwner]:
@@ -1842,7 +1845,7 @@ class LeaseState(_message.Message):
     UNKNOWN_FIELD_NUMBER: _builtins.int
     task_uid: _builtins.str
     still_yours: _builtins.bool
-    """False: stop the run at once and discard what it still produces."""
+    """False: stop the run at once and discard its further output."""
     input_generation: _builtins.int
     """The generation of the newest user message; 0: not known."""
     unknown: _builtins.bool
@@ -1997,7 +2000,7 @@ class StateChange(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     state: _a2a_pb2.TaskState.ValueType
     generation: _builtins.int
-    """The generation of the event that changed it; 0: it is not known."""
+    """The generation of the event that changed it; 0: not known."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -2188,14 +2191,14 @@ class ListMessagesRequest(_message.Message):
     """Only the messages of documents, which no session has."""
     @_builtins.property
     def shown(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of messages that are shown already, in their order (SessionHistory.ListMessageIds). Pages count them, and tell
-        where they are instead of having them.
+        """Ids of messages that are shown already, in their order (SessionHistory.ListMessageIds). Pages count them, and have
+        their positions instead of the messages.
         """
 
     @_builtins.property
     def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """By the invocation that created a task, or that a document named last: the number of `shown` that come before what it
-        says besides. The messages of other tasks follow all of `shown`.
+        """The number of `shown` messages before the further messages of a task, by the invocation that created the task, or
+        that a document named last. The messages of other tasks follow all of `shown`.
         """
 
     def __init__(
@@ -2234,7 +2237,7 @@ class ListMessagesResponse(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
     @_builtins.property
     def shown_before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Of each message: how many of the page's `shown` come before it."""
+        """For each message: the number of the page's `shown` before it."""
 
     def __init__(
         self,
@@ -2288,7 +2291,7 @@ class CompareDocumentsResponse(_message.Message):
 
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Turns of which a document has a message whose id is not among those of the messages."""
+        """Turns that have a message in a document with an id that is not among those of the messages."""
 
     def __init__(
         self,
@@ -2583,7 +2586,7 @@ class CollectGarbageRequest(_message.Message):
 
     DRY_RUN_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
-    """Only report what would be deleted."""
+    """Only report the counts, and delete nothing."""
     def __init__(
         self,
         *,
@@ -2857,7 +2860,7 @@ class ExportedEvent(_message.Message):
     ARTIFACT_ID_FIELD_NUMBER: _builtins.int
     request_hash: _builtins.bytes
     state: _a2a_pb2.TaskState.ValueType
-    """The state of the task after it; UNSPECIFIED if the event says nothing about it."""
+    """The state of the task after it; UNSPECIFIED if the event has no state."""
     changed_to: _a2a_pb2.TaskState.ValueType
     """The new state, if the event changed it."""
     artifact_id: _builtins.str
@@ -2949,7 +2952,9 @@ class ReadArtifactRequest(_message.Message):
     task_id: _builtins.str
     artifact_id: _builtins.str
     offset: _builtins.int
-    """The number of bytes of the content to leave out; negative: all but so many. Beyond the end nothing follows the head."""
+    """The number of bytes of the content to leave out; negative: all but this number. Beyond the end nothing follows the
+    head.
+    """
     version: _builtins.int
     """0: the newest one."""
     def __init__(
@@ -2988,7 +2993,7 @@ class ArtifactHead(_message.Message):
     media_type: _builtins.str
     """The first well-formed one that a part has; empty: none has one."""
     digest: _builtins.bytes
-    """SHA-256 of the artifact: it is another one for other content, parts or fields."""
+    """SHA-256 of the artifact: it differs if content, parts or fields differ."""
     version: _builtins.int
     """The number of the version, from 1; each chunk with `append` false begins one. 1 of 1 for a document, and where the log
     was trimmed.
@@ -3030,8 +3035,8 @@ class ArtifactPiece(_message.Message):
     data: _builtins.bytes
     @_builtins.property
     def part(self) -> _a2a_pb2.Part:
-        """The part that begins here, or at whose inside the reading began, with empty content of its kind. Unset: the piece
-        goes on with the part before.
+        """The part that begins here, or in which the reading began, with empty content of its kind. Unset: the piece
+        continues the part before.
         """
 
     def __init__(
@@ -3521,7 +3526,7 @@ Global___ExecutorFigures: _TypeAlias = ExecutorFigures  # noqa: Y015
 
 @_typing.final
 class CapacityFigures(_message.Message):
-    """The slots of the processes that are alive, and whose tasks hold them."""
+    """The slots of the living processes, and the owners of the tasks that hold them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3535,7 +3540,7 @@ class CapacityFigures(_message.Message):
     held_by_others: _builtins.int
     @_builtins.property
     def holders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityHolder]:
-        """The owners of this tenant whose tasks hold most, at most five of them."""
+        """The owners of this tenant with the most slots, at most five."""
 
     def __init__(
         self,
@@ -3780,7 +3785,7 @@ class TenantTask(_message.Message):
     def lease_until(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def queued_at(self) -> _timestamp_pb2.Timestamp:
-        """Set while it waits for an executor: since when, or from when on it may be run again."""
+        """Set while it waits for an executor: the time since when, or from when on it may be run again."""
 
     def __init__(
         self,

@@ -188,14 +188,13 @@ class TaskStoreServicer:
 
     def CreateTask(self, request, context):
         """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
-        in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-        it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
-        lease is for services.
-        PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
-        ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-        by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
-        queued tasks as the settings allow; try again after RetryInfo.
+        in one transaction. Idempotent by `invocation_id`: a repeat with the same hash is answered with the task that the
+        first call made, and with the fence for the executor that holds its lease. Any principal may create a task; taking
+        its lease is for services. PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service;
+        nothing was stored. ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another
+        invocation of this owner. FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for
+        something else; `SESSION_BUSY`: by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and
+        its owner or tenant has as many queued tasks as the settings allow; try again after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -223,10 +222,10 @@ class TaskStoreServicer:
     def WatchTask(self, request, context):
         """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
         state of `stop_at` and everything was sent; then sends `end` and closes. Without a cursor a snapshot comes first
-        and the events after it follow, from one point of the log. A reader may be as slow as it likes.
-        NOT_FOUND. OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a
-        snapshot by calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the
-        store drains; call again with the last cursor.
+        and the events after it follow, from one point of the log. A reader may be as slow as it likes. NOT_FOUND.
+        OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a snapshot by
+        calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the store drains;
+        call again with the last cursor.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -255,7 +254,7 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelTask(self, request, context):
-        """Ends a managed task as CANCELED and fences its run in the same commit. The executor is told through its lease.
+        """Ends a managed task as CANCELED and fences its run in the same commit. The executor learns it through its lease.
         FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`; NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -267,37 +266,38 @@ class TaskStoreServicer:
         is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
         owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
+
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages; one that names none keeps the turn it had, or is a turn of its own.
-        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. One that
-        was superseded stays so until it is of another turn or in another context; one that names no turn is of another one
-        as soon as its user says something more. Each of its messages is of the turn that it names itself; one that
-        names none is of the turn of the message before it, or of the one after it if the user sent it.
+        newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
+        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
+        superseded document stays so until it is of another turn or in another context; if it names no turn, a further
+        message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
+        message that names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
-        told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
-        session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
-        everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
+        not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
+        the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
+        words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTurns(self, request, context):
-        """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
-        a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+        """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
+        words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUncopied(self, request, context):
-        """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+        """Lists managed tasks at rest with messages that are not in their session yet; see MarkCopied. Oldest change first.
         PERMISSION_DENIED `SERVICE_ONLY`: only services may omit `context_id`, which lists the tasks of every session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -313,12 +313,12 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkSuperseded(self, request, context):
-        """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
-        and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
-        document is superseded if all turns of its messages are cut; if some are, and the last is one of them, it is shown
-        without their messages; one that names no turn is left alone. Both are events; neither changes the state of a task
-        at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and a lower one does not change
-        it, nor an equal one unless it is a document. For executors only. INVALID_ARGUMENT.
+        """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
+        invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
+        document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
+        shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
+        state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
+        does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -334,26 +334,26 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListMessages(self, request, context):
-        """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history and
-        then the message of its status, unless that one still grows, is a status text or stands in the history; of messages
-        with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
-        `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
+        and then the message of its status, unless that message still grows, is a status text or is in the history. Of
+        messages with one id only the first is listed. The newest page comes first, each page is oldest first.
+        INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompareDocuments(self, request, context):
-        """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
-        is, since when it is known, and which turns say more. A session without documents says nothing.
+        """Compares messages with the documents of a session, also hidden ones: returns the turn and the time of each message,
+        and the turns with further messages. Without documents the answer is empty.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchSession(self, request, context):
-        """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
-        restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+        """Streams the task infos of one session: first all of them, then each that is new, has another state, was superseded
+        or restored, or is a document that was written again, and the ids of deleted tasks, until the caller ends it.
         Closes cleanly when the store drains; call again for a new snapshot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -387,18 +387,18 @@ class TaskStoreServicer:
     def ReadArtifact(self, request, context):
         """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
         pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, and there is only the newest
-        one, which no number names.
-        ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
-        `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
+        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
+        newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
+        on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
+        RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StageImport(self, request, context):
-        """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
-        import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+        """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces the staged pages
+        of another import. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -423,7 +423,7 @@ class TaskStoreServicer:
 
     def DropImport(self, request, context):
         """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-        session of the caller if that is not named, either. Does nothing if there is none.
+        session of the caller if none is named. Does nothing if there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -437,7 +437,7 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUnfinishedImports(self, request, context):
-        """Lists imports of all owners whose tasks are stored and which were not finished, oldest first. For executors only.
+        """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
         INVALID_ARGUMENT `BAD_AGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -447,8 +447,8 @@ class TaskStoreServicer:
     def CollectGarbage(self, request, context):
         """Trims the logs of all owners' tasks by the store's settings, now and not at the next sweep: those of managed tasks
         that ended long enough ago and are copied, and those of document tasks. The first event, messages of users, changes
-        of the state, marks, the end and the head of such a log remain; the task does not change. Works for some seconds a
-        call. For services only.
+        of the state, marks, the end and the head of such a log are kept; the task does not change. Works for some seconds
+        a call. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1448,8 +1448,8 @@ class TaskQueueServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Gives leases up before they expire. The orphan policy of each task decides what follows. The attempt does not count,
-        unless its run was lost. Leases that are no longer held are ignored.
+        """Gives leases up before they expire. The orphan policy of each task decides the next step. The attempt does not
+        count, unless its run was lost. Leases that are no longer held are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -4,8 +4,8 @@ isort:skip_file
 The task store: an append-only log of events per task, the tasks that these fold to, and the queue of tasks to run.
 
 Terms. Generation: the number of an event in its task, 1, 2, 3, ... without a gap, raised in the transaction that
-writes the event. Paused: INPUT_REQUIRED or AUTH_REQUIRED. At rest: terminal or paused. Fence: the fencing token of
-a task's lease; it grows whenever a lease is lost. Cursor: "<incarnation>-<generation>", a place in one task's log.
+writes the event. Paused: INPUT_REQUIRED or AUTH_REQUIRED. At rest: terminal or paused. Fence: the fencing token of a
+task's lease; it grows whenever a lease is lost. Cursor: "<incarnation>-<generation>", a position in one task's log.
 
 Every RPC acts for the principal in the call's metadata. A task of another owner is answered like one that does not
 exist. Errors are gRPC statuses with google.rpc.ErrorInfo (domain "taskplane", reason in capitals).
@@ -26,14 +26,13 @@ class TaskStoreStub:
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CreateTaskRequest, _tasks_pb2.CreateTaskResponse]
     """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
-    in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-    it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
-    lease is for services.
-    PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
-    ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-    FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-    by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
-    queued tasks as the settings allow; try again after RetryInfo.
+    in one transaction. Idempotent by `invocation_id`: a repeat with the same hash is answered with the task that the
+    first call made, and with the fence for the executor that holds its lease. Any principal may create a task; taking
+    its lease is for services. PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service;
+    nothing was stored. ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another
+    invocation of this owner. FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for
+    something else; `SESSION_BUSY`: by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and
+    its owner or tenant has as many queued tasks as the settings allow; try again after RetryInfo.
     """
     AppendEvents: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AppendEventsRequest, _tasks_pb2.AppendEventsResponse]
     """Appends the changes of executors. Each item is accepted or refused by itself; answered items are committed and
@@ -49,10 +48,10 @@ class TaskStoreStub:
     WatchTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTaskRequest, _tasks_pb2.WatchTaskResponse]
     """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
     state of `stop_at` and everything was sent; then sends `end` and closes. Without a cursor a snapshot comes first
-    and the events after it follow, from one point of the log. A reader may be as slow as it likes.
-    NOT_FOUND. OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a
-    snapshot by calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the
-    store drains; call again with the last cursor.
+    and the events after it follow, from one point of the log. A reader may be as slow as it likes. NOT_FOUND.
+    OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a snapshot by
+    calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the store drains;
+    call again with the last cursor.
     """
     GetTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetTaskRequest, _tasks_pb2.GetTaskResponse]
     """Returns the task as of now. NOT_FOUND."""
@@ -63,7 +62,7 @@ class TaskStoreStub:
     ListEvents: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListEventsRequest, _tasks_pb2.ListEventsResponse]
     """Lists events of one task, at most 1,000 a call. NOT_FOUND."""
     CancelTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CancelTaskRequest, _tasks_pb2.CancelTaskResponse]
-    """Ends a managed task as CANCELED and fences its run in the same commit. The executor is told through its lease.
+    """Ends a managed task as CANCELED and fences its run in the same commit. The executor learns it through its lease.
     FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`; NOT_FOUND.
     """
     PutTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.PutTaskRequest, _tasks_pb2.PutTaskResponse]
@@ -71,25 +70,26 @@ class TaskStoreStub:
     is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
     owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
     `expected_generation`.
+
     The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-    newest first, in that of its messages; one that names none keeps the turn it had, or is a turn of its own.
-    FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. One that
-    was superseded stays so until it is of another turn or in another context; one that names no turn is of another one
-    as soon as its user says something more. Each of its messages is of the turn that it names itself; one that
-    names none is of the turn of the message before it, or of the one after it if the user sent it.
+    newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
+    FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
+    superseded document stays so until it is of another turn or in another context; if it names no turn, a further
+    message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
+    message that names none is of the turn of the message before it, or of the one after it if the user sent it.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
-    told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
-    session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
-    everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
+    not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
+    the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
+    words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
     """
     ListTurns: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTurnsRequest, _tasks_pb2.ListTurnsResponse]
-    """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
-    a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+    """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
+    words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
     """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
-    """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+    """Lists managed tasks at rest with messages that are not in their session yet; see MarkCopied. Oldest change first.
     PERMISSION_DENIED `SERVICE_ONLY`: only services may omit `context_id`, which lists the tasks of every session.
     """
     MarkCopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkCopiedRequest, _tasks_pb2.MarkCopiedResponse]
@@ -97,12 +97,12 @@ class TaskStoreStub:
     changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
     """
     MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
-    """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
-    and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
-    document is superseded if all turns of its messages are cut; if some are, and the last is one of them, it is shown
-    without their messages; one that names no turn is left alone. Both are events; neither changes the state of a task
-    at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and a lower one does not change
-    it, nor an equal one unless it is a document. For executors only. INVALID_ARGUMENT.
+    """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
+    invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
+    document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
+    shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
+    state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
+    does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
     """
     ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
     """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
@@ -110,18 +110,18 @@ class TaskStoreStub:
     `BAD_PAGE_SIZE`.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListMessagesRequest, _tasks_pb2.ListMessagesResponse]
-    """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history and
-    then the message of its status, unless that one still grows, is a status text or stands in the history; of messages
-    with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
-    `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+    """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
+    and then the message of its status, unless that message still grows, is a status text or is in the history. Of
+    messages with one id only the first is listed. The newest page comes first, each page is oldest first.
+    INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
     """
     CompareDocuments: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CompareDocumentsRequest, _tasks_pb2.CompareDocumentsResponse]
-    """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
-    is, since when it is known, and which turns say more. A session without documents says nothing.
+    """Compares messages with the documents of a session, also hidden ones: returns the turn and the time of each message,
+    and the turns with further messages. Without documents the answer is empty.
     """
     WatchSession: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchSessionRequest, _tasks_pb2.WatchSessionResponse]
-    """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
-    restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+    """Streams the task infos of one session: first all of them, then each that is new, has another state, was superseded
+    or restored, or is a document that was written again, and the ids of deleted tasks, until the caller ends it.
     Closes cleanly when the store drains; call again for a new snapshot.
     """
     SummarizeSessions: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SummarizeSessionsRequest, _tasks_pb2.SummarizeSessionsResponse]
@@ -138,14 +138,14 @@ class TaskStoreStub:
     ReadArtifact: _aio.UnaryStreamMultiCallable[_tasks_pb2.ReadArtifactRequest, _tasks_pb2.ReadArtifactResponse]
     """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
     pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-    `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, and there is only the newest
-    one, which no number names.
-    ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
-    `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
+    `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
+    newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
+    on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
+    RetryInfo.
     """
     StageImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.StageImportRequest, _tasks_pb2.StageImportResponse]
-    """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
-    import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+    """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces the staged pages
+    of another import. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
     """
     CommitImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CommitImportRequest, _tasks_pb2.CommitImportResponse]
     """Makes the tasks of the staged pages, all or none, as they were; the owner is the caller. Managed tasks that were
@@ -157,19 +157,19 @@ class TaskStoreStub:
     """Finishes an import: the session is stored, too, and nothing of the import needs to be remembered."""
     DropImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropImportRequest, _tasks_pb2.DropImportResponse]
     """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-    session of the caller if that is not named, either. Does nothing if there is none.
+    session of the caller if none is named. Does nothing if there is none.
     """
     DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropAbandonedImportsRequest, _tasks_pb2.DropAbandonedImportsResponse]
     """Deletes the pages of all owners' imports that were not continued for an hour. For services only."""
     ListUnfinishedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUnfinishedImportsRequest, _tasks_pb2.ListUnfinishedImportsResponse]
-    """Lists imports of all owners whose tasks are stored and which were not finished, oldest first. For executors only.
+    """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
     INVALID_ARGUMENT `BAD_AGE`.
     """
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CollectGarbageRequest, _tasks_pb2.CollectGarbageResponse]
     """Trims the logs of all owners' tasks by the store's settings, now and not at the next sweep: those of managed tasks
     that ended long enough ago and are copied, and those of document tasks. The first event, messages of users, changes
-    of the state, marks, the end and the head of such a log remain; the task does not change. Works for some seconds a
-    call. For services only.
+    of the state, marks, the end and the head of such a log are kept; the task does not change. Works for some seconds
+    a call. For services only.
     """
 
 class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
@@ -182,14 +182,13 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.CreateTaskRequest, _abc.Awaitable[_tasks_pb2.CreateTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.CreateTaskResponse]:
         """Creates a managed task in state SUBMITTED, appends `first_changes` to it, and takes its lease for `claim_for`, all
-        in one transaction. Idempotent by `invocation_id`: the same invocation with the same hash is answered with the task
-        it made (and, to the executor that holds its lease, with the fence). Any principal may create a task; taking its
-        lease is for services.
-        PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service; nothing was stored.
-        ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another invocation of this owner.
-        FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for something else; `SESSION_BUSY`:
-        by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and its owner or tenant has as many
-        queued tasks as the settings allow; try again after RetryInfo.
+        in one transaction. Idempotent by `invocation_id`: a repeat with the same hash is answered with the task that the
+        first call made, and with the fence for the executor that holds its lease. Any principal may create a task; taking
+        its lease is for services. PERMISSION_DENIED `SERVICE_ONLY`: `claim_for` is set and the caller is no service;
+        nothing was stored. ALREADY_EXISTS `ID_TAKEN`: `task_id` belongs to another owner; `TASK_EXISTS`: to another
+        invocation of this owner. FAILED_PRECONDITION `KEY_REUSED`: the invocation was used with another hash or for
+        something else; `SESSION_BUSY`: by the `strategy` REJECT. RESOURCE_EXHAUSTED `QUEUE_LIMIT`: it would be queued, and
+        its owner or tenant has as many queued tasks as the settings allow; try again after RetryInfo.
         """
 
     @_abc_1.abstractmethod
@@ -223,10 +222,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_tasks_pb2.WatchTaskResponse]:
         """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
         state of `stop_at` and everything was sent; then sends `end` and closes. Without a cursor a snapshot comes first
-        and the events after it follow, from one point of the log. A reader may be as slow as it likes.
-        NOT_FOUND. OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a
-        snapshot by calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the
-        store drains; call again with the last cursor.
+        and the events after it follow, from one point of the log. A reader may be as slow as it likes. NOT_FOUND.
+        OUT_OF_RANGE `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED` (with `oldest_generation`): take a snapshot by
+        calling without a cursor. INVALID_ARGUMENT `CURSOR_MALFORMED`. Closes cleanly without `end` when the store drains;
+        call again with the last cursor.
         """
 
     @_abc_1.abstractmethod
@@ -261,7 +260,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.CancelTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.CancelTaskRequest, _abc.Awaitable[_tasks_pb2.CancelTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.CancelTaskResponse]:
-        """Ends a managed task as CANCELED and fences its run in the same commit. The executor is told through its lease.
+        """Ends a managed task as CANCELED and fences its run in the same commit. The executor learns it through its lease.
         FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`; NOT_FOUND.
         """
 
@@ -275,12 +274,13 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
         owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
+
         The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages; one that names none keeps the turn it had, or is a turn of its own.
-        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. One that
-        was superseded stays so until it is of another turn or in another context; one that names no turn is of another one
-        as soon as its user says something more. Each of its messages is of the turn that it names itself; one that
-        names none is of the turn of the message before it, or of the one after it if the user sent it.
+        newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
+        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
+        superseded document stays so until it is of another turn or in another context; if it names no turn, a further
+        message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
+        message that names none is of the turn of the message before it, or of the one after it if the user sent it.
         """
 
     @_abc_1.abstractmethod
@@ -289,10 +289,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, whatever its origin and state; a run is fenced in the same commit. Its session is not
-        told: who calls this has voided the turns of the task there before, by a void with DeletedTask, or has deleted the
-        session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its words
-        everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
+        not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
+        the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
+        words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
 
     @_abc_1.abstractmethod
@@ -301,8 +301,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListTurnsRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListTurnsRequest, _abc.Awaitable[_tasks_pb2.ListTurnsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTurnsResponse]:
-        """Lists what a session must forget when a task is deleted: its turns, and digests of its messages instead of words. Of
-        a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+        """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
+        words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -311,7 +311,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListUncopiedRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListUncopiedRequest, _abc.Awaitable[_tasks_pb2.ListUncopiedResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListUncopiedResponse]:
-        """Lists managed tasks at rest whose messages are not all in their session yet; see MarkCopied. Oldest change first.
+        """Lists managed tasks at rest with messages that are not in their session yet; see MarkCopied. Oldest change first.
         PERMISSION_DENIED `SERVICE_ONLY`: only services may omit `context_id`, which lists the tasks of every session.
         """
 
@@ -331,12 +331,12 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.MarkSupersededRequest,
         context: _aio.ServicerContext[_tasks_pb2.MarkSupersededRequest, _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]:
-        """Brings the tasks of a session in line with its history after rewinds: tasks with a cut invocation are superseded,
-        and canceled if they are run here and SUBMITTED or WORKING; the others are restored; all in one transaction. A
-        document is superseded if all turns of its messages are cut; if some are, and the last is one of them, it is shown
-        without their messages; one that names no turn is left alone. Both are events; neither changes the state of a task
-        at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it, and a lower one does not change
-        it, nor an equal one unless it is a document. For executors only. INVALID_ARGUMENT.
+        """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
+        invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
+        document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
+        shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
+        state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
+        does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -356,10 +356,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListMessagesRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListMessagesRequest, _abc.Awaitable[_tasks_pb2.ListMessagesResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListMessagesResponse]:
-        """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history and
-        then the message of its status, unless that one still grows, is a status text or stands in the history; of messages
-        with one id the first one. The newest page comes first, each page is oldest first. INVALID_ARGUMENT
-        `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
+        and then the message of its status, unless that message still grows, is a status text or is in the history. Of
+        messages with one id only the first is listed. The newest page comes first, each page is oldest first.
+        INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
         """
 
     @_abc_1.abstractmethod
@@ -368,8 +368,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.CompareDocumentsRequest,
         context: _aio.ServicerContext[_tasks_pb2.CompareDocumentsRequest, _abc.Awaitable[_tasks_pb2.CompareDocumentsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.CompareDocumentsResponse]:
-        """Compares messages with what the documents of a session say, also those that are hidden: of which turn each message
-        is, since when it is known, and which turns say more. A session without documents says nothing.
+        """Compares messages with the documents of a session, also hidden ones: returns the turn and the time of each message,
+        and the turns with further messages. Without documents the answer is empty.
         """
 
     @_abc_1.abstractmethod
@@ -378,8 +378,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.WatchSessionRequest,
         context: _aio.ServicerContext[_tasks_pb2.WatchSessionRequest, _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]],
     ) -> _abc.AsyncIterator[_tasks_pb2.WatchSessionResponse]:
-        """Streams the task infos of one session: all of them, then each that is new, has another state, was superseded or
-        restored, or is a document that was written again, and the ids of those that are gone, until the caller ends it.
+        """Streams the task infos of one session: first all of them, then each that is new, has another state, was superseded
+        or restored, or is a document that was written again, and the ids of deleted tasks, until the caller ends it.
         Closes cleanly when the store drains; call again for a new snapshot.
         """
 
@@ -420,10 +420,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_tasks_pb2.ReadArtifactResponse]:
         """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
         pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, and there is only the newest
-        one, which no number names.
-        ABORTED `TRIMMED_MEANWHILE`: what was sent is right, and the rest is there from its offset on. RESOURCE_EXHAUSTED
-        `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after RetryInfo.
+        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
+        newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
+        on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
+        RetryInfo.
         """
 
     @_abc_1.abstractmethod
@@ -432,8 +432,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.StageImportRequest,
         context: _aio.ServicerContext[_tasks_pb2.StageImportRequest, _abc.Awaitable[_tasks_pb2.StageImportResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.StageImportResponse]:
-        """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces what another
-        import had staged. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
+        """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces the staged pages
+        of another import. A page sent again changes nothing. ABORTED `IMPORT_REPLACED`.
         """
 
     @_abc_1.abstractmethod
@@ -463,7 +463,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.DropImportRequest, _abc.Awaitable[_tasks_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DropImportResponse]:
         """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-        session of the caller if that is not named, either. Does nothing if there is none.
+        session of the caller if none is named. Does nothing if there is none.
         """
 
     @_abc_1.abstractmethod
@@ -480,7 +480,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListUnfinishedImportsRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListUnfinishedImportsRequest, _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]:
-        """Lists imports of all owners whose tasks are stored and which were not finished, oldest first. For executors only.
+        """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
         INVALID_ARGUMENT `BAD_AGE`.
         """
 
@@ -492,8 +492,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.CollectGarbageResponse]:
         """Trims the logs of all owners' tasks by the store's settings, now and not at the next sweep: those of managed tasks
         that ended long enough ago and are copied, and those of document tasks. The first event, messages of users, changes
-        of the state, marks, the end and the head of such a log remain; the task does not change. Works for some seconds a
-        call. For services only.
+        of the state, marks, the end and the head of such a log are kept; the task does not change. Works for some seconds
+        a call. For services only.
         """
 
 def add_TaskStoreServicer_to_server(servicer: TaskStoreServicer, server: _aio.Server) -> None: ...
@@ -513,8 +513,8 @@ class TaskQueueStub:
     cancel, a lost lease and a new message within one renewal period, and at once after a hint on Claim.
     """
     Release: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ReleaseRequest, _tasks_pb2.ReleaseResponse]
-    """Gives leases up before they expire. The orphan policy of each task decides what follows. The attempt does not count,
-    unless its run was lost. Leases that are no longer held are ignored.
+    """Gives leases up before they expire. The orphan policy of each task decides the next step. The attempt does not
+    count, unless its run was lost. Leases that are no longer held are ignored.
     """
 
 class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
@@ -548,8 +548,8 @@ class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ReleaseRequest,
         context: _aio.ServicerContext[_tasks_pb2.ReleaseRequest, _abc.Awaitable[_tasks_pb2.ReleaseResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ReleaseResponse]:
-        """Gives leases up before they expire. The orphan policy of each task decides what follows. The attempt does not count,
-        unless its run was lost. Leases that are no longer held are ignored.
+        """Gives leases up before they expire. The orphan policy of each task decides the next step. The attempt does not
+        count, unless its run was lost. Leases that are no longer held are ignored.
         """
 
 def add_TaskQueueServicer_to_server(servicer: TaskQueueServicer, server: _aio.Server) -> None: ...
