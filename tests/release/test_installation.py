@@ -11,10 +11,13 @@ from tests.release.building import Built
 from tests.release.environments import PATIENCE, PYTHONS, Environment, RunningPlane, interpreter
 from tests.repo.tree import ROOT
 from tests.support.postgres import Cluster
+from tests.support.thorough import THOROUGH
 
 from taskplane.api import __version__
 
 pytestmark = [pytest.mark.more, pytest.mark.timeout(900)]
+thorough = pytest.mark.skipif(not THOROUGH, reason="installs for most of a minute; THOROUGH=1 runs it")
+versions = pytest.mark.parametrize("version", PYTHONS if THOROUGH else PYTHONS[:1])
 Fresh = Callable[[str, str], Environment]
 
 _ADK = '''
@@ -75,7 +78,7 @@ def newest() -> str:
     return [version for version in PYTHONS if interpreter(version)][-1]
 
 
-@pytest.mark.parametrize("version", PYTHONS)
+@versions
 def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh, version: str) -> None:
     """The server in one environment, and a program that has the client alone in another."""
     server = fresh(version, "server")
@@ -97,6 +100,7 @@ def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh,
         assert len(called.stdout.splitlines()) > 3
 
 
+@thorough
 @pytest.mark.parametrize(
     ("extra", "agent", "source", "text", "answer"),
     [
@@ -119,7 +123,8 @@ def test_an_extra_alone_is_enough_for_its_agents(
     assert answer in json.dumps(events)
 
 
-@pytest.mark.parametrize("version", PYTHONS)
+@thorough
+@versions
 def test_the_extra_of_postgresql_alone_is_enough_for_its_stores(
     built: Built, fresh: Fresh, cluster: Cluster, version: str
 ) -> None:
@@ -131,6 +136,7 @@ def test_the_extra_of_postgresql_alone_is_enough_for_its_stores(
         assert last_state(streamed(plane, "count 3")) == "TASK_STATE_COMPLETED"
 
 
+@thorough
 def test_both_sdists_are_installed_without_node_and_stream_an_answer(built: Built, fresh: Fresh) -> None:
     server, client = fresh(newest(), "server"), fresh(newest(), "client")
     server.install(str(built.sdist("taskplane")))
