@@ -86,6 +86,18 @@ async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next
         await eventually(lambda: plane.record(task.id), lambda now: now.copied_generation == now.message_generation)
 
 
+async def test_a_task_whose_agent_raised_is_marked_as_copied_by_its_run(stores: Stores) -> None:
+    """C6: no sweep has to read and copy it again; the sweep of this plane comes once only, when it starts."""
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        yield Say("at work")
+        raise ValueError("broken")
+
+    async with open_plane(stores, ("a", Scripted(script))) as plane:
+        task = await plane.run("go")
+        await eventually(lambda: plane.record(task.id), lambda now: now.copied_generation == now.message_generation)
+
+
 async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
     failing = True
 

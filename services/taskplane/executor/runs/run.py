@@ -308,9 +308,12 @@ class Run:
         self._acting = acting = AgentTask(at_work.act)
         try:
             self._session.copies_at_once = True
-            with self._status_texts.beside(at_work.so_far):
-                end = await acting.end()
-            self._session.copies_at_once = False
+            try:
+                with self._status_texts.beside(at_work.so_far):
+                    end = await acting.end()
+            finally:
+                # The end is copied by the step that then marks the task as copied.
+                self._session.copies_at_once = False
             at_rest = await self._end(end)
             if at_rest:
                 await acting.finish()
