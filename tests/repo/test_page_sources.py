@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,17 @@ def checked(*command: str) -> None:
 def test_no_file_of_the_page_is_too_long_to_be_read() -> None:
     lengths = {name(path): len(path.read_text().splitlines()) for path in sources()}
     assert {path: length for path, length in lengths.items() if length > MOST_LINES_OF_A_FILE} == {}
+
+
+def test_the_modules_of_the_page_import_each_other_in_no_circle() -> None:
+    """Types included: who reads one module needs only those below it."""
+    modules = {path.with_suffix("") if path.suffix != ".css" else path: path for path in sources()}
+    imported = re.compile(r"""from\s+["'](\.[^"']+)["']""")
+    graph = {
+        module: {(path.parent / found).resolve() for found in imported.findall(path.read_text())} & modules.keys()
+        for module, path in modules.items()
+    }
+    TopologicalSorter(graph).prepare()
 
 
 def test_nothing_writes_html() -> None:

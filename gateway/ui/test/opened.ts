@@ -3,10 +3,10 @@
 import { effect } from "@preact/signals-core";
 import { afterEach, beforeEach, vi } from "vitest";
 import { Api } from "../src/model/api";
-import type { SessionOptions } from "../src/model/followed";
+import type { SessionOptions, SessionView } from "../src/model/followed";
 import { OpenSession } from "../src/model/session";
 import { slots } from "../src/model/slots";
-import type { Draft, Row, SessionView } from "../src/model/view";
+import type { Draft, Row } from "../src/model/view";
 import { Gateway } from "./gateway";
 
 // Other work on the machine may make everything slow.

@@ -4,12 +4,12 @@ import { askedIn } from "../src/model/asked";
 import { Artifacts } from "../src/model/artifacts";
 import { Conversation } from "../src/model/conversation";
 import { MOST, fileName, isPicture, picturesOf, preview } from "../src/model/preview";
-import { Sieve, UNKNOWN, gist, logged } from "../src/model/records";
+import { Sieve, UNKNOWN, type WireRecord, gist, logged } from "../src/model/records";
 import { curl } from "../src/model/snippets";
 import { type Message, type Piece, classify, readMessage, readPiece } from "../src/model/events";
 import { Rows } from "../src/model/rows";
 import { idle, lasted, readTaskInfo, segments } from "../src/model/tasks";
-import type { TaskInfo, WireRecord } from "../src/model/view";
+import type { TaskInfo } from "../src/model/view";
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
 const task = (given: object) => readTaskInfo({ taskId: "t", createdAt: at(0), updatedAt: at(0), ...given }) as TaskInfo;

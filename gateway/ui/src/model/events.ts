@@ -3,9 +3,9 @@
  * one key, 0.3 marks each with `kind`; no other code of the model knows the difference.
  */
 
+import type { Failure } from "./http";
 import { type Json, object, objects, text } from "./json";
 import { stateOf } from "./tasks";
-import type { Draft, Failure } from "./view";
 
 export const REWIND_BEFORE = "kagent_rewind_before_invocation_id";
 export const INTERRUPTED = "interrupted";
@@ -25,6 +25,14 @@ export type Part = Readonly<Partial<Record<(typeof TEXTS)[number], string>> & { 
 export type Message = Readonly<ReturnType<typeof readMessage>>;
 
 type Sending = Readonly<{ state: "sending" | "queued" | "failed"; failure: Failure | null }>;
+
+/** What the user wants to send. */
+export interface Draft {
+  readonly text: string;
+  readonly files: readonly Part[];
+  /** A credential for a task that waits for one: sent in the metadata of the request, kept and shown nowhere. */
+  readonly secret?: string;
+}
 
 /** An artifact, or a piece of one. */
 export type Piece = Readonly<ReturnType<typeof readPiece>>;

@@ -5,7 +5,8 @@ import { type Event, REWIND_BEFORE, classify, messageOf, newId, readMessage, unk
 import { FollowedSession } from "./followed";
 import { Failed, type Request, failureOf, sleep } from "./http";
 import { type Json, text } from "./json";
-import type { Draft, Failure, Message, WireRecord } from "./view";
+import type { WireRecord } from "./records";
+import type { Draft, Failure, Message } from "./view";
 
 const OLDER_PAGE = 500;
 /** Milliseconds. */

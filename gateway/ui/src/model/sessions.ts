@@ -3,7 +3,8 @@
 import { computed, signal } from "@preact/signals-core";
 import type { Api, SessionRow } from "./api";
 import { failureOf } from "./http";
-import type { Failure, SessionView } from "./view";
+import type { SessionView } from "./followed";
+import type { Failure } from "./view";
 
 const UNDO = 10_000;
 const PAGE = 50;

@@ -2,7 +2,10 @@
 
 import { dequal } from "dequal/lite";
 import { type Json, objects, text } from "./json";
-import type { State } from "./view";
+
+/** A task state of A2A 0.3, or `unknown`. */
+type Ended = "completed" | "failed" | "canceled" | "rejected";
+export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
 
 export const ACTIVE: ReadonlySet<State> = new Set(["submitted", "working"]);
 export const PAUSED: ReadonlySet<State> = new Set(["input-required", "auth-required"]);

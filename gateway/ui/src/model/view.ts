@@ -7,13 +7,9 @@ import type { Message, Part, Piece } from "./events";
 import type { Failure } from "./http";
 import type { TaskInfo } from "./tasks";
 
-export type { SessionView } from "./followed";
-export type { WireRecord } from "./records";
+export type { Draft } from "./events";
+export type { State } from "./tasks";
 export type { Failure, Message, Part, TaskInfo };
-
-/** A task state of A2A 0.3, or `unknown`. */
-type Ended = "completed" | "failed" | "canceled" | "rejected";
-export type State = "submitted" | "working" | "input-required" | "auth-required" | Ended | "unknown";
 
 /**
  * One version of an artifact: a chunk that does not append begins a new one. An older one without parts was not loaded.
@@ -46,11 +42,3 @@ export type Row = { readonly key: string } & Readonly<
   | { kind: "end"; task: TaskInfo; asked: Message | undefined }
   | { kind: "question"; task: TaskInfo; message: Message | null }
 >;
-
-/** What the user wants to send. */
-export interface Draft {
-  readonly text: string;
-  readonly files: readonly Part[];
-  /** A credential for a task that waits for one: sent in the metadata of the request, kept and shown nowhere. */
-  readonly secret?: string;
-}

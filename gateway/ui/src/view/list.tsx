@@ -2,7 +2,8 @@
 
 import { Virtualizer, type VirtualizerOptions, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Row, SessionView, TaskInfo } from "../model/view";
+import type { SessionView } from "../model/followed";
+import type { Row, TaskInfo } from "../model/view";
 import { route, session } from "../state";
 import { strings } from "../strings";
 import { sent } from "./acts";
