@@ -90,7 +90,7 @@ def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str
     assert done.returncode == 3
     assert done.stdout == ""
     lines = done.stderr.splitlines()
-    assert lines[0] == f"✗ Nobody answers at {url}."
+    assert lines[0] == f"✗ No server answers at {url}."
     assert "taskplane dev" in lines[1]
     assert lines[2] == "  UNREACHABLE"
 
@@ -133,4 +133,4 @@ def test_what_is_no_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[s
 def test_an_empty_argument_is_refused_and_never_taken_for_none(arguments: list[str]) -> None:
     """It is a variable of a script that is not set."""
     done = CliRunner().invoke(app, arguments)
-    assert (done.exit_code, "it is empty" in done.output) == (2, True)
+    assert (done.exit_code, "must not be empty" in done.output) == (2, True)

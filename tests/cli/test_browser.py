@@ -115,7 +115,7 @@ def test_without_a_browser_the_address_is_told(url: str) -> None:
     """A browser in the terminal would take it over, and counts for none."""
     told = taskplane("chat", "--url", url, env={"BROWSER": "cat %s", "DISPLAY": ""}, stdin="/open\n", afresh=True)
     lines = told.stderr.splitlines()
-    assert lines[:2] == [f"  {url}/", "  there is no browser here; open it in one that can reach the server"]
+    assert lines[:2] == [f"  {url}/", "  there is no browser here; open this address in another one"]
 
 
 def test_the_address_of_a_session_is_one_whatever_its_id() -> None:

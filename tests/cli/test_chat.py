@@ -165,7 +165,7 @@ def test_a_second_ctrl_c_leaves_even_if_the_server_stands_still(tmp_path: Path) 
                 break
         plane.signal(signal.SIGSTOP)
         chat.send_signal(signal.SIGINT)
-        assert "once more leaves" in chat.stderr.readline()
+        assert "press Ctrl-C again to leave" in chat.stderr.readline()
         chat.send_signal(signal.SIGINT)
         chat.communicate(timeout=PATIENCE)
         plane.signal(signal.SIGCONT)

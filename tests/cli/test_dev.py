@@ -357,4 +357,4 @@ def test_data_and_database_url_exclude_one_another(tmp_path: Path) -> None:
         "dev", "--port", "0", "--grpc-port", "0", "--data", "d", "--database-url", "sqlite:///x.db", cwd=tmp_path
     )
     assert done.returncode == 2
-    assert "exclude one another" in done.stderr
+    assert "exclude each other" in done.stderr

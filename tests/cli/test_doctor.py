@@ -105,5 +105,5 @@ def test_findings_are_lines_with_a_mark(plane: Dev) -> None:
     done = taskplane("doctor", "--url", plane.url, "--grpc", "127.0.0.1:1", "--agent", "demo")
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
-    assert "! grpc           nobody answers at 127.0.0.1:1" in lines
+    assert "! grpc           no server answers at 127.0.0.1:1" in lines
     assert "✓ buffering      events arrive as they are written" in lines

@@ -143,7 +143,7 @@ def test_an_operator_needs_the_scope_and_is_named_in_the_log(keyed: str) -> None
     keys = {"ANN": "ann.secret", "OLGA": "olga.secret"}
     refused = taskplane("ops", "--url", url, "--token-env", "ANN", env=keys)
     assert (refused.returncode, refused.stdout) == (4, "")
-    assert refused.stderr.splitlines()[1:] == ['  use an API key whose scopes have "operate"', "  OPERATORS_ONLY"]
+    assert refused.stderr.splitlines()[1:] == ['  use an API key with the scope "operate"', "  OPERATORS_ONLY"]
     as_olga = ("--url", url, "--token-env", "OLGA", "-o", "json")
     canceled = taskplane("ops", "cancel", task, *as_olga, env=keys)
     assert (canceled.returncode, json.loads(canceled.stdout)["owner"]) == (0, "ann")

@@ -88,18 +88,18 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
         assert end_of(plane, running) == "one"
 
         write(tmp_path, {"pack/words.py": '\nWORD = = "three"\n'})
-        told = "".join(until(plane, "still served"))
+        told = "".join(until(plane, "stays in use"))
         assert "SyntaxError: invalid syntax (pack/words.py:2)" in told and 'WORD = = "three"' in told
         assert "BAD_AGENT" in told and "Traceback" not in told
         assert said(plane.url, "hi")["text"] == "two"
 
         write(tmp_path, {"pack/words.py": "from pack.more import WORD\n"})
-        assert "No module named 'pack.more' (pack/words.py:1)" in "".join(until(plane, "still served"))
+        assert "No module named 'pack.more' (pack/words.py:1)" in "".join(until(plane, "stays in use"))
         write(tmp_path, {"pack/more.py": 'raise LookupError("half")\n'})
-        assert "LookupError: half (pack/more.py:1)" in "".join(until(plane, "still served"))
+        assert "LookupError: half (pack/more.py:1)" in "".join(until(plane, "stays in use"))
         for odd, name in (("raise KeyboardInterrupt", "KeyboardInterrupt"), (UNSPEAKABLE, "Odd")):
             write(tmp_path, {"pack/more.py": odd})
-            assert f"{name} (pack/more.py:" in "".join(until(plane, "still served"))
+            assert f"{name} (pack/more.py:" in "".join(until(plane, "stays in use"))
         write(tmp_path, {"pack/more.py": 'WORD = "four"\n'})
         until(plane, "Agent loaded anew")
         assert said(plane.url, "hi")["text"] == "four"
@@ -192,7 +192,7 @@ def test_p9_a_fault_of_an_agent_shows_file_and_line_and_only_the_authors_part_of
             assert "in run" in line["traceback"] and "in fetch" in line["traceback"]
             assert "taskplane/executor" not in line["traceback"].partition("in fetch")[0].replace(str(tmp_path), "")
         for agent, number in (("Faulty", 12), ("Threaded", 22), ("apart", 12)):
-            line = log(agent, "wrong", "yields changes, not str")
+            line = log(agent, "wrong", "yield changes, not str")
             assert f"failed at faulty.py:{number}: " in line["message"]
         assert "at faulty.py:17 after its final change" in log("Faulty", "after", "after its final change")["message"]
 

@@ -50,7 +50,7 @@ def test_a_user_is_erased_once_and_again_finds_nothing(old: Dev) -> None:
     again = taskplane("user", "erase", "local", "--yes", "--grpc", old.grpc, env=SECRET)
     assert again.returncode == 0
     assert again.stdout == (
-        "local is erased: 0 sessions with 0 entries, 0 tasks (0 canceled) with 0 events, 0 keys of state\n"
+        "local was erased: 0 sessions with 0 entries, 0 tasks (0 canceled) with 0 events, 0 keys of state\n"
     )
 
 

@@ -123,7 +123,7 @@ def test_on_a_terminal_it_asks_before_it_deletes(url: str, answer: str, exit_cod
         os.write(ours, f"{answer}\n".encode())
         process.communicate(timeout=PATIENCE)
     os.close(ours)
-    assert question == b'Delete "asked about" with 1 task, for good? [y/N] '
+    assert question == b'Delete "asked about" with 1 task permanently? [y/N] '
     assert process.returncode == exit_code
     assert taskplane("session", "show", session, "--url", url).returncode == (5 if exit_code == 0 else 0)
 

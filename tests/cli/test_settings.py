@@ -50,7 +50,7 @@ def test_no_setting_takes_a_number_that_cannot_work(
     with pytest.raises(Invalid) as refused:
         load(cls, prefix, {variable: text})
     assert (refused.value.reason, set(refused.value.fields)) == ("BAD_SETTING", {variable})
-    assert refused.value.message.startswith(f"these settings cannot be used: {variable} must be ")
+    assert refused.value.message.startswith(f"invalid settings: {variable} must be ")
     if not whole:
         with pytest.raises(Invalid, match=field.name):
             cls(**{field.name: float(text)})

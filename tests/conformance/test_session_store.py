@@ -50,7 +50,7 @@ async def test_a_rename_raises_the_version(sessions: Sessions) -> None:
     assert (renamed.version, renamed.title, renamed.agent) == (2, "new", "demo")
     emptied = await sessions.log.update(commands.Update(scope=ADA, context_id="s", title="", agent="other"))
     assert (emptied.version, emptied.title, emptied.agent) == (3, "", "other")
-    with pytest.raises(Invalid, match="nothing is to be changed"):
+    with pytest.raises(Invalid, match="title or agent is required"):
         await sessions.log.update(commands.Update(scope=ADA, context_id="s"))
     with pytest.raises(NotFound):
         await sessions.log.update(commands.Update(scope=ADA, context_id="unknown", title="x"))

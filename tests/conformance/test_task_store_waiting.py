@@ -60,7 +60,7 @@ async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
     ended = await end(plane, row)
     assert ended is not None and (ended.state, ended.limit_at) == (FAILED, None)
     found, text = await reason(plane, row)
-    assert found == "PAUSE_TIMEOUT" and "was not answered within" in text
+    assert found == "PAUSE_TIMEOUT" and "had no answer within" in text
     _, task = await plane.log.get(ADA, row.id)
     assert task.status.message.metadata.fields["kagent_invocation_id"].string_value == "i2"
     await plane.check(row)

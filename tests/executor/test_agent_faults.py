@@ -458,7 +458,7 @@ async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: St
     async with open_plane(stores, ("a", Scripted(script, policy=Policy(run_limit=0.05)))) as plane:
         for words in ("completes", "returns"):
             task = await plane.run(words)
-            assert text(task.status.message) == "The agent was stopped because it took too long."
+            assert text(task.status.message) == "The agent was stopped because it exceeded its time limit."
             assert "heard" not in str(task)
         await _lives(plane)
 

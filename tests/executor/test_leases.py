@@ -238,7 +238,7 @@ async def test_a_secret_that_is_refused_is_told_once(tmp_path: Path, caplog: pyt
     async with open_stores(tmp_path, secret=b"one") as stores:
         channel = stores.channel
         async with open_plane(stores, internal_secret="another", renew_every=0.05):
-            await until(lambda: "gives no work" in caplog.text)
+            await until(lambda: "assigns no tasks" in caplog.text)
             caplog.clear()
             # Claims are tried as often.
             tried = channel.calls.get("Renew", 0)

@@ -82,20 +82,20 @@ def test_without_any_the_demo_agent_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("spec", "problem", "suggestion"),
     [
-        ("demmo", "there is no shipped agent 'demmo'", "did you mean 'demo'?"),
-        ("greeter", "there is no shipped agent", "module:attribute"),
+        ("demmo", "there is no built-in agent 'demmo'", "did you mean 'demo'?"),
+        ("greeter", "there is no built-in agent", "module:attribute"),
         ("{module}x:greeter", "there is no module", "did you mean '{module}'?"),
         ("{module}:greter", "has no attribute 'greter'", "did you mean 'greeter'?"),
         ("{module}_broken:x", "could not be imported: No module named 'nothing_like_this'", "install"),
-        ("{module}:Needy", "it could not be made: TypeError", "without arguments"),
+        ("{module}:Needy", "its factory failed: TypeError", "without arguments"),
         ("{module}:Cardless", "an object of type Cardless is not an agent", "`card`"),
         ("{module}:Nameless", "its card has no name", "AgentCard(name="),
         ("{module}:Blank", "its card has no name", "AgentCard(name="),
         ("{module}:Fixed", "`policy` is of type Policy, not a method", "def policy(self, turn)"),
         ("{module}:Slow", "`policy` is a coroutine", "def policy(self, turn)"),
-        ("{module}:Quitter", "it could not be made: SystemExit", "raise SystemExit"),
+        ("{module}:Quitter", "its factory failed: SystemExit", "raise SystemExit"),
         ("{module}:Coroutine", "`run` is a coroutine", "yield"),
-        ("a/b={module}:greeter", "'a/b' is not a name", "letters"),
+        ("a/b={module}:greeter", "'a/b' is not a valid agent name", "letters"),
     ],
 )
 def test_what_cannot_be_loaded_says_why_and_what_was_perhaps_meant(
@@ -131,11 +131,11 @@ def test_the_card_of_an_agent_that_workers_run_is_read_from_a_file(tmp_path: Pat
     ("spec", "content", "why"),
     [
         ("far=worker:{}", None, "could not be read: No such file or directory"),
-        ("far=worker:{}", "{", "is no card of A2A 1.0"),
+        ("far=worker:{}", "{", "is not a card of A2A 1.0"),
         ("far=worker:{}", '{"nam": "Far"}', 'no field named "nam"'),
         ("far=worker:{}", "{}", "its card has no name"),
-        ("worker:{}", '{"name": "Far"}', "has no name here"),
-        ("far=worker:{}@process", '{"name": "Far"}', "it does not run here"),
+        ("worker:{}", '{"name": "Far"}', "requires a name"),
+        ("far=worker:{}@process", '{"name": "Far"}', "it runs in worker processes"),
     ],
 )
 def test_a_card_that_cannot_be_served_says_why(tmp_path: Path, spec: str, content: str | None, why: str) -> None:

@@ -32,8 +32,8 @@ from taskplane.executor.agent import (
     Turn,
 )
 
-NO_PARTS = "The agent gave a message without parts; at least one is needed."
-NO_CONTENT = "The agent gave a message whose part 2 is no text, data, raw bytes or URL."
+NO_PARTS = "The agent gave a message without parts; at least one is required."
+NO_CONTENT = "The agent gave a message whose part 2 has no text, data, raw bytes or URL."
 HALF = Message(parts=[Part(text="x"), Part(filename="f")])
 
 FAULTS: dict[str, tuple[Callable[[], Change], str]] = {

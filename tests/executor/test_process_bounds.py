@@ -126,7 +126,7 @@ async def test_bytes_that_are_no_frame_fail_the_run_at_once(stores: Stores, head
     """P9: by a reason of their own, and nothing of them is run."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         code, words = await failed(plane, f"raw {framed(head, pieces).hex()}")
-        assert code == GARBLED and "that are no frame" in words
+        assert code == GARBLED and "that are not a frame" in words
 
 
 @pytest.mark.parametrize("frame", [b'["Ended",[],[]]', b'["Closed",[""],[]]'])
@@ -278,7 +278,7 @@ async def test_every_change_comes_out_of_its_frame_as_it_was(change: Change) -> 
 )
 def test_no_frame_is_larger_than_the_executor_takes(change: Change) -> None:
     """P9: whatever it is large of, it is refused before it is sent."""
-    with pytest.raises(ValueError, match="cannot be sent to the executor, which takes at most 8,388,608"):
+    with pytest.raises(ValueError, match="cannot be sent to the executor, which accepts at most 8,388,608"):
         reports.framed(reports.Yielded(change))
 
 
@@ -286,5 +286,5 @@ async def test_a_piece_is_taken_once() -> None:
     """P9: so that a short frame cannot become a large value."""
     reader = asyncio.StreamReader()
     reader.feed_data(framed(b'["Yielded",["ToolCall",{"id":{"json":0},"name":"","args":{"json":0}}],[2]]', b"[]"))
-    with pytest.raises(AgentProcessGarbled, match="no frame"):
+    with pytest.raises(AgentProcessGarbled, match="not a frame"):
         await reports.receive(reader)

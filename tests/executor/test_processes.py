@@ -188,9 +188,9 @@ async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytes
             "exception": SECRET,
             "exit": "SystemExit: 3",
             "canceled": SECRET,
-            "dict": "run yields changes, not dict",
-            "say": "a message is text or a Message, not int",
-            "unreadable": "a message is text or a Message, not Unreadable",
+            "dict": "run must yield changes, not dict",
+            "say": "a message must be text or a Message, not int",
+            "unreadable": "a message must be text or a Message, not Unreadable",
         }.items():
             caplog.clear()
             task = await plane.run(fault)
@@ -253,7 +253,7 @@ async def test_an_agent_may_ask_for_a_process_and_one_without_a_name_is_told_so(
         assert not text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
     async with open_plane(stores, loaded=[f"a={HERE}:Undecided@none"]) as plane:
         assert text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
-    with pytest.raises(Invalid, match="made in code") as refused:
+    with pytest.raises(Invalid, match="created in code") as refused:
         Agents({"a": Worker()}, {"a": "process"})
     assert refused.value.reason == "BAD_AGENT" and "module:attribute" in refused.value.suggestion
 

@@ -291,7 +291,7 @@ async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: 
     async with open_plane(stores, ("a", Scripted(script, policy=Policy(strategy="reject")))) as plane:
         await swept_at_start(stores)
         reference = await plane.submit("one", context_id="c")
-        with pytest.raises(Refused, match="at work"):
+        with pytest.raises(Refused, match="is running"):
             await plane.submit("two", context_id="c", key="k", message_id="m")
         looked = stores.calls.get("GetTask", 0)
         await rewind(plane, await saved(plane, "one"))
@@ -322,7 +322,7 @@ async def test_a_refused_turn_that_is_sent_again_is_not_cut_by_a_rewind_that_is_
     async with open_plane(stores, ("a", Scripted(script, policy=Policy(strategy="reject")))) as plane:
         await swept_at_start(stores)
         one = await plane.submit("one", context_id="c")
-        with pytest.raises(Refused, match="at work"):
+        with pytest.raises(Refused, match="is running"):
             await plane.submit("two", context_id="c", key="k", message_id="m")
         stores.channel.before["MarkSuperseded"] = hold
         rewinding = asyncio.ensure_future(rewind(plane, await saved(plane, "one")))

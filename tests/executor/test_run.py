@@ -317,7 +317,7 @@ async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(
         may_end.set()
         await until(lambda: not plane.room.runs.active)
     assert ends == ["cleaned up"]
-    assert (caplog.text.count("is stopped: "), caplog.text.count("did not stop within")) == (1, 1)
+    assert (caplog.text.count("stopping the run of task"), caplog.text.count("did not stop within")) == (1, 1)
 
 
 async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Stores) -> None:
@@ -386,17 +386,17 @@ async def test_a_run_that_takes_too_long_fails(stores: Stores) -> None:
         async with open_plane(stores, ("a", agent), run_limit=of_executor) as plane:
             task = await plane.run("go")
         assert task.status.state == a2a.TASK_STATE_FAILED
-        assert text(task.status.message) == "The agent was stopped because it took too long."
+        assert text(task.status.message) == "The agent was stopped because it exceeded its time limit."
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (ArtifactChunk("a", text="x", append=True), "append=True"),
-        (ArtifactChunk("a", raw=b"x" * (1024 * 1024 + 1)), "larger than 1 MiB"),
+        (ArtifactChunk("a", raw=b"x" * (1024 * 1024 + 1)), "at most 1 MiB"),
         ("a string", "not str"),
         (Complete(42), "not int"),  # type: ignore[arg-type]
-        (Say("x" * (4 * 1024 * 1024)), "larger than 3 MiB"),
+        (Say("x" * (4 * 1024 * 1024)), "at most 3 MiB"),
     ],
 )
 async def test_what_cannot_be_stored_fails_the_task_with_its_reason_in_the_log(

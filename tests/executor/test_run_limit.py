@@ -15,7 +15,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.agent import AgentCard, AskInput, Change, Checkpoint, Complete, Policy, Say, Text, Turn
 
 LIMIT = 0.2
-SAID = "The agent was stopped because it took too long."
+SAID = "The agent was stopped because it exceeded its time limit."
 
 
 def _later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -189,7 +189,7 @@ async def test_a_text_that_fails_or_hangs_keeps_nothing_from_ending(
         task = await plane.run("go")
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         await until(cancelled.is_set)
-    failures = [record for record in caplog.records if "could not say what it is doing" in record.message]
+    failures = [record for record in caplog.records if "gave no status text" in record.message]
     assert len(failures) == 4
 
 

@@ -129,8 +129,8 @@ async def test_an_event_that_cannot_be_kept_is_refused_where_it_is_appended(plan
     """P9: as a ValueError in the agent's own code; the same event twice is one, another one under its id is none."""
     task, known = await told(plane, {"id": "e"}, {"id": "e"}, {"id": "e", "author": "x"}, {"id": 5})
     assert [text(message) for message in task.history[1:]] == [
-        "refused: the session has another entry with the id 'e'",
-        "refused: the id of an event is a text, not 5",
+        "refused: the session already has another entry with the id 'e'",
+        "refused: the id of an event must be a str, not 5",
     ]
     assert known["events"] == [{"id": "e"}]
 

@@ -201,4 +201,4 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
 
 async def test_a_page_that_was_left_out_is_told_of_too(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, page=tmp_path / "none") as plane:
-        assert "made without it" in (await plane.http.get("/ui")).text
+        assert "does not contain it" in (await plane.http.get("/ui")).text

@@ -60,7 +60,7 @@ async def test_a_service_that_is_not_ready_says_why(tmp_path: Path) -> None:
     """C15: over a channel that gives calls to healthy services only, so that it is asked on another one."""
 
     async def probe() -> bool:
-        raise Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY")
+        raise Unavailable("the database is read-only at the moment", reason="DATABASE_READ_ONLY")
 
     services = InProcessChannel(Services(policy={}))
     async with (
@@ -77,7 +77,7 @@ async def test_a_service_that_is_not_ready_says_why(tmp_path: Path) -> None:
         httpx.AsyncClient(base_url=gateway.url, verify=False) as http,
         asyncio.timeout(30),
     ):
-        why = {"tasks": "DATABASE_READ_ONLY: the database takes no writes just now"}
+        why = {"tasks": "DATABASE_READ_ONLY: the database is read-only at the moment"}
         while (answer := await http.get("/readyz")).json().get("why", {}).get("tasks") != why["tasks"]:
             assert answer.status_code == 503
 

@@ -211,11 +211,11 @@ def test_a_principal_has_so_many_streams_and_all_of_them_so_many() -> None:
     with pytest.raises(Exhausted) as caught:
         streams.take(ANN)
     assert (caught.value.reason, caught.value.retry_after) == ("TOO_MANY_STREAMS", 1.0)
-    assert "2 is the most for one caller" in caught.value.message
+    assert "at most 2 per caller" in caught.value.message
     slots.append(streams.take(bob))
     with pytest.raises(Exhausted) as caught:
         streams.take(eve)
-    assert caught.value.reason == "TOO_MANY_STREAMS" and "3 is the most for all callers" in caught.value.message
+    assert caught.value.reason == "TOO_MANY_STREAMS" and "at most 3 per process" in caught.value.message
     slots[0].release()
     slots[0].release()
     streams.take(ANN)

@@ -115,7 +115,7 @@ FAILURES = {
     "no change": UNEXPECTED,
     "too large": UNEXPECTED,
     "heard": "The disk is full.",
-    "too long": "The agent was stopped because it took too long.",
+    "too long": "The agent was stopped because it exceeded its time limit.",
     "fail": "No luck today.",
     "reject": "I do not do that.",
 }

@@ -19,9 +19,9 @@ HELLO = BytesValue(value=b"hello")
 async def test_requests_that_stream_have_no_stub() -> None:
     async with InProcessChannel(echo_services()) as channel:
         for made in (channel, client(channel, identity=ALICE)):
-            with pytest.raises(TypeError, match="stream requests"):
+            with pytest.raises(TypeError, match="request streams"):
                 made.stream_stream("/x/Y")(iter(()))
-            with pytest.raises(TypeError, match="stream requests"):
+            with pytest.raises(TypeError, match="request streams"):
                 made.stream_unary("/x/Y")(iter(()))
 
 

@@ -39,7 +39,7 @@ async def test_readyz_follows_the_health_of_the_process_and_back_again() -> None
 
 async def test_readyz_says_why_in_words_of_ours_only() -> None:
     """C15: code and sentence of an error that is for clients, nothing of what else a probe dies of."""
-    dying: Exception = Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY")
+    dying: Exception = Unavailable("the database is read-only at the moment", reason="DATABASE_READ_ONLY")
 
     async def probe() -> bool:
         raise dying
@@ -53,7 +53,7 @@ async def test_readyz_says_why_in_words_of_ours_only() -> None:
                 while (await client.get(f"{url}/readyz")).json() != wanted:
                     pass
 
-        await until({"ready": False, "why": "DATABASE_READ_ONLY: the database takes no writes just now"})
+        await until({"ready": False, "why": "DATABASE_READ_ONLY: the database is read-only at the moment"})
         dying = OSError("db.example.com is gone")
         await until({"ready": False})
         probing.cancel()

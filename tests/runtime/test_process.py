@@ -89,7 +89,7 @@ def test_a_drain_that_hangs_ends_with_3_at_its_deadline() -> None:
             code, out, err = ended(process)
             # It may not have come to say so, if the machine stood still until the deadline.
             assert code == 3 and out in ("draining", "")
-            assert "drain deadline" in err
+            assert "drain timeout" in err
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -101,7 +101,7 @@ def test_a_process_whose_event_loop_is_blocked_ends_after_sigterm(block: str) ->
         process.send_signal(signal.SIGTERM)
         code, _, err = ended(process)
         assert code == 3
-        assert "drain deadline" in err and 'File "<string>"' in err
+        assert "drain timeout" in err and 'File "<string>"' in err
 
 
 def test_a_second_sigint_ends_a_process_that_is_blocked() -> None:

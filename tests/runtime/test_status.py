@@ -72,10 +72,10 @@ def test_an_error_however_long_fits_in_the_trailers_of_a_call() -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "text"),
     [
-        (grpc.StatusCode.UNAVAILABLE, errors.Unavailable, "a part of the service cannot be reached just now"),
+        (grpc.StatusCode.UNAVAILABLE, errors.Unavailable, "a service is unreachable at the moment"),
         (grpc.StatusCode.UNKNOWN, errors.Internal, "internal error"),
         (grpc.StatusCode.INTERNAL, errors.Internal, "internal error"),
-        (grpc.StatusCode.CANCELLED, errors.Unavailable, "the call was cut off before it was answered"),
+        (grpc.StatusCode.CANCELLED, errors.Unavailable, "the call ended before its answer"),
         (grpc.StatusCode.UNIMPLEMENTED, errors.Unimplemented, "10.0.0.1: secret"),
     ],
 )

@@ -52,7 +52,7 @@ def test_an_address_becomes_one_target(address: str, expected: str) -> None:
     ],
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(Invalid, match="is not an address of a service") as refused:
+    with pytest.raises(Invalid, match="is not a service address") as refused:
         target(address)
     assert refused.value.reason == "BAD_TARGET"
     assert refused.value.suggestion

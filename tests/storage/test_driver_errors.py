@@ -14,7 +14,7 @@ from taskplane.runtime.errors import Unavailable
 from taskplane.storage import driver_errors
 from taskplane.storage.engine import Engine, open_engine
 
-_SENTENCE = "the database cannot be reached or cannot work just now"
+_SENTENCE = "the database is unreachable or unable to work at the moment"
 
 
 @pytest.fixture(autouse=True)

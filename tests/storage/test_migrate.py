@@ -39,7 +39,7 @@ async def test_processes_that_start_at_once_migrate_once(dsn: str) -> None:
 async def test_a_schema_that_is_behind_is_refused_and_says_what_to_do(dsn: str) -> None:
     await upgrade(dsn, ORCHARD, "0001")
     async with open_engine(dsn) as engine:
-        with pytest.raises(Refused, match="is at 0001, and this release needs 0002") as refused:
+        with pytest.raises(Refused, match="is at 0001, but this release requires 0002") as refused:
             await check(engine, ORCHARD)
     assert refused.value.reason == "SCHEMA_BEHIND"
     assert "migrate" in refused.value.suggestion
@@ -53,7 +53,7 @@ async def test_a_schema_made_by_a_newer_release_is_refused(dsn: str) -> None:
             await check(engine, ORCHARD)
     assert refused.value.reason == "SCHEMA_AHEAD"
     for move in (upgrade, downgrade):
-        with pytest.raises(Refused, match="is at 0009, which this release does not know"):
+        with pytest.raises(Refused, match="is at 0009, which is unknown to this release"):
             await move(dsn, ORCHARD)
 
 

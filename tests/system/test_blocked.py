@@ -46,7 +46,7 @@ async def test_a_process_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path,
     async with running(mode, tmp_path, SOON) as plane, blocking(plane):
         await plane.logged(name, NOTICED)
         assert await plane.terminate(name) == EXIT_STUCK
-        assert "drain deadline" in plane.log(name)
+        assert "drain timeout" in plane.log(name)
 
 
 async def test_a_worker_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path) -> None:

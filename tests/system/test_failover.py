@@ -140,7 +140,7 @@ async def test_a_database_that_takes_no_writes_is_not_ready_and_heals(
                 answer = await until_unready(plane)
                 assert answer.status_code == 503
                 assert set(answer.json()["why"].values()) == {
-                    "DATABASE_READ_ONLY: the database takes no writes just now"
+                    "DATABASE_READ_ONLY: the database is read-only at the moment"
                 }, answer.text
                 await asyncio.to_thread(switch, "off")
                 await plane.ready()

@@ -55,7 +55,7 @@ async def test_s2_a_worker_without_the_secret_gets_nothing(
 ) -> None:
     """S2, C8: the queue takes nobody for a service who does not know the secret; in Python it says so and ends, and is
     never ready."""
-    refused = "does not take" if kind == "python" else "not signed with this service's secret"
+    refused = "refuses this worker" if kind == "python" else "not signed with the secret of this service"
     async with working(kind, plane, tmp_path / "guessing", ready=refused, secret="guessed") as guessing:
         task = await begun(http, "hi")
         if kind == "python":

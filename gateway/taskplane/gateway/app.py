@@ -87,9 +87,9 @@ class App:
         if route.operates:
             check_operator(caller.principal)
         elif not caller.may_read:
-            raise PermissionDenied("this key may only operate", reason="OPERATE_ONLY_KEY")
+            raise PermissionDenied('this API key lacks the scope "read"', reason="OPERATE_ONLY_KEY")
         if route.writes and not caller.may_write:
-            raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
+            raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
         return caller
 
     async def _answer(self, operation: str, answering: Awaitable[Reply]) -> Reply | None:

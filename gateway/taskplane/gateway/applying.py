@@ -18,4 +18,4 @@ async def apply_session(plane: Plane, context_id: str) -> None:
     try:
         await plane.executor.ApplySession(xb.ApplySessionRequest(context_id=context_id))
     except PlaneError as error:
-        _log.warning("the tasks of session %s are not in line with it yet: %s", context_id, error)
+        _log.warning("the changes of session %s are not applied to its tasks yet: %s", context_id, error)

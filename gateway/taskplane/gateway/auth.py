@@ -90,7 +90,7 @@ class Authenticator:
         if self._by_proxy(request):
             user = names.of_header(request)
             if not user:
-                raise Unauthenticated("the proxy named no user in X-User-Id", reason="NO_CREDENTIALS")
+                raise Unauthenticated("the header X-User-Id is required from the proxy", reason="NO_CREDENTIALS")
             return self._user(user)
         names.ignore_header(request)
         return self._by_key(request)
@@ -136,7 +136,7 @@ class Authenticator:
         name = _split(f"//{host}").hostname or ""
         if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
             raise PermissionDenied(
-                f"this gateway does not answer to the host name {name or '(none)'}",
+                f"the host name {name or '(none)'} is not allowed",
                 reason="HOST_NOT_ALLOWED",
                 suggestion="add the name to TASKPLANE_GATEWAY_ALLOWED_HOSTS",
             )

@@ -1,4 +1,4 @@
-"""A card as people read it: what is worth a warning in it, and what it asks for to sign in."""
+"""A card as people read it: its warnings and its ways to sign in."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,13 @@ _BINDINGS: Final = frozenset({"JSONRPC", "GRPC", "HTTP+JSON"})
 _VERSIONS: Final = re.compile(r"(1\.0|0\.3)(\.\d+)?")
 _MESSAGES: Final = {
     "MISSING": "The card lacks {}, which A2A requires.",
-    "NO_STREAMING": "The agent does not stream: clients have to poll for what it does.",
-    "NO_SKILLS": "The card names no skill: nobody can tell what to ask of it.",
-    "BAD_URL": "“{}” is no address that a client could call.",
-    "OTHER_HOST": "{} is on another host than this server. Credentials would go there.",
-    "PLAIN_HTTP": "{} is not encrypted. Others may read what is sent.",
-    "UNKNOWN_VERSION": "Protocol version “{}” is not known here; 1.0 and 0.3 are.",
-    "UNKNOWN_BINDING": "Protocol binding “{}” is not known here.",
+    "NO_STREAMING": "The agent does not stream: clients must poll for its progress.",
+    "NO_SKILLS": "The card lists no skills: users cannot see the purpose of the agent.",
+    "BAD_URL": "“{}” is not a valid URL for clients.",
+    "OTHER_HOST": "{} is on another host than this server. Clients would send credentials there.",
+    "PLAIN_HTTP": "{} is not encrypted. Others may read the messages.",
+    "UNKNOWN_VERSION": "Protocol version “{}” is unknown; supported are 1.0 and 0.3.",
+    "UNKNOWN_BINDING": "Protocol binding “{}” is unknown; supported are JSONRPC, GRPC and HTTP+JSON.",
 }
 
 
@@ -34,17 +34,17 @@ class CardWarning:
 
     @property
     def message(self) -> str:
-        """Return what a reader should know, as a sentence."""
+        """Return the warning as a sentence."""
         return _MESSAGES[self.code].format(self.detail)
 
 
 def warnings(card: Card, scheme: str, host: str) -> list[CardWarning]:
-    """Return what is worth a warning in a 1.0 card that was asked for by `scheme` at `host`, each thing once."""
+    """Return the warnings for a 1.0 card requested by `scheme` at `host`, each one once."""
     return list(dict.fromkeys(_found(card, scheme, host.lower())))
 
 
 def security(card: Card) -> list[str]:
-    """Return what each security scheme of a 1.0 card asks for, by its name."""
+    """Return the requirements of each security scheme of a 1.0 card, with its name."""
     return [f"{name}: {_asked(scheme)}" for name, scheme in sorted(card.get("securitySchemes", {}).items())]
 
 
@@ -92,7 +92,7 @@ def _split(given: str) -> SplitResult:
 
 
 def _asked(scheme: Mapping[str, Any]) -> str:
-    """Return the kind of a scheme, which is the name of its only member, and what else it says."""
+    """Return the kind of a scheme, which is the name of its only member, and its details."""
     kind, told = next(iter(scheme.items()), ("", dict[str, Any]()))
     place = " ".join(filter(None, (told.get("location"), told.get("name"))))
     return ", ".join(

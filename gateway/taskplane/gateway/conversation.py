@@ -205,7 +205,7 @@ def _read_place(place: str) -> tuple[str, str]:
             base64.b64decode(place.removeprefix(_PLACE), altchars=b"-_", validate=True).decode().split(" ", 1)
         )
     except ValueError:
-        what = "is none of this server"
+        what = "is not a valid page token: use one from an earlier page, or none"
         raise Invalid(f"before {what}", fields={"before": what}) from None
     return token, first
 

@@ -69,6 +69,6 @@ async def _void(plane: Plane, found: pb.ListTurnsResponse) -> bool:
     try:
         await plane.sessions.AppendEntries(asked)
     except NotFound:
-        _log.info("session %s of task %s is gone", record.context_id, record.id)
+        _log.info("session %s of task %s no longer exists", record.context_id, record.id)
         return False
     return True

@@ -22,9 +22,9 @@ async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGener
     """
     if streams.draining:
         raise Unavailable(
-            "this server is shutting down; nothing was sent",
+            "this server is shutting down; the message was not sent",
             reason="SHUTTING_DOWN",
-            suggestion="send it again in a moment",
+            suggestion="send the message again in a moment",
             retry_after=1.0,
         )
     task = asyncio.current_task()
@@ -57,7 +57,7 @@ class _DisconnectWatcher:
     def drain(self) -> None:
         self._stop(
             Unavailable(
-                "this server is shutting down; what was sent goes on",
+                "this server is shutting down; the task continues",
                 reason="SHUTTING_DOWN",
                 suggestion="get the task, or subscribe to it, in a moment",
                 retry_after=1.0,

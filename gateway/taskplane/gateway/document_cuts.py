@@ -62,7 +62,7 @@ async def cut(plane: Plane, asked: pb.PutTaskRequest, session: sb.Session) -> tu
             asked.own_turn = new_id()
         return stored.entry_count, invocation_id
     raise Conflict(
-        f"others write to session {session.context_id} all the time",
+        f"session {session.context_id} was changed by other writers each time",
         reason="SESSION_BUSY",
         suggestion="store the task again",
         metadata={"version": str(session.version)},

@@ -90,7 +90,7 @@ async def _without_deleted(
         return left
     with suppress(NotFound, Conflict):
         await delete_written(plane, stored.record)
-    refusal.suggestion = "leave its messages out, and store what follows under another id"
+    refusal.suggestion = "leave its messages out, and store the following ones under another task id"
     raise refusal
 
 
@@ -118,7 +118,7 @@ async def _refusing(asked: pb.PutTaskRequest, call: Awaitable[T]) -> T:
         if error.reason != "MANAGED":
             raise
         raise Refused(
-            f"task {asked.task.id} is run by this server, which alone writes it",
+            f"task {asked.task.id} is run by this server and cannot be replaced",
             reason="MANAGED",
             suggestion="send it a message instead, or store your own task under another id",
         ) from error
@@ -170,7 +170,7 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
     except PlaneError as error:
         if error.reason == "TASK_DELETED":
             raise
-        _log.warning("session %s does not know all turns of task %s: %s", record.context_id, record.id, error)
+        _log.warning("session %s lacks turns of task %s: %s", record.context_id, record.id, error)
     if not deleted:
         await _touch(plane, record, "", begin)
     return False
@@ -193,7 +193,7 @@ async def _touch(plane: Plane, record: pb.TaskRecord, task_id: str, begin: sb.Ne
     except PlaneError as error:
         if error.reason == "TASK_DELETED":
             raise
-        _log.warning("session %s is not listed by its last change: %s", record.context_id, error)
+        _log.warning("the time of the last change of session %s is out of date in lists: %s", record.context_id, error)
 
 
 async def _learn(plane: Plane, record: pb.TaskRecord, turns: Sequence[str], begin: sb.NewSession) -> bool:

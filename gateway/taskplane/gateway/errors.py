@@ -99,13 +99,13 @@ class MethodNotAllowed(PlaneError):
     default_reason = "METHOD_NOT_ALLOWED"
 
     def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(f"this path allows {', '.join(allowed)} only")
+        super().__init__(f"this path supports {', '.join(allowed)} only")
         self.allowed = ", ".join(allowed)
 
 
 def no_such_route() -> NotFound:
     """Return the error of a path where nothing is."""
-    return NotFound("there is nothing at this path", reason="NO_SUCH_ROUTE")
+    return NotFound("this path does not exist", reason="NO_SUCH_ROUTE")
 
 
 def a2a_error(error: PlaneError) -> A2AError:

@@ -210,7 +210,7 @@ class BodyTooSlow(PlaneError):
     code = "INVALID_ARGUMENT"
 
     def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message, reason=reason, suggestion="send it again, in one piece and over a faster connection")
+        super().__init__(message, reason=reason, suggestion="send the request again over a faster connection")
 
 
 class BodyEncoded(PlaneError):
@@ -221,8 +221,8 @@ class BodyEncoded(PlaneError):
 
     def __init__(self, coding: str) -> None:
         super().__init__(
-            f"a body with the coding {coding[:_MAX_NAME]} is not read here",
-            suggestion="send it as it is, without Content-Encoding",
+            f"the content coding {coding[:_MAX_NAME]} is not supported",
+            suggestion="send the body uncompressed, without Content-Encoding",
         )
 
 

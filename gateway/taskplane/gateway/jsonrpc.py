@@ -66,7 +66,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
             raise too_deep
         method = METHODS.get(name)
         if method is None:
-            raise Unimplemented(f"there is no method {name[:100]}", reason="METHOD_NOT_FOUND")
+            raise Unimplemented(f"method {name[:100]} does not exist", reason="METHOD_NOT_FOUND")
         tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
         _check_version(request, method.dialect)
         path = agent_name(request)
@@ -76,7 +76,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         extensions = request.extensions
         echo = _check_extensions(extensions, agent, method.dialect)
         if method.writes and not caller.may_write:
-            raise PermissionDenied("this key may only read", reason="READ_ONLY_KEY")
+            raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
         params = envelope.get("params")
         # The paths with a namespace are those of kagent, whose clients know growing texts without naming them.
         grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
@@ -131,7 +131,7 @@ def _parse(body: bytes) -> tuple[dict[str, Any], Invalid | None]:
     except ValueError:
         raise Invalid("the request is not JSON", reason="PARSE_ERROR") from None
     if not isinstance(envelope, dict):
-        raise too_deep or _bad_envelope("the request must be one object")
+        raise too_deep or _bad_envelope("the request must be one JSON object; batches are not supported")
     return envelope, too_deep  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -170,9 +170,9 @@ def _check_version(request: Request, dialect: Dialect) -> None:
     if version == "1.0":
         raise Unimplemented("this method does not exist in A2A 1.0", reason="METHOD_NOT_FOUND")
     raise Refused(
-        f"A2A version {asked[:20]} is not supported here",
+        f"A2A version {asked[:20]} is not supported",
         reason="VERSION_NOT_SUPPORTED",
-        suggestion="use A2A-Version 1.0, or 0.3 with its own method names",
+        suggestion="use A2A-Version 1.0 or 0.3; each has its own method names",
     )
 
 

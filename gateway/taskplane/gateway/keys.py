@@ -113,12 +113,14 @@ class Keys:
             raise Invalid(f"{where}: unknown field {unknown[0]}", reason="BAD_KEY_FILE")
         name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
         if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
-            raise Invalid(f"{where}: id, sha256 and owner are needed", reason="BAD_KEY_FILE")
+            raise Invalid(f"{where}: id, sha256 and owner are required", reason="BAD_KEY_FILE")
         if "." in name or len(digest) != 64:
-            raise Invalid(f"{where}: an id has no dot, and sha256 has 64 digits", reason="BAD_KEY_FILE")
+            raise Invalid(
+                f"{where}: id must not contain a dot, and sha256 must have 64 hexadecimal digits", reason="BAD_KEY_FILE"
+            )
         scopes = set(fields.get("scopes", _DEFAULT_SCOPES))
         if not scopes or not scopes <= SCOPES:
-            raise Invalid(f'{where}: scopes are "read", "write" and "operate"', reason="BAD_KEY_FILE")
+            raise Invalid(f'{where}: scopes must be "read", "write" or "operate"', reason="BAD_KEY_FILE")
         expires = fields.get("expires")
         if expires is not None and not isinstance(expires, datetime):
             raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")

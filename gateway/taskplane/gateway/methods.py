@@ -160,7 +160,7 @@ def _addressed(call: Call, send: Send) -> Send:
 
 def _agreed(by_metadata: int, by_header: int) -> int:
     if by_metadata and by_header and by_metadata != by_header:
-        what = "names another version than the metadata of the message"
+        what = "must be the same version as in the metadata of the message"
         raise Invalid(f"If-Match {what}", fields={"If-Match": what})
     return by_metadata or by_header
 
@@ -169,7 +169,7 @@ async def _send(call: Call) -> Reply:
     send = await _read_send(call)
     request = call.request
     if request.header(b"last-event-id"):
-        raise Invalid("Last-Event-ID belongs to streams", fields={"Last-Event-ID": "belongs to streams"})
+        raise Invalid("Last-Event-ID is for streams only", fields={"Last-Event-ID": "is for streams only"})
     if not call.id:
         send = send._replace(wait=Wait.EXISTS)
     if send.wait is Wait.AT_REST:
@@ -187,11 +187,11 @@ async def _read_send(call: Call) -> Send:
     rewind: that needs no agent unless it begins a turn."""
     send = await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
     if send.converted and call.plane.settings.large_integers == "refuse":
-        rule = "is a number that a double cannot hold"
+        rule = "is an integer that a double cannot represent exactly"
         raise Invalid(
             f"invalid params: {send.converted[0]}: {rule}",
             fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], rule),
-            suggestion="send it as a text",
+            suggestion="send the number as a string",
         )
     if call.missing is not None and REWIND not in send.submit.request.message.metadata.fields:
         raise call.missing
@@ -269,7 +269,7 @@ METHODS: Final[dict[str, Method]] = {
     "GetTaskPushNotificationConfig": Method(V1_0, _no_push),
     "ListTaskPushNotificationConfigs": Method(V1_0, _no_push),
     "DeleteTaskPushNotificationConfig": Method(V1_0, _no_push),
-    "GetExtendedAgentCard": Method(V1_0, _refusing("there is no extended card", "UNSUPPORTED_OPERATION")),
+    "GetExtendedAgentCard": Method(V1_0, _refusing("this agent has no extended card", "UNSUPPORTED_OPERATION")),
     "message/send": Method(V0_3, _send, writes=True, sends=True),
     "message/stream": Method(V0_3, _send_streaming, writes=True, sends=True),
     "tasks/get": Method(V0_3, _get),
@@ -280,6 +280,6 @@ METHODS: Final[dict[str, Method]] = {
     "tasks/pushNotificationConfig/list": Method(V0_3, _no_push),
     "tasks/pushNotificationConfig/delete": Method(V0_3, _no_push),
     "agent/getAuthenticatedExtendedCard": Method(
-        V0_3, _refusing("there is no extended card", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+        V0_3, _refusing("this agent has no extended card", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
     ),
 }

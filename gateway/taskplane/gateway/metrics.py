@@ -10,15 +10,15 @@ _REQUESTS: Final = Counter(
 )
 SECONDS: Final = Histogram(
     "taskplane_http_request_seconds",
-    "Seconds until a request was answered, or its stream began.",
+    "Seconds until the response, or until the beginning of a stream.",
     ["operation"],
     buckets=(*BUCKETS, 60.0),
 )
-STREAMS: Final = Gauge("taskplane_http_open_streams", "Event streams being served.")
+STREAMS: Final = Gauge("taskplane_http_open_streams", "Open event streams.")
 EVENTS: Final = Counter("taskplane_http_stream_events", "Events written to streams.")
 IGNORED_NAMES: Final = Counter(
     "taskplane_http_ignored_names",
-    "Requests that named a user where no user is named, since authentication is configured, by place.",
+    "Requests with a user id that was ignored because authentication is configured, by its place (header or query).",
     ["place"],
 )
 

@@ -48,7 +48,7 @@ _SEND_ENDS: Final[States] = TERMINAL | {a2a.TASK_STATE_INPUT_REQUIRED}
 
 _SUBMIT_DEADLINE: Final = 30.0
 _MINTED: Final = (
-    "leave taskId out to begin a task; for 0.3 clients that make task ids themselves, start the gateway with "
+    "leave taskId out to begin a task; for 0.3 clients that create task ids, start the gateway with "
     "TASKPLANE_GATEWAY_CLIENT_TASK_IDS=create"
 )
 
@@ -230,7 +230,7 @@ async def touch_session(plane: Plane, context_id: str) -> None:
     except NotFound:
         return
     except PlaneError as error:
-        _log.warning("session %s is not listed by its last change: %s", context_id, error)
+        _log.warning("the time of the last change of session %s is out of date in lists: %s", context_id, error)
 
 
 async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
@@ -252,7 +252,7 @@ async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:
         for _, payload in first:
             if isinstance(payload, a2a.Task) and payload.status.state in TERMINAL:
                 raise Refused(
-                    "the task has ended; get it instead, or resume with Last-Event-ID",
+                    "the task has ended; get the task instead, or resume with Last-Event-ID",
                     reason="UNSUPPORTED_OPERATION",
                     metadata={"taskId": task_id},
                 )
@@ -297,7 +297,7 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
     request.cursor = reference.cursor
     reconnect = ReconnectPolicy(plane.settings.store_patience)
     while True:
-        lost = Unavailable("the task store drains, and does not come back")
+        lost = Unavailable("the task store is shutting down and did not come back")
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:

@@ -36,7 +36,7 @@ def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
     """Return one event: an `id:` line if there is a cursor, an `event:` line if there is a name, one `data:` line, one
     blank line. Raise ValueError for a value that would break its line."""
     if not data or b"\n" in data or b"\r" in data:
-        raise ValueError("the data of an event must be one line and not empty")
+        raise ValueError("event data must be one line and must not be empty")
     if cursor:
         if not cursor.isprintable() and _BREAKS.search(cursor):
             raise ValueError("an event id must not contain CR, LF or NUL")
@@ -51,8 +51,8 @@ def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
 class _End(Enum):
     GONE = "the client closed the connection"
     STUCK = "a write to the client blocked for too long"
-    EXPIRED = "the caller's credentials no longer hold"
-    DRAIN = "the process ends"
+    EXPIRED = "the credentials of the caller are no longer valid"
+    DRAIN = "the process is shutting down"
 
 
 class EventStream:

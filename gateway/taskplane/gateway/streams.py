@@ -43,9 +43,9 @@ class Streams:
         many."""
         owner = (principal.tenant, principal.owner)
         if self._open[owner] >= self._most_per_principal:
-            raise _too_many(f"{self._most_per_principal} is the most for one caller")
+            raise _too_many(f"at most {self._most_per_principal:,} per caller")
         if self._total >= self._most:
-            raise _too_many(f"{self._most} is the most for all callers of this process")
+            raise _too_many(f"at most {self._most:,} per process")
         self._open[owner] += 1
         self._total += 1
         return Slot(self, owner)

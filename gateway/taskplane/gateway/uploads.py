@@ -55,7 +55,7 @@ class Uploads:
         """Hold the one import of a caller. Raise Exhausted `TOO_MANY_IMPORTS` if it imports already."""
         owner = _owner(principal)
         if owner in self._importers:
-            raise _too_many_imports("you are importing a session already")
+            raise _too_many_imports("another import of yours is running; at most 1 per caller")
         self._importers.add(owner)
         try:
             yield
@@ -66,7 +66,7 @@ class Uploads:
     def import_slot(self) -> Generator[None]:
         """Hold one of the imports of all callers. Raise Exhausted `TOO_MANY_IMPORTS` if there is none left."""
         if self._imports >= self._settings.max_imports:
-            raise _too_many_imports(f"{self._settings.max_imports} sessions are being imported already")
+            raise _too_many_imports(f"too many imports at once; at most {self._settings.max_imports:,} per process")
         self._imports += 1
         try:
             yield
@@ -78,9 +78,9 @@ class Uploads:
         owner, most = _owner(principal), self._settings.max_uploads_per_principal
         if self._slow[owner] >= most:
             raise Exhausted(
-                f"too many bodies arrive slowly; {most} is the most for one caller",
+                f"too many slow request bodies at once; at most {most:,} per caller",
                 reason="TOO_MANY_UPLOADS",
-                suggestion="send one large request after the other",
+                suggestion="send large requests one after another",
                 retry_after=1.0,
             )
         self._slow[owner] += 1
@@ -147,7 +147,7 @@ class Body:
         if self._rate:
             on_time = max(self._grace, self.size / self._rate) - self._waited
             if on_time < left:
-                slow = f"the request body arrives with less than {self._rate:,} bytes a second"
+                slow = f"the request body arrives too slowly: at least {self._rate:,} bytes per second are required"
                 return on_time, BodyTooSlow(slow, "BODY_TOO_SLOW")
         return left, timeout
 
@@ -160,6 +160,6 @@ def _too_many_imports(what: str) -> Exhausted:
     return Exhausted(
         what,
         reason="TOO_MANY_IMPORTS",
-        suggestion="import one session after the other",
+        suggestion="import sessions one after another",
         retry_after=_IMPORT_RETRY,
     )

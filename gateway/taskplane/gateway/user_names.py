@@ -26,7 +26,7 @@ class UserNames:
         Which of them a proxy made, and which its client, cannot be told.
         """
         if request.count(_HEADER) > 1:
-            raise _ambiguous("there is more than one header X-User-Id")
+            raise _ambiguous("the header X-User-Id must occur once")
 
     def of_header(self, request: Request) -> str:
         """Return the name in X-User-Id; empty if there is none.
@@ -35,7 +35,7 @@ class UserNames:
         """
         name = request.header(_HEADER)
         if "," in name:
-            raise _ambiguous("X-User-Id contains a comma, as two joined headers do")
+            raise _ambiguous("X-User-Id must not contain a comma, which may join two headers")
         check_user(name)
         return name
 

@@ -122,7 +122,7 @@ def check_readable(message: Message, bad: Violations) -> None:
         try:
             type(message).FromString(message.SerializeToString())
         except DecodeError:
-            raise Invalid("the request's data is nested too deeply", reason="TOO_DEEP") from None
+            raise Invalid("the data of the request is nested too deeply", reason="TOO_DEEP") from None
 
 
 def check_size(message: Message) -> None:
@@ -130,7 +130,7 @@ def check_size(message: Message) -> None:
     size = message.ByteSize()
     if size > MAX_REQUEST_BYTES:
         raise Invalid(
-            f"the request has {size} bytes of content; {MAX_REQUEST_BYTES} is the most",
+            f"the request has {size} bytes of content; at most {MAX_REQUEST_BYTES:,} are allowed",
             reason="REQUEST_TOO_LARGE",
             suggestion="send large content by URL, or in several messages",
             metadata={"limit": str(MAX_REQUEST_BYTES)},
@@ -141,7 +141,7 @@ def check_cursor(cursor: str) -> None:
     """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed."""
     if cursor and not _CURSOR.fullmatch(cursor):
         raise Invalid(
-            "Last-Event-ID is not an event id of this server",
+            "Last-Event-ID must be an event id of this server",
             reason="CURSOR_MALFORMED",
             fields={"Last-Event-ID": "is malformed"},
         )
@@ -150,13 +150,15 @@ def check_cursor(cursor: str) -> None:
 def check_key(key: str) -> None:
     """Raise Invalid for an idempotency key that the services would refuse."""
     if len(key) > MAX_ID:
-        raise Invalid("the idempotency key is too long", fields={"Idempotency-Key": f"at most {MAX_ID} characters"})
+        raise Invalid(
+            "the idempotency key is too long", fields={"Idempotency-Key": f"must have at most {MAX_ID} characters"}
+        )
 
 
 def check_user(user: str) -> None:
     """Raise Invalid `BAD_USER_ID` for a user id that is too long or not printable."""
     if len(user) > MAX_ID or not user.isprintable():
-        raise Invalid(f"the user id must be printable and at most {MAX_ID} characters long", reason="BAD_USER_ID")
+        raise Invalid(f"the user id must consist of at most {MAX_ID} printable characters", reason="BAD_USER_ID")
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

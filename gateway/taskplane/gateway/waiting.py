@@ -6,7 +6,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.metadata import WAITING
 
 _SUGGESTION: Final = (
-    "It begins by itself as soon as one does. Whoever runs this server starts one: a worker (taskplane worker --agent "
+    "It begins as soon as one does. The operator of this server can start one: a worker (taskplane worker --agent "
     "{name}=MODULE:ATTRIBUTE) or an executor with this agent."
 )
 

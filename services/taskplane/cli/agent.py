@@ -9,8 +9,8 @@ from taskplane.cli.render import one_line, print_list
 
 # The web page shows the same commands.
 _NONE: Final = """\
-This server names no agent. If it needs a key, set TASKPLANE_TOKEN. If it serves none, start an executor with one, in a
-terminal where its other services run and with their settings:
+This server lists no agents. If it requires an API key, set TASKPLANE_TOKEN. If it has no agent, start an executor with
+one, on the host of its other services and with their settings:
 
   taskplane init my-agent
   cd my-agent
@@ -18,7 +18,7 @@ terminal where its other services run and with their settings:
 
 
 def list_agents(options: Options) -> int:
-    """List the agents that the caller may talk with, the default one first."""
+    """List the agents of the caller, the default one first."""
 
     async def main(connection: Connection) -> int:
         found = await connection.a2a.agents()

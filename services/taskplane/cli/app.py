@@ -51,25 +51,27 @@ def dev(
         typer.Option(
             "--agent",
             metavar=AGENT,
-            help="An agent to serve; the first is the default. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one on"
-            " another A2A server, or NAME=worker:CARD.json of one that workers run.",
+            help="An agent to serve; the first one is the default. MODULE:ATTRIBUTE, demo, llm, NAME=URL for one on"
+            " another A2A server, or NAME=worker:CARD.json for one of workers.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="HTTP; 0 takes any free one.")] = 8080,
-    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="gRPC; 0 takes any free one.")] = 50050,
-    data: Annotated[Path | None, typer.Option(help="Folder of the SQLite files; ./.taskplane if not given.")] = None,
-    database_url: Annotated[str, typer.Option(metavar="URL", help="A PostgreSQL database instead of --data.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="HTTP port; 0: any free port.")] = 8080,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="gRPC port; 0: any free port.")] = 50050,
+    data: Annotated[Path | None, typer.Option(help="Folder of the SQLite files; default: ./.taskplane.")] = None,
+    database_url: Annotated[
+        str, typer.Option(metavar="URL", help="URL of a PostgreSQL database, instead of --data.")
+    ] = "",
     client_task_ids: Annotated[
         Literal["reject", "create"] | None,
-        typer.Option(help="create: an unknown task id of a 0.3 client begins a task; for clients that make ids."),
+        typer.Option(help="create: an unknown task id of a 0.3 client begins a task, for clients that create ids."),
     ] = None,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Load the agents anew when their files here change; running tasks go on.")
+        bool, typer.Option("--reload", help="Reload the agents after a change of their files; running tasks continue.")
     ] = False,
     browser: Annotated[
         bool,
-        typer.Option("--browser/--no-browser", help="Open the web page in a browser if this is a terminal."),
+        typer.Option("--browser/--no-browser", help="Open the web page in a browser (on a terminal only)."),
     ] = True,
 ) -> None:
     """Run the whole plane in this process."""
@@ -84,11 +86,11 @@ def dev(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it is not there; it names the agent.")] = Path(
-        "."
-    ),
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder to create; its name becomes the name of the agent.")
+    ] = Path("."),
 ) -> None:
-    """Write a small agent with its test into a folder, and print what to do next."""
+    """Write a small agent with its test into a folder, and print the next steps."""
     from taskplane.cli.init import init as command
 
     raise typer.Exit(command(folder))
@@ -99,7 +101,9 @@ def doctor(
     agent: Annotated[
         str,
         typer.Option(
-            metavar="NAME", callback=filled, help="The agent for one real message; demo if it is served, else none."
+            metavar="NAME",
+            callback=filled,
+            help="The agent for one real message; default: demo if available, else none.",
         ),
     ] = "",
     grpc: Grpc = GRPC,
@@ -107,8 +111,8 @@ def doctor(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Check this installation and a plane: versions, page, ports, health, clock, card, and one message whose stream is
-    broken on purpose and resumed. The exit code is 1 if a check failed."""
+    """Check this installation and a plane: versions, page, ports, health, clock, card, and one message with a stream
+    that is broken on purpose and resumed. The exit code is 1 if a check failed."""
     from taskplane.cli.doctor import doctor as command
 
     raise typer.Exit(command(Options(url, token_env, output, agent), grpc))
@@ -121,19 +125,21 @@ def worker(
         typer.Option(
             "--agent",
             metavar=AGENT,
-            help="An agent to run; its executor names it alike. MODULE:ATTRIBUTE, or demo, or llm, or NAME=URL of one"
+            help="An agent to run, named as at its executor. MODULE:ATTRIBUTE, demo, llm, or NAME=URL for one"
             " on another A2A server.",
         ),
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The task store; the gRPC port of a `dev`.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the task store, or the gRPC port of `taskplane dev`."),
     ] = None,
     sessions: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The session history; the gRPC port of a `dev`.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the session history, or the gRPC port of `taskplane dev`."),
     ] = None,
-    capacity: Annotated[int | None, typer.Option(min=1, help="At most so many runs at once; 100 if not given.")] = None,
+    capacity: Annotated[int | None, typer.Option(min=1, help="Maximum number of runs at once; default: 100.")] = None,
 ) -> None:
-    """Run agents whose cards an executor elsewhere serves (--agent NAME=worker:CARD.json). Settings:
+    """Run agents for an executor that serves their cards (--agent NAME=worker:CARD.json). Settings:
     TASKPLANE_WORKER_*."""
     from taskplane.cli.worker import WorkerOptions
     from taskplane.cli.worker import worker as command
@@ -144,11 +150,14 @@ def worker(
 @app.command()
 def chat(
     message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", callback=filled, help="One message, for scripts.")
+        str,
+        typer.Option(
+            "--message", "-m", metavar="TEXT", callback=filled, help="Send one message and exit, for scripts."
+        ),
     ] = "",
-    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="A session to go on with.")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="Session to continue.")] = "",
     agent: Annotated[
-        str, typer.Option(metavar="NAME", callback=filled, help="An agent other than the default one.")
+        str, typer.Option(metavar="NAME", callback=filled, help="Agent to talk with; default: the default agent.")
     ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
@@ -163,8 +172,10 @@ def chat(
 @app.command()
 def tail(
     task_id: Annotated[str, typer.Argument(metavar="[TASK]", callback=filled)] = "",
-    session: Annotated[str, typer.Option(metavar="ID", callback=filled, help="A session instead of a task.")] = "",
-    after: Annotated[str, typer.Option(metavar="CURSOR", help="Only events of the task after this one.")] = "",
+    session: Annotated[
+        str, typer.Option(metavar="ID", callback=filled, help="Follow a session instead of a task.")
+    ] = "",
+    after: Annotated[str, typer.Option(metavar="CURSOR", help="Show only events after this cursor.")] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
@@ -240,7 +251,7 @@ def serve_gateway() -> None:
 
 @app.command()
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the counts without deleting anything.")] = False,
     grpc: Grpc = GRPC,
     output: Format = "text",
 ) -> None:
@@ -258,7 +269,7 @@ def user_erase(
     grpc: Grpc = GRPC,
     output: Format = "text",
 ) -> None:
-    """Delete all sessions, tasks and state of a user, canceling what runs."""
+    """Delete all sessions, tasks and state of a user, and cancel running tasks."""
     from taskplane.cli.retention import erase
 
     raise typer.Exit(erase(grpc, tenant, name, yes, output))
@@ -271,16 +282,18 @@ def _keys() -> None:
 
 @key.command("create")
 def key_create(
-    owner: Annotated[str, typer.Argument(metavar="USER", callback=filled, help="The user who calls with it.")],
+    owner: Annotated[str, typer.Argument(metavar="USER", callback=filled, help="The user of the key.")],
     file: Annotated[
-        Path, typer.Option("--file", metavar="FILE", help="The file of TASKPLANE_GATEWAY_API_KEYS.")
+        Path, typer.Option("--file", metavar="FILE", help="The key file named by TASKPLANE_GATEWAY_API_KEYS.")
     ] = Path("keys.toml"),
-    key_id: Annotated[str, typer.Option("--id", metavar="ID", callback=filled, help="Its id; made if not given.")] = "",
+    key_id: Annotated[
+        str, typer.Option("--id", metavar="ID", callback=filled, help="Id of the key; default: a new one.")
+    ] = "",
     tenant: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="The tenant of the user.")] = "default",
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="SCOPE", help="read, write or operate; read and write if not given.")
+        list[str] | None, typer.Option(metavar="SCOPE", help="read, write or operate; default: read and write.")
     ] = None,
-    days: Annotated[int, typer.Option(min=0, max=36500, help="Days until it expires; 0: never.")] = 0,
+    days: Annotated[int, typer.Option(min=0, max=36500, help="Lifetime of the key in days; 0: unlimited.")] = 0,
     output: Format = "text",
 ) -> None:
     """Add an API key to the file of a gateway, and print it once."""

@@ -22,10 +22,12 @@ def list_command(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", outp
 def get(
     task_id: TaskId,
     name: Annotated[
-        str, typer.Argument(metavar="[ARTIFACT]", help="Its id or name; may be left out where there is only one.")
+        str, typer.Argument(metavar="[ARTIFACT]", help="Id or name of the artifact; optional if the task has only one.")
     ] = "",
     file: TargetFile = None,
-    version: Annotated[int | None, typer.Option(min=1, help="An older version, counted from 1.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Version of the artifact, counted from 1; default: the newest.")
+    ] = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",

@@ -66,7 +66,7 @@ async def _read(url: str, token: str) -> dict[str, Any]:
     raise Missing(
         f"{url} serves no agent card.",
         code="NO_CARD",
-        suggestion=f"Name the URL of the card itself; it was looked for at {' and '.join(_WELL_KNOWN)}.",
+        suggestion=f"Give the URL of the card itself; tried: {' and '.join(_WELL_KNOWN)}.",
     )
 
 

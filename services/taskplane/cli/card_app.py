@@ -22,14 +22,14 @@ def check(
         typer.Argument(
             metavar="[AGENT|URL]",
             callback=filled,
-            help="The name of an agent, or the URL of any A2A server; the default agent if not given.",
+            help="Name of an agent, or URL of any A2A server; default: the default agent.",
         ),
     ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """List what is worth a warning in the card of an agent, and exit with 1 if anything is."""
+    """List the warnings for the card of an agent. The exit code is 1 if there are any."""
     from taskplane.cli.card import check_card
 
     raise typer.Exit(check_card(Options(url, token_env, output, agent)))

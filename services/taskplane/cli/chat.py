@@ -119,7 +119,7 @@ class Chat:
                 raise
             await self.load(self.conversation.context_id)
             if self.conversation.session.find(named) is None or self.conversation.next_message().task_id:
-                note("  the session has changed meanwhile; it was loaded anew")
+                note("  the session has changed and was loaded again")
                 raise
             return await self._send(text)
 
@@ -158,7 +158,7 @@ class Chat:
             raise Declined(self.conversation.notice, code="NOT_REWOUND")
         if not text:
             left = len(self.conversation.messages)
-            note(f"  rewound to before turn {number}; {left} messages left; /undo takes it back")
+            note(f"  rewound to before turn {number}; {left} messages left; /undo undoes the rewind")
             self.draft = cut
         return code
 
@@ -196,7 +196,7 @@ class Chat:
         self.conversation.rewound()
         with suppress(Failure):
             await self.load(self.conversation.context_id)
-        note(f"  rewound to before turn {number} all the same; /undo takes it back")
+        note(f"  rewound to before turn {number} all the same; /undo undoes the rewind")
 
     async def _send(self, text: str) -> int:
         goes_to = self.conversation.next_message()
@@ -283,7 +283,7 @@ class Chat:
                 self.left = True
                 turn.cancel()
             else:
-                note("  canceling; once more leaves")
+                note("  canceling; press Ctrl-C again to leave")
                 cancels.append(loop.create_task(self._cancel()))
 
         loop.add_signal_handler(signal.SIGINT, interrupted)
@@ -306,6 +306,6 @@ class Chat:
         try:
             await self._a2a.cancel(task.id)
         except Ended:
-            note("  the task had ended already")
+            note("  the task has already ended")
         except Failure as failure:
             report_error(failure, self._options.output)

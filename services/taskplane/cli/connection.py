@@ -74,7 +74,7 @@ def _completed(given: str, known: Sequence[str]) -> str:
         return given
     if len(found) > 1:
         raise Declined(
-            f"{len(found)} ids begin with {given}.", code="AMBIGUOUS", suggestion="Write more of the one that you mean."
+            f"{len(found)} ids begin with {given}.", code="AMBIGUOUS", suggestion="Give more characters of the id."
         )
     return found[0]
 

@@ -120,15 +120,15 @@ async def reloading(reloader: "Reloader | None", plane: "Plane") -> AsyncGenerat
 
     def loaded(newer: "Agents") -> None:
         plane.replace(newer)
-        note(f"✓ {', '.join(newer.names)} loaded anew; tasks that run go on with the code they began with")
+        note(f"✓ {', '.join(newer.names)} reloaded; running tasks continue with their old code")
 
     def failed(error: PlaneError) -> None:
         report_error(error)
-        note("  The agent as it was before is still served.")
+        note("  The previous version of the agent stays in use.")
 
     def ended(watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()) is not None:
-            log.error("the files of the agents are no longer looked at; start again", exc_info=error)
+            log.error("the files of the agents are no longer watched; start again", exc_info=error)
 
     watching = asyncio.create_task(reloader.watch(loaded, failed), name="reload")
     watching.add_done_callback(ended)
@@ -180,9 +180,9 @@ def _database(options: DevOptions, file: str) -> str | None:
     """Return the URL for one store; None: as in its settings."""
     if options.data is not None and options.database_url:
         raise Invalid(
-            "--data and --database-url exclude one another.",
+            "--data and --database-url exclude each other.",
             reason="USAGE",
-            suggestion="Give a folder for SQLite files, or the URL of a PostgreSQL database.",
+            suggestion="Give either a folder for SQLite files or the URL of a PostgreSQL database.",
         )
     if options.database_url:
         return options.database_url

@@ -62,9 +62,9 @@ def _write(folder: Path, names: dict[str, str]) -> None:
     there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
         raise Invalid(
-            f"{folder} has {' and '.join(there)} already, and nothing is overwritten.",
+            f"{folder} has {' and '.join(there)} already; nothing was overwritten.",
             reason="FILE_EXISTS",
-            suggestion="Name another folder:  taskplane init my-agent",
+            suggestion="Choose another folder:  taskplane init my-agent",
         )
     for name in FILES:
         text = Template((files("taskplane.cli") / "templates" / f"{name}.template").read_text()).substitute(names)

@@ -34,8 +34,8 @@ def create_key(
         return report_error(error, output)
     if output == "text":
         print(key)
-        note(f"  The key of {owner} is in {file}; its secret is shown only now.")
-        note(f"  A gateway takes it with TASKPLANE_GATEWAY_API_KEYS={file}, a command with TASKPLANE_TOKEN.")
+        note(f"  The key of {owner} was added to {file}; its secret is shown only once.")
+        note(f"  Set TASKPLANE_GATEWAY_API_KEYS={file} for the gateway, and TASKPLANE_TOKEN for commands.")
     else:
         print_json({"key": key, "id": key.partition(".")[0], "owner": owner, "file": str(file)}, output)
     return exits.OK
@@ -48,13 +48,15 @@ def _added(file: Path, owner: str, key_id: str, tenant: str, scopes: Sequence[st
         known = ", ".join(sorted(SCOPES))
         raise Invalid(f"unknown scope: {', '.join(unknown)}", reason="BAD_SCOPE", suggestion=f"The scopes are {known}.")
     if "." in key_id:
-        raise Invalid(f"the id {key_id!r} has a dot, which ends the id of a key", reason="BAD_KEY_ID")
+        raise Invalid(f"the id {key_id!r} must not contain a dot", reason="BAD_KEY_ID")
     try:
         is_new = not file.exists() or not file.stat().st_size
         before = "" if is_new else file.read_text("utf-8")
         if not is_new and key_id in Keys(file, tenant).ids:
             raise Invalid(
-                f"{file} has a key with the id {key_id!r} already", reason="KEY_EXISTS", suggestion="Name another --id."
+                f"{file} already has a key with the id {key_id!r}",
+                reason="KEY_EXISTS",
+                suggestion="Choose another --id.",
             )
         secret = secrets.token_urlsafe(_SECRET_BYTES)
         digest = hashlib.sha256(secret.encode()).hexdigest()
@@ -80,5 +82,5 @@ def _table(key_id: str, digest: str, owner: str, tenant: str, scopes: Sequence[s
 def _quoted(text: str) -> str:
     """Return a basic string of TOML. Raise Invalid for control characters."""
     if not text.isprintable():
-        raise Invalid(f"{text!r} has control characters", reason="BAD_NAME")
+        raise Invalid(f"{text!r} must not contain control characters", reason="BAD_NAME")
     return json.dumps(text, ensure_ascii=False)

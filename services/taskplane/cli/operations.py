@@ -72,7 +72,7 @@ def delete_task(options: Options, task_id: str, yes: bool) -> int:
         task = await connection.operated_id(task_id)
         if not yes:
             found = (await connection.operations.task(task))["task"]
-            if not confirm(f"Delete task {task} of {found['owner']} with its log and its words, for good? [y/N] "):
+            if not confirm(f"Delete task {task} of {found['owner']} with its log and its messages permanently? [y/N] "):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.operations.delete(task)

@@ -8,7 +8,7 @@ from taskplane.cli.arguments import URL, Format, Limit, TaskId, TokenEnv, Url, Y
 from taskplane.cli.options import Options
 
 operations = typer.Typer(
-    help="What runs, waits and failed, for operators: tasks of all owners.",
+    help="Show running, waiting and failed tasks of all owners, for operators.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -16,7 +16,7 @@ operations = typer.Typer(
 
 @operations.callback()
 def overview(context: typer.Context, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
-    """Show what runs, waits and failed, for operators; the commands below show the tasks of all owners."""
+    """Show running, waiting and failed tasks, for operators. The commands below show the tasks of all owners."""
     if context.invoked_subcommand is None:
         from taskplane.cli.operations import show_overview
 
@@ -33,7 +33,7 @@ def tasks(
     agent: Annotated[str, typer.Option(metavar="NAME", callback=filled, help="Only tasks of this agent.")] = "",
     owner: Annotated[str, typer.Option(metavar="USER", callback=filled, help="Only tasks of this user.")] = "",
     executor: Annotated[
-        str, typer.Option(metavar="ID", callback=filled, help="Only tasks that this process runs.")
+        str, typer.Option(metavar="ID", callback=filled, help="Only tasks that run in this process.")
     ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only tasks that failed or were rejected.")] = False,
     limit: Limit = 50,
@@ -57,7 +57,7 @@ def tasks(
 
 @operations.command("show")
 def show(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
-    """Show a task with its log: attempts, fences, and who did what."""
+    """Show a task with its log: attempts, fences and actors."""
     from taskplane.cli.operations import show_task
 
     raise typer.Exit(show_task(Options(url, token_env, output), task_id))
@@ -75,7 +75,7 @@ def cancel(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", output: Fo
 def delete(
     task_id: TaskId, yes: Yes = False, url: Url = URL, token_env: TokenEnv = "", output: Format = "text"
 ) -> None:
-    """Delete a task with its log and its words for its owner, canceling it if it runs."""
+    """Delete a task of any owner with its log and its messages, and cancel it if it runs."""
     from taskplane.cli.operations import delete_task
 
     raise typer.Exit(delete_task(Options(url, token_env, output), task_id, yes))

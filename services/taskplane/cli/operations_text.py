@@ -47,7 +47,7 @@ def overview_text(found: dict[str, Any]) -> str:
         "\n".join(f"{name:<10}   {_backlog(found[name])}" for name in ("uncopied", "abandoned")),
     ]
     if found["bounded"]:
-        parts.append(f"Limits were met; the figures of the last minutes are complete since {_time(recent['since'])}.")
+        parts.append(f"Too many tasks to count: the figures of the last minutes begin at {_time(recent['since'])}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -63,7 +63,7 @@ def task_text(task: dict[str, Any]) -> str:
     lines.append(f"attempt   {task['attempt']} of {task['maxAttempts']}, fence {task['fence']}")
     lines += [f"waits     {line}" for line in waiting_lines({WAITING: task.get("waiting")})]
     if not task["copied"]:
-        lines.append("copied    no: its session lacks some of its messages")
+        lines.append("copied    no: some messages are missing in the session")
     return "\n".join(lines)
 
 

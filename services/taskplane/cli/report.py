@@ -1,4 +1,4 @@
-"""Error reports of a command: what happened, why, what to do, and a code."""
+"""Error reports of a command: problem, cause, remedy and code."""
 
 import sys
 from typing import Final
@@ -48,10 +48,8 @@ def confirm(question: str) -> bool:
 
 
 def nobody_to_ask(what: str) -> Invalid:
-    """Return the error that something was not done, since it must be confirmed and the input is no terminal."""
-    return Invalid(
-        f"{what}: there is nobody to ask.", reason="NOT_CONFIRMED", suggestion="Say that you mean it with --yes."
-    )
+    """Return the error for a command without the required confirmation on an input that is no terminal."""
+    return Invalid(f"{what}: it requires a confirmation.", reason="NOT_CONFIRMED", suggestion="Confirm with --yes.")
 
 
 def single_refusal(group: BaseExceptionGroup[BaseException]) -> PlaneError:

@@ -16,7 +16,7 @@ from taskplane.runtime import json_lines
 
 
 def collect(address: str, dry_run: bool, output: Output) -> int:
-    """Trim the logs of tasks as the task store's settings say, or print what would be deleted. Return the exit code."""
+    """Trim the logs of tasks by the settings of the task store, or print the counts only. Return the exit code."""
 
     async def command(channel: grpc.aio.Channel) -> int:
         store = TaskStoreStub(channel)
@@ -27,7 +27,7 @@ def collect(address: str, dry_run: bool, output: Output) -> int:
             for name in gone:
                 gone[name] += getattr(answer, name)
             more = answer.more
-        words = "would go" if dry_run else "are gone"
+        words = "would be deleted" if dry_run else "were deleted"
         _tell(
             {**gone, "dry_run": dry_run},
             f"{gone['events']} events ({gone['bytes']} bytes) of {gone['tasks']} tasks {words}",
@@ -40,7 +40,7 @@ def collect(address: str, dry_run: bool, output: Output) -> int:
 
 def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> int:
     """Delete all data of a user. Without `yes` ask on a terminal, and refuse elsewhere. Return the exit code."""
-    question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}), for good? [y/N] '
+    question = f'Delete all sessions, tasks and state of "{owner}" (tenant {tenant}) permanently? [y/N] '
     if not yes and not sys.stdin.isatty():
         return report_error(nobody_to_ask(f"{owner} was not erased"), output)
     if not yes and not confirm(question):
@@ -58,7 +58,7 @@ def erase(address: str, tenant: str, owner: str, yes: bool, output: Output) -> i
             more = answer.more
         _tell(
             {"user": owner, "tenant": tenant, **gone},
-            f"{owner} is erased: {gone['sessions']} sessions with {gone['entries']} entries,"
+            f"{owner} was erased: {gone['sessions']} sessions with {gone['entries']} entries,"
             f" {gone['tasks']} tasks ({gone['canceled']} canceled) with {gone['events']} events,"
             f" {gone['state_keys']} keys of state",
             output,

@@ -19,9 +19,9 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
     """
     if bool(before) == bool(number):
         refusal = Invalid(
-            "Say before which turn, in one way.",
+            "Name the turn in exactly one way.",
             reason="WHICH_TURN",
-            suggestion="--before INVOCATION or --before-message N; `taskplane session show` lists both.",
+            suggestion="Use --before INVOCATION or --before-message N; `taskplane session show` lists both.",
         )
         return report_error(refusal, options.output)
 
@@ -33,7 +33,7 @@ def rewind_session(options: Options, session_id: str, before: str, number: int) 
         done = await connection.sessions.rewind(session, invocation)
         if options.output == "text":
             print(turn.message.text)
-            note(f"  rewound; {_count(done['messages'])} left; to take it back: taskplane session undo {session}")
+            note(f"  rewound; {_count(done['messages'])} left; to undo it: taskplane session undo {session}")
         else:
             cut = {"number": turn.number, "invocationId": invocation, "text": turn.message.text}
             print_json({**done, "cut": cut}, options.output)

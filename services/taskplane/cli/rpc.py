@@ -49,9 +49,9 @@ def _secret() -> str:
 def _as_failure(error: Failure | PlaneError, address: str) -> Failure | PlaneError:
     if isinstance(error, Unavailable):
         return Unreachable(
-            f"{address} cannot be reached or cannot work now.",
+            f"{address} is unreachable or unable to work at the moment.",
             code=error.reason,
-            suggestion="Name the gRPC address of the plane:  --grpc HOST:PORT",
+            suggestion="Give the gRPC address of the plane:  --grpc HOST:PORT",
         )
     if isinstance(error, (Unauthenticated, PermissionDenied)):
         return Unauthorized(error.message, code=error.reason, suggestion=error.suggestion)

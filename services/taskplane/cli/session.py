@@ -77,7 +77,7 @@ def delete_session(options: Options, session_id: str, yes: bool) -> int:
             found = (await connection.sessions.get(session))["session"]
             tasks = len(await connection.sessions.task_infos(session, superseded=True))
             title = one_line(str(found.get("name") or session), 60)
-            if not confirm(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"}, for good? [y/N] '):
+            if not confirm(f'Delete "{title}" with {tasks} task{"" if tasks == 1 else "s"} permanently? [y/N] '):
                 note("Nothing was deleted.")
                 return exits.FAILED
         await connection.sessions.delete(session)

@@ -13,13 +13,15 @@ session = typer.Typer(
 )
 
 Before = Annotated[
-    str, typer.Option("--before", metavar="INVOCATION", callback=filled, help="The turn, by its invocation.")
+    str, typer.Option("--before", metavar="INVOCATION", callback=filled, help="Invocation id of the turn.")
 ]
 
 
 @session.command("list")
 def list_command(
-    search: Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those with this in the title.")] = "",
+    search: Annotated[
+        str, typer.Option("--search", metavar="TEXT", help="Only sessions with this text in the title.")
+    ] = "",
     limit: Limit = 50,
     url: Url = URL,
     token_env: TokenEnv = "",
@@ -58,13 +60,13 @@ def rewind(
     session_id: SessionId,
     before: Before = "",
     before_message: Annotated[
-        int | None, typer.Option("--before-message", metavar="N", min=1, help="The turn, by its number from 1.")
+        int | None, typer.Option("--before-message", metavar="N", min=1, help="Number of the turn, counted from 1.")
     ] = None,
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Undo a turn and all after it, and print what you said in it. `session show` lists the turns."""
+    """Undo a turn and all later ones, and print your message of that turn. `session show` lists the turns."""
     from taskplane.cli.rewind import rewind_session
 
     raise typer.Exit(rewind_session(Options(url, token_env, output), session_id, before, before_message or 0))
@@ -72,7 +74,7 @@ def rewind(
 
 @session.command("undo")
 def undo(session_id: SessionId, url: Url = URL, token_env: TokenEnv = "", output: Format = "text") -> None:
-    """Take the last rewind back, as long as nothing new was said."""
+    """Undo the last rewind, as long as no new turn began."""
     from taskplane.cli.rewind import undo_rewind
 
     raise typer.Exit(undo_rewind(Options(url, token_env, output), session_id))
@@ -82,12 +84,12 @@ def undo(session_id: SessionId, url: Url = URL, token_env: TokenEnv = "", output
 def fork(
     session_id: SessionId,
     before: Before = "",
-    title: Annotated[str, typer.Option("--title", metavar="TITLE", help="Of the new session.")] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TITLE", help="Title of the new session.")] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Create a session with what was said, or with what was said before a turn."""
+    """Create a session from the messages of another one, or from its messages before a turn."""
     from taskplane.cli.rewind import fork_session
 
     raise typer.Exit(fork_session(Options(url, token_env, output), session_id, before, title))
@@ -99,13 +101,13 @@ def export(
     file: TargetFile = None,
     form: Annotated[
         Literal["ndjson", "json", "markdown"],
-        typer.Option("--format", help="Lines of JSON, which can be imported; one JSON document; or a transcript."),
+        typer.Option("--format", help="ndjson can be imported; json is one document; markdown is a transcript."),
     ] = "ndjson",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Write a session with all its tasks and logs, or what was said in it."""
+    """Export a session with all its tasks and logs, or a transcript of it."""
     from taskplane.cli.session_file import export_session
 
     raise typer.Exit(export_session(Options(url, token_env, output), session_id, file, form))
@@ -113,15 +115,15 @@ def export(
 
 @session.command("import")
 def import_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An exported session; - is stdin.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of an exported session; -: stdin.")],
     new_id: Annotated[
-        str, typer.Option("--id", metavar="ID", callback=filled, help="Another id than the session had.")
+        str, typer.Option("--id", metavar="ID", callback=filled, help="New id for the session; default: its old id.")
     ] = "",
     url: Url = URL,
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Import an exported session, whole or not at all."""
+    """Import an exported session, completely or not at all."""
     from taskplane.cli.session_file import import_session
 
     raise typer.Exit(import_session(Options(url, token_env, output), file, new_id))

@@ -53,7 +53,7 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
             return report_error(unusable(file, error), options.output)
         except Declined as refusal:
             if refusal.code == "SESSION_EXISTS":
-                refusal.suggestion = "Name another id with --id."
+                refusal.suggestion = "Choose another id with --id."
             raise
         if options.output == "text":
             show_row(options, made["session"])
@@ -76,7 +76,9 @@ async def _write(pieces: AsyncIterator[bytes], target: BinaryIO, form: str) -> N
     if form != "ndjson":
         return
     if not last.endswith(b"\n") or not last.rstrip(b"\n").rpartition(b"\n")[2].startswith(_LAST):
-        raise Unreachable("The server stopped before the end.", code="EXPORT_CUT", suggestion="Export it again.")
+        raise Unreachable(
+            "The server stopped before the end.", code="EXPORT_CUT", suggestion="Export the session again."
+        )
 
 
 async def _pieces(source: BinaryIO) -> AsyncIterator[bytes]:

@@ -18,15 +18,15 @@ HELP: Final = """\
 /rewind          your turns, with their numbers
 /rewind N        undo turn N and all after it; its text is offered as your next input
 /rewind N TEXT   the same, and send TEXT instead
-/undo            take the last rewind back, as long as nothing new was said
+/undo            undo the last rewind, as long as no new turn began
 /tasks           the tasks of this session
-/open            this session in the web page
+/open            open this session in the web page
 /new             begin a new session
 /sessions        your sessions, with numbers
-/sessions N      go on with session N
+/sessions N      continue session N
 /quit            leave, as Ctrl-D does
-/help            this
-A message that begins with a slash: write two. Ctrl-C cancels the task, Ctrl-D leaves."""
+/help            this list
+To send a message that begins with a slash, write two slashes. Ctrl-C cancels the task, Ctrl-D leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ async def run_command(talk: Chat, command: Command) -> int:
         raise Declined(
             f"There is no command /{one_line(command.name, 40)}; nothing was sent.",
             code="UNKNOWN_COMMAND",
-            suggestion=f"{hint}/help lists them. A message that begins with a slash: write two.",
+            suggestion=f"{hint}/help lists them. To send a message that begins with a slash, write two slashes.",
         )
     return await known(talk, command.argument)
 
@@ -107,7 +107,7 @@ async def _open(talk: Chat, argument: str) -> int:
     address = talk.page
     note(f"  {address}")
     if not await asyncio.to_thread(open_page, address):
-        note("  there is no browser here; open it in one that can reach the server")
+        note("  there is no browser here; open this address in another one")
     return exits.OK
 
 

@@ -35,7 +35,7 @@ def unwritable(error: OSError) -> Invalid:
     return Invalid(
         f"The output could not be written: {error.strerror or error}",
         reason="BAD_OUTPUT",
-        suggestion="What was asked for may have been done all the same; see where stdout goes.",
+        suggestion="The command may have succeeded anyway; check the target of stdout.",
     )
 
 

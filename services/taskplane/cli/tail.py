@@ -21,7 +21,7 @@ def tail(options: Options, task_id: str, session_id: str, after: str) -> int:
     """Follow a task or a session, whichever is named. Return 2 unless exactly one is."""
     if bool(task_id) == bool(session_id) or (session_id and after):
         refusal = Invalid(
-            "A task or a session can be followed, and of a task what comes after a cursor.",
+            "Name either a task, with or without --after, or a session.",
             reason="WHAT_TO_FOLLOW",
             suggestion="taskplane tail TASK [--after CURSOR]        taskplane tail --session ID",
         )

@@ -36,9 +36,9 @@ def worker(options: WorkerOptions) -> int:
         )
         if not settings.agents:
             raise Invalid(
-                "no agent was named.",
+                "an agent is required.",
                 reason="USAGE",
-                suggestion="Name it as the executor that serves its card does: --agent NAME=MODULE:ATTRIBUTE.",
+                suggestion="Use the same name as the executor with its card: --agent NAME=MODULE:ATTRIBUTE.",
             )
         return run(settings)
     except PlaneError as error:

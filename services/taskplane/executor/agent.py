@@ -137,17 +137,17 @@ class Turn:
 
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{name} takes a str, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
 
 
 def _check_message(name: str, value: object) -> None:
     if not isinstance(value, (str, Message)):
-        raise TypeError(f"{name} takes a str or a Message, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a str or a Message, not {type(value).__name__}")
 
 
 def _check_number(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is a number, not a {type(value).__name__}")
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
 
 
 def _check_figure(name: str, value: object) -> None:
@@ -159,7 +159,7 @@ def _check_figure(name: str, value: object) -> None:
     except (UnicodeEncodeError, OverflowError):
         finite = False
     if not finite:
-        raise ValueError(f"Usage takes finite numbers by names that UTF-8 can encode; {name!a} is none of them")
+        raise ValueError(f"Usage must have finite numbers and names in UTF-8; {name!a} has not")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class ArtifactChunk:
         if self.parts is not None and (self.parts or not given):
             check_parts(f"the artifact {self.artifact_id!r}", self.parts)
         if given != 1 or not self.artifact_id:
-            raise ValueError("an ArtifactChunk takes an artifact_id and one of text, data, raw, url and parts")
+            raise ValueError("an ArtifactChunk must have an artifact_id and one of text, data, raw, url and parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if (size := len(dumped(self.data).encode())) > MAX_CHECKPOINT_BYTES:
-            raise ValueError(f"a Checkpoint takes at most {MAX_CHECKPOINT_BYTES} bytes of JSON, not {size}")
+            raise ValueError(f"a Checkpoint must have at most {MAX_CHECKPOINT_BYTES:,} bytes of JSON, not {size:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +397,7 @@ class Policy:
             raise ValueError(f"there is no isolation {self.isolation!r}")
         _check_number("max_attempts", self.max_attempts, int)
         if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
-            raise ValueError(f"max_attempts is from 1 to {_MOST_ATTEMPTS}, not {self.max_attempts}")
+            raise ValueError(f"max_attempts must be 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
         for name in ("run_limit", "queue_limit", "pause_limit"):
             limit = getattr(self, name)
             if limit is not None:

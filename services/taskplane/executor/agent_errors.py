@@ -19,7 +19,7 @@ def check_parts(what: str, parts: Sequence[Part]) -> None:
     An empty text is content.
     """
     if not parts:
-        raise NoContent(f"The agent gave {what} without parts; at least one is needed.")
+        raise NoContent(f"The agent gave {what} without parts; at least one is required.")
     for number, part in enumerate(parts, 1):
         if part.WhichOneof("content") is None:
-            raise NoContent(f"The agent gave {what} whose part {number} is no text, data, raw bytes or URL.")
+            raise NoContent(f"The agent gave {what} whose part {number} has no text, data, raw bytes or URL.")

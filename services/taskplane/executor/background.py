@@ -44,7 +44,10 @@ class BackgroundTasks:
         for task in self._working:
             task.cancel()
         if not await self.settle(timeout):
-            log.error("work did not stop when it was cancelled: %s", sorted(task.get_name() for task in self._working))
+            log.error(
+                "background jobs did not stop after their cancellation: %s",
+                sorted(task.get_name() for task in self._working),
+            )
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._working.discard(task)

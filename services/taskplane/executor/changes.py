@@ -56,14 +56,14 @@ class MessageFactory:
                 if key in made.metadata.fields:
                     del made.metadata.fields[key]
         else:
-            raise TypeError(f"a message is text or a Message, not {type(given).__name__}")
+            raise TypeError(f"a message must be text or a Message, not {type(given).__name__}")
         if not made.message_id:
             made.message_id = message_id or self.new_id()
         made.role = a2a.ROLE_AGENT
         made.task_id, made.context_id = self._task_id, self._context_id
         made.metadata.fields[INVOCATION].string_value = self.invocation_id
         if made.ByteSize() > MAX_MESSAGE_BYTES:
-            raise ValueError("a message is larger than 3 MiB")
+            raise ValueError("a message must have at most 3 MiB")
         return made
 
     def tool(self, kind: str, data: dict[str, Any]) -> a2a.Message:
@@ -276,7 +276,7 @@ def data_message(data: Any, *before: a2a.Part, message_id: str = "") -> a2a.Mess
 
 def _checked(parts: Sequence[a2a.Part]) -> Sequence[a2a.Part]:
     if sum(map(_content_size, parts)) > MAX_CHUNK_BYTES:
-        raise ValueError("a chunk of an artifact is larger than 1 MiB; send it in several")
+        raise ValueError("a chunk of an artifact must have at most 1 MiB; send several chunks")
     return parts
 
 

@@ -265,7 +265,7 @@ async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every:
             await abandoned.sweep()
             await imports.sweep(ports.actor)
         except PlaneError as error:
-            log.warning("the sweep did not get through and is repeated: %s", error)
+            log.warning("the sweep failed, will retry: %s", error)
         await asyncio.sleep(every)
 
 
@@ -276,4 +276,4 @@ async def _expiring(expiry: Expiry, every: float) -> None:
         try:
             await expiry.sweep()
         except PlaneError as error:
-            log.warning("old sessions could not be deleted, which is repeated: %s", error)
+            log.warning("old sessions could not be deleted, will retry: %s", error)

@@ -31,7 +31,7 @@ async def delete_task(store: TaskStoreStub, sessions: SessionLog, reconciler: Re
     except NotFound:
         return
     except PlaneError as error:
-        log.info("the deletion of task %s is looked at once more by a sweep: %s", task_id, error)
+        log.info("the deletion of task %s is left to a sweep: %s", task_id, error)
     await sessions.touch(context_id)
 
 

@@ -28,7 +28,7 @@ class Elsewhere:
         except OSError as error:
             raise ValueError(f"its card {path} could not be read: {error.strerror}") from error
         except (ParseError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is no card of A2A 1.0: {error}") from error
+            raise ValueError(f"{path} is not a card of A2A 1.0: {error}") from error
 
     def policy(self, turn: Turn) -> Policy:
         """Return the policy of every task."""
@@ -36,5 +36,5 @@ class Elsewhere:
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
         """Raise AgentError: no task of it is run here."""
-        raise AgentError("This agent is run by workers elsewhere.")
+        raise AgentError("This agent runs in worker processes.")
         yield

@@ -67,11 +67,11 @@ class Hosted:
             found: object = self._policied.policy(turn)
             if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
                 if found.isolation == "thread" and not self.isolation and self.one_event_loop:
-                    raise ValueError(f"isolation 'thread': {NO_THREAD}; leave it out, or run it in a process: @process")
+                    raise ValueError(f"isolation 'thread': {NO_THREAD}; leave it out, or use a process: @process")
                 return found
             if inspect.iscoroutine(found):
                 found.close()
-            raise TypeError(f"policy returns a Policy, not a {type(found).__name__}")
+            raise TypeError(f"policy must return a Policy, not {type(found).__name__}")
         except BaseException as error:
             raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error
 

@@ -41,7 +41,7 @@ class Agents:
         wanted, named = isolations or {}, sources or {}
         for name, isolation in wanted.items():
             if isolation == "process" and name not in named:
-                problem = "it was made in code, so that a process of its own cannot load it"
+                problem = "it was created in code, so that a separate process cannot load it"
                 raise bad_agent(name, problem, 'name it as module:attribute, or run it in a thread: isolation "thread"')
         self.by_name: Final = {
             name: Hosted.of(name, detect(agent, name, name), wanted.get(name, ""), named.get(name, ""))
@@ -70,7 +70,7 @@ class Agents:
         hosted = self.by_name.get(name)
         if hosted is None:
             raise NotFound(
-                f"there is no agent {name!r} here",
+                f"there is no agent {name!r}",
                 reason="AGENT_NOT_FOUND",
                 suggestion=_did_you_mean(name, self.names) or f"there are: {', '.join(self.names)}",
             )
@@ -102,7 +102,11 @@ def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_or
         except (Exception, SystemExit) as error:
             raise bad_code(spec, error) from error
         if isolation and isinstance(agent, Elsewhere):
-            raise bad_agent(spec, f"it does not run here, so that @{isolation} says nothing", "tell its worker")
+            raise bad_agent(
+                spec,
+                f"it runs in worker processes, so that @{isolation} has no effect here",
+                "set the isolation at its worker",
+            )
         if name in agents:
             raise bad_agent(
                 spec, f"there are two agents named {name!r}", "give one of them a name: other=module:attribute"
@@ -133,11 +137,9 @@ def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]], worker_on_orpha
     name = given or target.rpartition(":")[2].rpartition(".")[2]
     is_worker = target.startswith(_WORKER) and target.endswith(".json")
     if (is_url(target) or is_worker) and not given:
-        raise bad_agent(spec, "an agent elsewhere has no name here", f"give it one: name={target}")
+        raise bad_agent(spec, "an agent of another server or of workers requires a name", f"give it one: name={target}")
     if not _NAME.fullmatch(name):
-        raise bad_agent(
-            spec, f"{name!r} is not a name for an agent", "use letters, digits, '-', '_' and '.', at most 64"
-        )
+        raise bad_agent(spec, f"{name!r} is not a valid agent name", "use 1 to 64 letters, digits, '-', '_' and '.'")
     if is_url(target):
         return name, detect(target, name, spec)
     if is_worker:
@@ -145,7 +147,7 @@ def _load(spec: str, shipped: Mapping[str, Callable[[], Agent]], worker_on_orpha
     if ":" not in target:
         if target not in shipped:
             near = _did_you_mean(target, shipped) or "write module:attribute, for example my_agents:greeter"
-            raise bad_agent(spec, f"there is no shipped agent {target!r}", near)
+            raise bad_agent(spec, f"there is no built-in agent {target!r}", near)
         return name, shipped[target]()
     module_name, _, attribute = target.partition(":")
     return name, detect(_attribute(spec, _module(spec, module_name), attribute), name, spec)
@@ -155,7 +157,7 @@ def _elsewhere(spec: str, path: str, on_orphan: OnOrphan) -> Agent:
     try:
         return detect(Elsewhere.read(path, on_orphan), path, spec)
     except ValueError as error:
-        raise bad_agent(spec, str(error), "clients are shown this card; it has at least a name") from error
+        raise bad_agent(spec, str(error), "clients see this card; it must have at least a name") from error
 
 
 def _module(spec: str, name: str) -> Any:
@@ -167,9 +169,9 @@ def _module(spec: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             files = [entry.removesuffix(".py") for entry in os.listdir(here) if entry.endswith(".py")]
-            near = _did_you_mean(name, files) or f"is it in {here}, or installed?"
+            near = _did_you_mean(name, files) or f"check that it is in {here} or installed"
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
-        install = advice(error) or "install what it needs"
+        install = advice(error) or "install its requirements"
         raise bad_agent(
             spec, f"module {name!r} could not be imported: {said(error)}{at(place_of(error))}", install
         ) from error

@@ -84,7 +84,7 @@ class SessionLog:
         except NotFound:
             return
         except PlaneError as error:
-            log.warning("session %s is not listed by its last change: %s", context_id, error)
+            log.warning("the time of the last change of session %s is out of date in lists: %s", context_id, error)
 
     async def conversation(self, context_id: str) -> Conversation:
         """Return the entries in effect now. NotFound."""

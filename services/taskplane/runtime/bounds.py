@@ -54,7 +54,7 @@ def ranges_of(cls: type[Any]) -> Mapping[str, Range]:
 
 
 def out_of_range(settings: object) -> dict[str, str]:
-    """Return what is wrong with each number of `settings`, a dataclass, by the name of its field."""
+    """Return the problem of each number of `settings`, a dataclass, by the name of its field."""
     wrong: dict[str, str] = {}
     for name, allowed in ranges_of(type(settings)).items():
         value: object = getattr(settings, name)
@@ -64,10 +64,10 @@ def out_of_range(settings: object) -> dict[str, str]:
 
 
 def refuse(wrong: Mapping[str, str]) -> None:
-    """Raise Invalid `BAD_SETTING` with all names and what is wrong with them, unless there are none."""
+    """Raise Invalid `BAD_SETTING` with all names and their problems, unless there are none."""
     if wrong:
         raise Invalid(
-            "these settings cannot be used: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),
+            "invalid settings: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),
             reason="BAD_SETTING",
             fields=wrong,
         )

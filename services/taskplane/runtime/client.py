@@ -179,4 +179,4 @@ class _StreamCall(_Call):
 
 
 def _closed() -> Unavailable:
-    return Unavailable("the channel to a part of the service was closed", reason="CHANNEL_CLOSED")
+    return Unavailable("the channel to another service was closed", reason="CHANNEL_CLOSED")

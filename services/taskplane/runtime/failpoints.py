@@ -36,7 +36,9 @@ def configure(text: str) -> None:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = _POINT.fullmatch(part)
         if match is None:
-            raise Invalid(f"{settings.FAILPOINTS}: {part!r} is not name=action(value)", reason="BAD_SETTING")
+            raise Invalid(
+                f"{settings.FAILPOINTS}: {part!r} must have the form name=action(value)", reason="BAD_SETTING"
+            )
         points[match["name"]] = _Point(match["action"], match["value"], int(match["nth"] or 1))
     ARMED.clear()
     ARMED.update(points)
@@ -86,7 +88,7 @@ def _fail(point: _Point) -> None:
     for cls in vars(errors).values():
         if isinstance(cls, type) and issubclass(cls, PlaneError) and cls.code == (point.value or "INTERNAL"):
             raise cls("a failpoint was reached", reason="FAILPOINT")
-    raise Invalid(f"{settings.FAILPOINTS}: there is no error {point.value!r}", reason="BAD_SETTING")
+    raise Invalid(f"{settings.FAILPOINTS}: the error {point.value!r} does not exist", reason="BAD_SETTING")
 
 
 ARMED: Final[dict[str, _Point]] = {}

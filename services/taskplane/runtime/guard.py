@@ -118,4 +118,4 @@ def _ignore(number: signal.Signals) -> None:
 
 
 def _expired(*_: object) -> NoReturn:
-    give_up("did not end within the drain deadline")
+    give_up("did not end within the drain timeout")

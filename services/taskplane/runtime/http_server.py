@@ -30,7 +30,7 @@ def listening(host: str, port: int, *, setting: str, send_buffer: int = 0) -> Ge
             raise Unavailable(
                 f"cannot listen on {host}:{port}: {error.strerror}",
                 reason="CANNOT_LISTEN",
-                suggestion=f"stop what listens there, or set {setting} to another port",
+                suggestion=f"stop the program that listens there, or set {setting} to another port",
             ) from error
         listener.setblocking(False)
         yield listener

@@ -39,9 +39,9 @@ class PrincipalSigner:
         payload, _, shown = value.partition(".")
         if self._secret and not hmac.compare_digest(shown.encode(), signature(self._secret, payload.encode()).encode()):
             raise Unauthenticated(
-                "the caller's principal is not signed with this service's secret",
+                "the principal of the caller is not signed with the secret of this service",
                 reason="BAD_SIGNATURE",
-                suggestion="give every process the same internal_secret",
+                suggestion="set the same internal_secret in every process",
             )
         try:
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
@@ -63,4 +63,4 @@ class PrincipalSigner:
 
 
 def _malformed() -> Unauthenticated:
-    return Unauthenticated("the caller's principal cannot be read", reason="BAD_PRINCIPAL")
+    return Unauthenticated("the principal of the caller cannot be parsed", reason="BAD_PRINCIPAL")

@@ -139,11 +139,11 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
     if access is Access.PUBLIC:
         return
     if access is None:
-        raise PermissionDenied("this operation is not open to anyone", reason="NO_POLICY")
+        raise PermissionDenied("this operation is not available to any caller", reason="NO_POLICY")
     if caller is None:
         raise Unauthenticated("this call has no principal", reason="NO_PRINCIPAL")
     if access is Access.SERVICE and not caller.service:
-        raise PermissionDenied("only a service may call this operation", reason="SERVICE_ONLY")
+        raise PermissionDenied("only services may call this operation", reason="SERVICE_ONLY")
     if access is Access.OPERATOR:
         principal.check_operator(caller)
 
@@ -160,7 +160,7 @@ def _answer(error: BaseException, request_id: str) -> BaseException:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return error
-        aborted = Conflict("the operation was abandoned by the service", reason="ABANDONED")
+        aborted = Conflict("the service abandoned the operation", reason="ABANDONED")
         aborted.__cause__ = error
         return aborted
     if isinstance(error, PlaneError) and not isinstance(error, Internal):
@@ -176,7 +176,7 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
     """Return the handler with every concern around it. TypeError: it streams requests, which is not served here."""
     tracing.look_for_sdk()
     if handler.request_streaming:
-        raise TypeError(f"{method.path}: methods that stream requests are not served here")
+        raise TypeError(f"{method.path}: methods with request streams are not supported")
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler(
             cast("Any", _around(_written(cast("Any", handler.unary_stream), OPEN_STREAMS.labels(method.path)), method)),
@@ -224,7 +224,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
             if caller is None or not open_to_all:
                 _admit(access, caller)
             if type(request) is Malformed:
-                raise Invalid("the request is not a message of this method's type", reason="MALFORMED_REQUEST")
+                raise Invalid("the request is not a message of the type of this method", reason="MALFORMED_REQUEST")
             pacer.calls += counted
             try:
                 reply = await behaviour(request, context)

@@ -92,7 +92,7 @@ def _written(text: str) -> str:
     if not tail.strip():
         tail = "".join(end.split(maxsplit=1)[1:])
     left_out = len(text) - len(head) - len(tail)
-    return f"{redact(head)}\n[... about {left_out} characters are left out ...]\n{tail}"
+    return f"{redact(head)}\n[... about {left_out} characters left out ...]\n{tail}"
 
 
 _constant: Final = lru_cache(maxsize=512)(_written)

@@ -21,4 +21,4 @@ def complete(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]") -> 
             # RuntimeError is what asyncio has for a loop that was stopped.
             if future.done():
                 raise
-            _log.exception("code in the event loop tried to end it; it goes on")
+            _log.exception("code in the event loop tried to end it; the loop continues")

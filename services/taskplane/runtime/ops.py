@@ -33,7 +33,7 @@ async def serving_ops(listen: str, health: Health, *, setting: str) -> AsyncGene
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdigit():
         raise Invalid(
-            f"{listen!r} is not an address to listen on; write host:port",
+            f"{listen!r} is not a listen address; write host:port",
             reason="BAD_LISTEN",
             fields={setting: "host:port"},
         )

@@ -37,8 +37,8 @@ def _signature(place: bytes, key: bytes, bound: Bound) -> bytes:
 
 def _bad() -> Invalid:
     return Invalid(
-        "this page token was not made for this listing",
+        "the page token is invalid, or belongs to another list",
         reason="BAD_PAGE_TOKEN",
         suggestion="start again without a page token",
-        fields={"page_token": "is not valid here"},
+        fields={"page_token": "must be a page token of this list"},
     )

@@ -43,16 +43,16 @@ enter: Final[Callable[[Principal | None], object]] = _current.set
 def check_service(rule: str, field: str) -> None:
     """Raise PermissionDenied `SERVICE_ONLY`, saying `rule`, unless the caller is a service; `field` asks for it."""
     if not caller().service:
-        raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is for services only"})
+        raise PermissionDenied(rule, reason="SERVICE_ONLY", fields={field: "is allowed for services only"})
 
 
 def check_operator(who: Principal) -> None:
     """Raise PermissionDenied `OPERATORS_ONLY` unless the principal may operate."""
     if not who.operator:
         raise PermissionDenied(
-            "only an operator may do this",
+            "only operators may call this operation",
             reason="OPERATORS_ONLY",
-            suggestion='use an API key whose scopes have "operate"',
+            suggestion='use an API key with the scope "operate"',
         )
 
 

@@ -65,7 +65,7 @@ def _leave_behind(code: int) -> None:
     main = threading.main_thread()
     left = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]
     if left:
-        sys.stderr.write(f"these threads did not end, and the process does not wait for them: {', '.join(left)}\n")
+        sys.stderr.write(f"the process ends without waiting for these threads: {', '.join(left)}\n")
         sys.stderr.flush()
         os._exit(code)
 

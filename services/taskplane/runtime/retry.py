@@ -44,7 +44,7 @@ def _pause(state: RetryCallState) -> float:
 
 def _log_error(state: RetryCallState) -> None:
     if state.outcome is not None:
-        log.warning("a call is repeated: %s", state.outcome.exception())
+        log.warning("retrying a call: %s", state.outcome.exception())
 
 
 def retry_briefly(call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
@@ -73,7 +73,7 @@ async def _retrying(call: Callable[[], Awaitable[T]], errors: tuple[type[PlaneEr
         left = seconds - (time.monotonic() - began)
         if left <= 0:
             raise
-        log.warning("a call is repeated: %s", error)
+        log.warning("retrying a call: %s", error)
         await asyncio.sleep(pause_after(1, error))
 
     async def attempt() -> T:

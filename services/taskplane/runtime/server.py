@@ -81,10 +81,10 @@ async def serving(
     host = _host(listen)
     if not services.secret and host != "unix" and not is_loopback(host):
         raise Invalid(
-            f"refusing to listen on {listen}: it can be reached from other machines and nothing would be authenticated",
+            f"refusing to listen on {listen}: other machines could call it without authentication",
             reason="INSECURE_LISTEN",
             suggestion="set internal_secret to the same value in every process, or listen on 127.0.0.1",
-            fields={"internal_secret": "needed for a listen address that is not loopback"},
+            fields={"internal_secret": "is required for a listen address beyond loopback"},
         )
     ages = (
         ("grpc.max_connection_age_ms", int(connection_age * 1_000)),
@@ -118,7 +118,7 @@ def _host(listen: str) -> str:
         return "unix"
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdigit():
-        raise Invalid(f"{listen!r} is not an address to listen on; write host:port", reason="BAD_LISTEN")
+        raise Invalid(f"{listen!r} is not a listen address; write host:port", reason="BAD_LISTEN")
     return host.removeprefix("[").removesuffix("]")
 
 

@@ -1,7 +1,7 @@
-"""Settings of a process: one frozen dataclass, read from the environment. The only module that reads it.
+"""Settings of a process: one frozen dataclass, read from the environment by this module only.
 
 A field `lease_ttl` loaded with the prefix "TASKPLANE_TASKS_" is the variable TASKPLANE_TASKS_LEASE_TTL. Defaults live
-in the dataclass and nowhere else. A variable that begins with TASKPLANE_ and that nobody knows is an error.
+in the dataclass and nowhere else. An unknown variable that begins with TASKPLANE_ is an error.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **
             except ValueError as error:
                 wrong[variable] = str(error)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            wrong[variable] = "is not set, and there is no default"
+            wrong[variable] = "is required"
     if overrides:
         raise TypeError(f"{cls.__name__} has no field {', '.join(overrides)}")
     refuse(wrong)

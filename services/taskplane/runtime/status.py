@@ -43,13 +43,13 @@ _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.Sta
 
 # A text that a transport writes into a status names hosts and internals; the caller gets these texts instead.
 _TRANSPORT_TEXTS: Final = {
-    grpc.StatusCode.UNAVAILABLE: "a part of the service cannot be reached just now",
-    grpc.StatusCode.CANCELLED: "the call was cut off before it was answered",
-    grpc.StatusCode.DEADLINE_EXCEEDED: "the call was not answered within its deadline",
+    grpc.StatusCode.UNAVAILABLE: "a service is unreachable at the moment",
+    grpc.StatusCode.CANCELLED: "the call ended before its answer",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "the call had no answer within its deadline",
     grpc.StatusCode.INTERNAL: "internal error",
     grpc.StatusCode.UNKNOWN: "internal error",
     grpc.StatusCode.DATA_LOSS: "internal error",
-    grpc.StatusCode.RESOURCE_EXHAUSTED: "a part of the service has no room for this just now",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "a service is overloaded at the moment",
 }
 # How every transport of gRPC says that a message is beyond a size limit; waiting does not make it smaller.
 _TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
@@ -100,7 +100,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
     if "reason" not in known:
         large = _TOO_LARGE.search(error.details() or "") if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
         if large is not None:
-            what = f"a message of {large[1]} bytes is larger than the {large[2]} that a call takes"
+            what = f"a message of {int(large[1]):,} bytes is too large; at most {int(large[2]):,} are allowed"
             return errors.Invalid(what, reason="MESSAGE_TOO_LARGE", metadata={"limit": large[2]})
         text = _TRANSPORT_TEXTS.get(code)
         return cls(text if text is not None else error.details() or code.name)

@@ -34,9 +34,9 @@ def target(address: str) -> str:
     elif not scheme and len(parts) == 1:
         return f"dns:///{parts[0]}"
     raise Invalid(
-        f"{address!r} is not an address of a service: a list has IPv4 or IPv6 addresses, not both, and no names",
+        f"{address!r} is not a service address: a list must have IPv4 or IPv6 addresses, not both and no names",
         reason="BAD_TARGET",
-        suggestion="for several replicas behind names use one name that resolves to all of them: dns:///name:port",
+        suggestion="for replicas with names use one name that resolves to all of them: dns:///name:port",
     )
 
 
@@ -44,12 +44,10 @@ def _version(part: str, address: str) -> int | None:
     """Return the version of IP of one "host:port"; None: the host is a name."""
     found = _ADDRESS.fullmatch(part)
     if found is None or not 0 < int(found["port"]) < 65_536:
-        raise Invalid(f"{address!r} is not an address of a service", reason="BAD_TARGET", suggestion=_SUGGESTION)
+        raise Invalid(f"{address!r} is not a service address", reason="BAD_TARGET", suggestion=_SUGGESTION)
     try:
         return ipaddress.ip_address(found["bracketed"] or found["host"]).version
     except ValueError:
         if found["bracketed"] is None:
             return None
-        raise Invalid(
-            f"{address!r} is not an address of a service", reason="BAD_TARGET", suggestion=_SUGGESTION
-        ) from None
+        raise Invalid(f"{address!r} is not a service address", reason="BAD_TARGET", suggestion=_SUGGESTION) from None

@@ -26,8 +26,8 @@ def is_id(value: str) -> bool:
 def id_problem(value: str) -> str:
     """Return what is wrong with an id that may be empty, as the end of a sentence; "" if nothing is."""
     if len(value) > MAX_ID:
-        return f"is longer than {MAX_ID} characters"
-    return "has control characters" if not value.isprintable() and has_control(value) else ""
+        return f"must have at most {MAX_ID} characters"
+    return "must not contain control characters" if not value.isprintable() and has_control(value) else ""
 
 
 def is_segment(value: str) -> bool:

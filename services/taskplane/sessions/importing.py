@@ -41,7 +41,7 @@ def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
     given = _record(record)
     with_line = f"line {given.line}"
     if given.WhichOneof("record") != "session":
-        raise wrong(given.line, "the session comes first", "IMPORT_ORDER")
+        raise wrong(given.line, "the session must come first", "IMPORT_ORDER")
     of = given.session
     check_id(f"{with_line}: agent", of.agent, required=False)
     check_text(f"{with_line}: title", of.title)
@@ -51,7 +51,7 @@ def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
     check_time(f"{with_line}: updated_at", updated_at)
     count = of.entry_count
     if not 0 <= count < of.version < 1 << 62 or not 0 <= of.applied_seq <= of.steered_seq <= count:
-        raise wrong(given.line, "the numbers of the session do not go together")
+        raise wrong(given.line, "the numbers of the session contradict each other")
     return Session(
         scope.tenant,
         scope.owner,
@@ -84,10 +84,10 @@ class SessionReader:
         given = _record(record)
         self._line = line = given.line
         if given.WhichOneof("record") != "entry":
-            raise wrong(line, "an entry was to come", "IMPORT_ORDER")
+            raise wrong(line, "an entry was expected", "IMPORT_ORDER")
         self._seq += 1
         if given.entry.seq != self._seq or self._seq > self._session.seq:
-            raise wrong(line, f"the entry is number {given.entry.seq}, not {self._seq}", "IMPORT_ORDER")
+            raise wrong(line, f"the entry has the number {given.entry.seq}, expected {self._seq}", "IMPORT_ORDER")
         try:
             found = _entry(given.entry, self._session)
         except Invalid as error:
@@ -102,7 +102,7 @@ class SessionReader:
         of = self._session
         # A fork has its session task from the beginning, whatever its entries are.
         if self._seq != of.seq or self._changed_at != of.steered_seq or (self._has_task and not of.has_session_task):
-            raise wrong(self._line, "the session does not have the entries that it says it has")
+            raise wrong(self._line, "the number of entries differs from the one in the header")
 
 
 def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
@@ -114,7 +114,7 @@ def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
         delta = read_delta(0, said.state_delta, said.artifact_delta)
         own, target = delta.own if delta is not None else b"", said.rewinds_before
         if given.target and given.target != target:
-            raise Invalid("an event rewinds before what its data says", reason="BAD_PAYLOAD")
+            raise Invalid("the rewind in an event differs from its data", reason="BAD_PAYLOAD")
     elif which == "pushed":
         listing = listed(given.pushed)
     elif which == "deleted":
@@ -159,11 +159,11 @@ def check_new(chunk: Sequence[tuple[int, Entry]], stored: Iterator[Entry], conte
     lines = {entry.id: line for line, entry in chunk}
     for line, entry in chunk:
         if entry.id in seen:
-            raise wrong(line, f"the id {entry.id} comes twice", "DUPLICATE_ID")
+            raise wrong(line, f"the id {entry.id} occurs twice", "DUPLICATE_ID")
         seen.add(entry.id)
     for one in stored:
         if one.context_id == context_id:
-            raise wrong(lines[one.id], f"the id {one.id} comes twice", "DUPLICATE_ID")
+            raise wrong(lines[one.id], f"the id {one.id} occurs twice", "DUPLICATE_ID")
         raise AlreadyExists(
             f"entry {one.id} is stored already, in session {one.context_id}",
             reason="ENTRY_EXISTS",
@@ -186,4 +186,4 @@ def _record(record: bytes) -> pb.ImportRecord:
     try:
         return pb.ImportRecord.FromString(record)
     except DecodeError:
-        raise Invalid("a record cannot be read", reason="IMPORT_UNREADABLE") from None
+        raise Invalid("the record cannot be parsed", reason="IMPORT_UNREADABLE") from None

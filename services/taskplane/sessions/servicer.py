@@ -90,7 +90,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         if request.HasField("tasks_until"):
-            check_service("only an executor deletes tasks with their session", "tasks_until")
+            check_service("only an executor may delete tasks with their session", "tasks_until")
         await self._log.delete(
             commands.Delete(
                 scope=_scope(),

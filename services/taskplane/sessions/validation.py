@@ -1,6 +1,6 @@
-"""Validation of what the store is asked: lengths, characters, and which payload belongs to which kind of entry.
+"""Validation of requests to the store: lengths, characters, and the payload of each kind of entry.
 
-Each function raises Invalid, with a reason and with the field that is wrong.
+Each function raises Invalid with a reason and the wrong field.
 """
 
 from collections.abc import Sequence
@@ -28,29 +28,25 @@ def check_id(field: str, value: str, *, required: bool = True) -> None:
     """Raise Invalid `BAD_ID` for a missing id, one of more than 255 characters, and one with a control character."""
     if not value:
         if required:
-            raise Invalid(f"{field} is missing", reason="BAD_ID", fields={field: "is required"})
+            raise Invalid(f"{field} is required", reason="BAD_ID", fields={field: "is required"})
     elif len(value) > MAX_ID:
-        raise Invalid(f"{field} is too long", reason="BAD_ID", fields={field: f"has at most {MAX_ID} characters"})
+        raise _invalid(field, f"must have at most {MAX_ID} characters", "BAD_ID")
     elif not value.isprintable() and has_control(value):
-        raise Invalid(f"{field} has control characters", reason="BAD_ID", fields={field: "has no control characters"})
+        raise _invalid(field, "must not contain control characters", "BAD_ID")
 
 
 def check_text(field: str, value: str) -> None:
     """Raise Invalid `BAD_TEXT` for a text of more than 1,000 characters, and for U+0000, which no database stores."""
     if len(value) > MAX_TITLE:
-        raise Invalid(f"{field} is too long", reason="BAD_TEXT", fields={field: f"has at most {MAX_TITLE} characters"})
+        raise _invalid(field, f"must have at most {MAX_TITLE:,} characters", "BAD_TEXT")
     if "\0" in value:
-        raise Invalid(f"{field} has a NUL character", reason="BAD_TEXT", fields={field: "has no U+0000"})
+        raise _invalid(field, "must not contain U+0000", "BAD_TEXT")
 
 
 def check_page_size(size: int) -> None:
     """Raise Invalid `BAD_PAGE_SIZE` unless the size is 1 to 1,000."""
     if not 0 < size <= MAX_PAGE_SIZE:
-        raise Invalid(
-            f"a page of {size} cannot be given",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"is 1 to {MAX_PAGE_SIZE}"},
-        )
+        raise _invalid("page_size", f"must be 1 to {MAX_PAGE_SIZE:,}", "BAD_PAGE_SIZE")
 
 
 def check_stage(context_id: str, import_id: str, number: int) -> None:
@@ -58,7 +54,7 @@ def check_stage(context_id: str, import_id: str, number: int) -> None:
     check_id("context_id", context_id)
     check_id("import_id", import_id)
     if number < 1:
-        raise Invalid("pages are numbered from 1", fields={"number": "is at least 1"})
+        raise Invalid("number must be at least 1", fields={"number": "must be at least 1"})
 
 
 def check_new_session(field: str, context_id: str) -> None:
@@ -78,20 +74,20 @@ def check_place(tenant: str, owner: str, context_id: str, at: int) -> None:
 def check_age(min_age: float, limit: int, most: int = MAX_AGE) -> None:
     """Raise Invalid `BAD_AGE` unless the age is 0 to `most`, `BAD_LIMIT` unless the limit is 1 to 1,000."""
     if not 0 <= min_age <= most:
-        raise Invalid(f"{min_age} seconds are no age", reason="BAD_AGE", fields={"min_age": f"is 0 to {most} seconds"})
+        raise _invalid("min_age", f"must be 0 to {most:,} seconds", "BAD_AGE")
     check_limit(limit)
 
 
 def check_limit(limit: int) -> None:
     """Raise Invalid `BAD_LIMIT` unless the limit is 1 to 1,000."""
     if not 0 < limit <= MAX_PAGE_SIZE:
-        raise Invalid(f"{limit} cannot be looked at", reason="BAD_LIMIT", fields={"limit": f"is 1 to {MAX_PAGE_SIZE}"})
+        raise _invalid("limit", f"must be 1 to {MAX_PAGE_SIZE:,}", "BAD_LIMIT")
 
 
 def check_time(field: str, micros: int) -> None:
     """Raise Invalid `BAD_TIME` unless `micros` is after 1970 and can be stored."""
     if not 0 < micros < 1 << 62:
-        raise Invalid(f"{field} is no time", reason="BAD_TIME", fields={field: "is required"})
+        raise _invalid(field, "must be a time after 1970", "BAD_TIME")
 
 
 def check_fork(op: commands.Fork) -> None:
@@ -106,7 +102,7 @@ def check_fork(op: commands.Fork) -> None:
 def check_after(seq: int | None) -> None:
     """Raise Invalid unless `seq` is the number of an entry, 0, or None."""
     if seq is not None and seq < 0:
-        raise Invalid("a number is not negative", fields={"after_seq": "is not negative"})
+        raise Invalid("after_seq must not be negative", fields={"after_seq": "must not be negative"})
 
 
 def check_filter(query: EntryFilter) -> None:
@@ -116,18 +112,18 @@ def check_filter(query: EntryFilter) -> None:
     check_page_size(query.page_size)
     # The log itself is listed with its repetitions.
     if query.distinct and not query.effective:
-        raise _bad_filter("distinct", "needs effective")
+        raise _invalid("distinct", "requires effective", "BAD_FILTER")
     if query.skip < 0 or (query.skip and not query.effective):
-        raise _bad_filter("skip", "is 0 or more, and needs effective")
+        raise _invalid("skip", "must not be negative, and requires effective", "BAD_FILTER")
     if query.known and (query.newest_first or query.distinct or query.skip or not query.effective):
-        raise _bad_filter("known", "needs effective, oldest first, without distinct and skip")
+        raise _invalid("known", "requires effective with the oldest first, without distinct and skip", "BAD_FILTER")
     # The lookup knows nothing of the order in which they are read.
     if query.message_id and query.effective:
-        raise _bad_filter("message_id", "is not for effective")
+        raise _invalid("message_id", "cannot be combined with effective", "BAD_FILTER")
 
 
-def _bad_filter(field: str, what: str) -> Invalid:
-    return Invalid(f"{field} {what}", reason="BAD_FILTER", fields={field: what})
+def _invalid(field: str, rule: str, reason: str) -> Invalid:
+    return Invalid(f"{field} {rule}", reason=reason, fields={field: rule})
 
 
 def check(op: commands.Operation) -> None:
@@ -145,7 +141,7 @@ def check(op: commands.Operation) -> None:
         case commands.Update():
             if op.title is None and op.agent is None:
                 raise Invalid(
-                    "nothing is to be changed",
+                    "title or agent is required",
                     reason="NOTHING_TO_CHANGE",
                     fields={"title": "or agent is required"},
                 )
@@ -160,7 +156,7 @@ def check(op: commands.Operation) -> None:
             pass
         case commands.MarkApplied():
             if op.seq < 0:
-                raise Invalid("a number is not negative", fields={"seq": "is not negative"})
+                raise Invalid("seq must not be negative", fields={"seq": "must not be negative"})
         case commands.Delete():
             _check_version(op.expected_version)
             if op.tasks_until:
@@ -175,21 +171,23 @@ def _check_own_ids(op: commands.Append) -> None:
         check_id(name, own)
         if not entry.speaks:
             raise Invalid(
-                f"entry {entry.id} carries no message that could get an id of its own",
-                fields={name: "needs a message in its entry"},
+                f"{name} requires a message in entry {entry.id}",
+                fields={name: "requires a message in its entry"},
             )
 
 
 def _check_cut(entry: Entry, expected_version: int) -> None:
     check_id("id", entry.id)
     if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
-        raise Invalid("that is no SHA-256", fields={"request_hash": f"has {DIGEST} bytes"})
+        raise Invalid(
+            f"request_hash must have {DIGEST} bytes", fields={"request_hash": f"must have {DIGEST} bytes (SHA-256)"}
+        )
     _check_version(expected_version)
 
 
 def _check_version(expected: int) -> None:
     if expected < 0:
-        raise Invalid("a version is not negative", fields={"expected_version": "is not negative"})
+        raise Invalid("expected_version must not be negative", fields={"expected_version": "must not be negative"})
 
 
 def _check_new(prefix: str, agent: str, title: str, source: str) -> None:
@@ -201,12 +199,12 @@ def _check_new(prefix: str, agent: str, title: str, source: str) -> None:
 def _check_entries(entries: Sequence[Entry]) -> None:
     if len(entries) > MAX_ENTRIES:
         raise Invalid(
-            f"{len(entries)} entries are too many for one call",
+            f"entries must have at most {MAX_ENTRIES:,} elements, not {len(entries):,}",
             reason="TOO_MANY_ENTRIES",
-            fields={"entries": f"are at most {MAX_ENTRIES}"},
+            fields={"entries": f"must have at most {MAX_ENTRIES:,} elements"},
         )
     if len(entries) > 1 and len({entry.id for entry in entries}) < len(entries):
-        raise Invalid("two entries have the same id", reason="DUPLICATE_ID", fields={"entries": "have different ids"})
+        raise _invalid("entries", "must have different ids", "DUPLICATE_ID")
     for index, entry in enumerate(entries):
         if not _is_plain(entry):
             _check_entry(f"entries[{index}]", entry)
@@ -219,7 +217,8 @@ def check_imported(entry: Entry, size: int) -> None:
     """
     if size > MAX_ENTRY or len(entry.payload or b"") > REPLY_BYTES:
         raise Invalid(
-            f"the entry has {len(entry.payload or b'')} bytes; {MAX_ENTRY} is the most", reason="ENTRY_TOO_LARGE"
+            f"the entry has {len(entry.payload or b''):,} bytes; at most {MAX_ENTRY:,} are allowed",
+            reason="ENTRY_TOO_LARGE",
         )
     if not _is_plain(entry):
         _check_entry("the entry", entry)
@@ -248,9 +247,9 @@ _PLAIN: Final = KINDS.keys() - {REWIND, VOID}
 def _check_entry(where: str, entry: Entry) -> None:
     if entry.kind not in KINDS:
         raise Invalid(
-            f"{where} is of no known kind",
+            f"{where} has an unknown kind",
             reason="BAD_KIND",
-            fields={f"{where}.kind": "is one of " + ", ".join(KINDS.values())},
+            fields={f"{where}.kind": "must be one of " + ", ".join(KINDS.values())},
         )
     check_id(f"{where}.id", entry.id)
     check_id(f"{where}.invocation_id", entry.invocation_id, required=False)
@@ -259,9 +258,15 @@ def _check_entry(where: str, entry: Entry) -> None:
     check_id(f"{where}.actor", entry.actor, required=False)
     check_id(f"{where}.target", entry.target, required=entry.kind in (REWIND, VOID))
     if entry.request_hash is not None and len(entry.request_hash) != DIGEST:
-        raise Invalid(f"{where} has no SHA-256", fields={f"{where}.request_hash": f"has {DIGEST} bytes"})
+        raise Invalid(
+            f"the request hash of {where} must have {DIGEST} bytes",
+            fields={f"{where}.request_hash": f"must have {DIGEST} bytes (SHA-256)"},
+        )
     if entry.generation < 0:
-        raise Invalid(f"{where} has no such generation", fields={f"{where}.generation": "is not negative"})
+        raise Invalid(
+            f"the generation of {where} must not be negative",
+            fields={f"{where}.generation": "must not be negative"},
+        )
 
 
 def check_deletion(where: str, task_id: str, turns: Sequence[str], entry_ids: Sequence[str], *, off: bool) -> None:
@@ -272,7 +277,9 @@ def check_deletion(where: str, task_id: str, turns: Sequence[str], entry_ids: Se
             check_id(f"{where}.deleted.{field}", name)
     if off:
         raise Invalid(
-            f"{where} takes a void back and deletes a task", reason="BAD_PAYLOAD", fields={f"{where}.off": "is not set"}
+            f"{where} cannot undo a void and delete a task together",
+            reason="BAD_PAYLOAD",
+            fields={f"{where}.off": "must not be set"},
         )
 
 
@@ -293,9 +300,9 @@ def check_payload(index: int, kind: int, payload: str | None) -> None:
     allowed = _PAYLOADS.get(kind, _ANY)
     if payload in allowed or kind not in KINDS:
         return
-    names = " or ".join(name or "nothing" for name in allowed)
+    names = " or ".join(name or "no payload" for name in allowed)
     raise Invalid(
-        f"an entry of kind {KINDS[kind]} carries {names}, not {payload or 'nothing'}",
+        f"an entry of kind {KINDS[kind]} must have {names}, not {payload or 'no payload'}",
         reason="BAD_PAYLOAD",
-        fields={f"entries[{index}].{payload or allowed[0]}": f"the payload is {names}"},
+        fields={f"entries[{index}].{payload or allowed[0]}": f"must be {names}"},
     )

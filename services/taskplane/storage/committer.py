@@ -286,6 +286,6 @@ def _refusal(error: BaseException) -> PlaneError:
     if isinstance(error, asyncio.CancelledError):
         return closing()
     _log.error("a transaction failed", exc_info=error)
-    refusal = Internal("the database refused the change" if isinstance(error, IntegrityError) else "a fault of ours")
+    refusal = Internal("the database refused the change" if isinstance(error, IntegrityError) else "an internal error")
     refusal.__cause__ = error
     return refusal

@@ -27,10 +27,10 @@ _logged: dict[str, float] = {}
 class Fate(Enum):
     """The meaning of an answer of PostgreSQL for the transaction and for its connection."""
 
-    RUN_AGAIN = "the transaction lost against another one and may simply be run again"
-    READ_ONLY = "this server takes no writes: the connection is to be dropped, and another server may take them"
-    GONE = "the connection leads to no server that works: it is to be dropped"
-    UNAVAILABLE = "the server cannot do it just now"
+    RUN_AGAIN = "the transaction conflicted with another one and can be run again"
+    READ_ONLY = "the server is read-only: drop the connection, since another server may accept writes"
+    GONE = "the connection is broken: drop it"
+    UNAVAILABLE = "the server is unable to do it at the moment"
     REFUSED = "the statement is wrong"
 
 
@@ -109,7 +109,7 @@ def damaged(error: BaseException | None) -> bool:
 def translated(error: BaseException) -> BaseException:
     """Return the error to raise in place of `error`.
 
-    Unavailable: the database cannot be reached or cannot work just now, or gave no connection or answer in time;
+    Unavailable: the database is unreachable or unable to work at the moment, or gave no connection or answer in time;
     whether a write took effect may be unknown. DataLoss: SQLite found damage. Conflict: it kept losing against
     concurrent transactions. Internal: the database refused a statement. IntegrityError, and what is no driver's error,
     stay what they are.
@@ -135,14 +135,14 @@ def database_down(detail: object) -> Unavailable:
     """Return the error for a database that cannot be reached or cannot work just now; `detail` is for the log."""
     _note(logging.WARNING, detail)
     return Unavailable(
-        "the database cannot be reached or cannot work just now", reason="DATABASE_DOWN", retry_after=1.0
+        "the database is unreachable or unable to work at the moment", reason="DATABASE_DOWN", retry_after=1.0
     )
 
 
 def database_read_only(detail: object) -> Unavailable:
     """Return the error for a database that can be read and takes no writes; `detail` is for the log."""
     _note(logging.WARNING, detail)
-    return Unavailable("the database takes no writes just now", reason="DATABASE_READ_ONLY", retry_after=1.0)
+    return Unavailable("the database is read-only at the moment", reason="DATABASE_READ_ONLY", retry_after=1.0)
 
 
 def database_damaged() -> DataLoss:
@@ -150,7 +150,7 @@ def database_damaged() -> DataLoss:
     return DataLoss(
         "the database is damaged",
         reason="DATABASE_DAMAGED",
-        suggestion="the log of the service says which file it is, and what its operator has to do",
+        suggestion="the log of the service names the file and the steps for its operator",
     )
 
 
@@ -172,7 +172,9 @@ def _of_driver(error: exc.DBAPIError) -> PlaneError:
         return _of_sqlite(original) or _refused(error)
     fate = _fate(error)
     if fate is Fate.RUN_AGAIN:
-        return Conflict("the transaction kept losing against concurrent ones", reason="CONTENDED", retry_after=0.1)
+        return Conflict(
+            "the transaction conflicted with concurrent ones in every attempt", reason="CONTENDED", retry_after=0.1
+        )
     if fate is Fate.READ_ONLY:
         return database_read_only(original)
     if error.connection_invalidated or fate is not Fate.REFUSED or isinstance(error, exc.InterfaceError):

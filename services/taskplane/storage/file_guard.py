@@ -71,8 +71,8 @@ class FileGuard:
             self.check()
             self._damaged = True
             _log.critical(
-                "%s is damaged (%s): it takes no further writes. Stop this process, put a backup in its place and move"
-                " its -wal file away, or keep what can be read (sqlite3 FILE .recover), and start again",
+                "%s is damaged (%s): further writes are refused. Stop this process; then restore a backup and move its"
+                " -wal file away, or recover the readable rows (sqlite3 FILE .recover); then start again",
                 self._file,
                 detail,
             )
@@ -97,8 +97,8 @@ class FileGuard:
         if not self._lost:
             self._lost = True
             _log.critical(
-                "%s while it was in use: nothing more is written. Stop this process, put the right file in its place"
-                " (a backup, with its -wal file if there is one), and start again",
+                "%s while it was in use: further writes are refused. Stop this process, restore the right file (a"
+                " backup, with its -wal file if there is one), and start again",
                 what,
             )
         return database_down(what)

@@ -28,7 +28,7 @@ def locked(file: Path, *, wait: float) -> Generator[None, None, None]:
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise Refused(
-                    f"{file} is in use by another process, and a SQLite database serves one at a time",
+                    f"{file} is in use by another process; a SQLite database supports one process",
                     reason="DATABASE_IN_USE",
                     suggestion="stop the other process, or set the database URL of this service to a PostgreSQL "
                     "database (postgresql://user:password@host/name), which serves several",

@@ -15,9 +15,9 @@ SECONDS: Final = Histogram(
     "taskplane_commit_seconds", "Seconds from the beginning of a transaction to its commit.", ["store"], buckets=BUCKETS
 )
 FAILED: Final = Counter("taskplane_commits_failed", "Transactions that failed.", ["store"])
-WAITING: Final = Gauge("taskplane_operations_waiting", "Operations that are not committed yet.", ["store"])
+WAITING: Final = Gauge("taskplane_operations_waiting", "Operations waiting for their commit.", ["store"])
 NOTIFICATIONS: Final = Gauge(
     "taskplane_notifications_connected",
-    "1 while notifications of other processes of the store are received.",
+    "1 if notifications from other processes of the store arrive, 0 if they do not.",
     ["store"],
 )

@@ -63,9 +63,9 @@ async def check(engine: Engine, package: str) -> None:
     needed = _script(package).get_current_head()
     if found != needed:
         raise Refused(
-            f"the schema of {package} is at {found or 'nothing'}, and this release needs {needed}",
+            f"the schema of {package} is at {found or 'nothing'}, but this release requires {needed}",
             reason="SCHEMA_BEHIND",
-            suggestion="migrate the database first, as the service of this release does when it starts",
+            suggestion="migrate the database first: the service of this release does so at its start",
         )
 
 
@@ -109,9 +109,9 @@ def _context(conn: Connection, package: str) -> MigrationContext:
 def _refuse_unknown(package: str, found: str | None) -> None:
     if found is not None and all(found != version.revision for version in _script(package).walk_revisions()):
         raise Refused(
-            f"the schema of {package} is at {found}, which this release does not know",
+            f"the schema of {package} is at {found}, which is unknown to this release",
             reason="SCHEMA_AHEAD",
-            suggestion="a newer release migrated this database: run that one, or restore the backup made before",
+            suggestion="a newer release migrated this database: run that release, or restore the backup made before it",
         )
 
 

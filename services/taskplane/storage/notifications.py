@@ -79,7 +79,7 @@ class NotifyingBell(Bell):
             try:
                 async with self._connected() as (connection, channel):
                     if failures:
-                        _log.info("the bell of %s rings again", self._name)
+                        _log.info("notifications of %s arrive again", self._name)
                     failures = 0
                     self._heard(None)
                     with NOTIFICATIONS.labels(self._name).during():
@@ -87,7 +87,9 @@ class NotifyingBell(Bell):
             except _FAILURES as error:
                 failures += 1
                 if failures == 1:
-                    _log.warning("the bell of %s is silent, so changes are found by polling: %s", self._name, error)
+                    _log.warning(
+                        "notifications of %s are interrupted, polling for changes instead: %s", self._name, error
+                    )
                 await asyncio.sleep(pause_after(failures, None))
 
     @asynccontextmanager

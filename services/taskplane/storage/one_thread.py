@@ -57,14 +57,14 @@ class OneThread:
                 try:
                     future.get_loop().call_soon_threadsafe(_settle, future, result, error)
                 except RuntimeError:
-                    _log.debug("a result came after the end of its loop")
+                    _log.debug("a result arrived after the end of its event loop")
                 # While the thread waits it holds nothing of what is done.
                 del result, error
             del job, future, fn, args
         try:
             self._ended()
         except Exception:  # noqa: BLE001 - there is nobody left to hear of it
-            _log.exception("a thread did not end well")
+            _log.exception("a thread ended with an error")
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:

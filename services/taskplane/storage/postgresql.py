@@ -183,7 +183,7 @@ async def open_postgresql(
 ) -> AsyncGenerator[PostgresqlEngine, None]:
     """Open the database at `url`; see `open_engine`."""
     if durability == "relaxed":
-        _log.warning("durability is relaxed: if the server of %s crashes, the last commits may be lost", shown(url))
+        _log.warning("durability is relaxed: a crash of the server of %s may lose the last commits", shown(url))
     async with AsyncExitStack() as stack:
         connections = Connections()
         writing = _pool(url, WRITABLE, durability, idle_timeout, writers, "READ COMMITTED")
@@ -251,9 +251,9 @@ def _check_durability(conn: Connection, durability: Durability) -> None:
     found = conn.execute(text("SHOW synchronous_commit")).scalar_one()
     if durability == "full" and found not in _DURABLE:
         raise Refused(
-            f"the database answers synchronous_commit = {found}: a commit it acknowledges may be lost in a crash",
+            f"the database answers synchronous_commit = {found}: a crash may lose acknowledged commits",
             reason="WEAK_DATABASE",
             suggestion="set synchronous_commit = on for this database or role, or run with relaxed durability",
         )
     if conn.execute(text("SHOW fsync")).scalar_one() != "on":
-        _log.warning("the database runs with fsync = off: a crash of its machine may destroy it")
+        _log.warning("the database runs with fsync = off: a crash of its machine may destroy the data")

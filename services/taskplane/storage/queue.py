@@ -113,7 +113,7 @@ class Queue(Generic[Op, Answer]):
         """Add an operation. Exhausted: there is no room, or no more of it for this owner, who leaves a quarter of what
         others do not use; one that exceeds the bounds goes in when it is alone."""
         if self.size and (self.size >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
-            raise Exhausted("too many writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
+            raise Exhausted("the database has too many waiting writes", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
         owner = waiting.owner
         # An owner with less than half of all leaves more than a quarter.
         if owner[1] and 2 * max(self.size / self._max_ops, (self._bytes + waiting.size) / self._max_bytes) > 1:
@@ -137,7 +137,7 @@ class Queue(Generic[Op, Answer]):
             (self._max_bytes, self._bytes, self._bytes_of[owner], size),
         ):
             if own and not leaves_part(own + more, most - used + own):
-                raise Exhausted("too many of your writes are waiting", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
+                raise Exhausted("you have too many waiting writes", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
 
     def take(self, max_ops: int, max_bytes: int) -> list[Waiting[Op, Answer]]:
         """Return the next batch; an operation larger than `max_bytes` goes alone.

@@ -37,7 +37,7 @@ def rebuild_table(conn: sa.Connection, table: str, before: str, after: str) -> N
     """
     made = _definitions(conn, table, "table")[0]
     if before not in made:
-        raise ValueError(f"the table {table} is not as the version before made it")
+        raise ValueError(f"the table {table} differs from the one of the previous version")
     indexes = _definitions(conn, table, "index")
     was = _columns(conn, table)
     for (name,) in conn.exec_driver_sql(f"SELECT name {_of(table)} AND type = 'index'").all():

@@ -83,7 +83,7 @@ async def open_sqlite(
     of this process have compiled and this one may use.
     """
     if durability == "relaxed":
-        _log.warning("durability is relaxed: if this machine crashes, the last commits to %s may be lost", file)
+        _log.warning("durability is relaxed: a crash of this machine may lose the last commits to %s", file)
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(file, wait=0.0))
         writer = Writer(file, durability, statements)
@@ -124,7 +124,7 @@ def refusing_damaged(file: Path) -> Generator[None, None, None]:
     """Raise Invalid if the file is a folder, or if the body finds that it is no database, or a damaged one."""
     if file.is_dir():
         raise Invalid(
-            f"{file} is a folder, where the file of a SQLite database belongs",
+            f"{file} is a folder; a SQLite database must be a file",
             reason="DATABASE_IS_FOLDER",
             suggestion="move the folder away, or name another file in the database URL",
         )
@@ -134,9 +134,9 @@ def refusing_damaged(file: Path) -> Generator[None, None, None]:
         if not damaged(error):
             raise
         raise Invalid(
-            f"{file} is damaged, or no SQLite database",
+            f"{file} is damaged or not a SQLite database",
             reason="DATABASE_DAMAGED",
-            suggestion="restore a backup in its place, or move the file away to begin with an empty database",
+            suggestion="restore a backup, or move the file away to start with an empty database",
         ) from error
 
 

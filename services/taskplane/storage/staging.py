@@ -116,7 +116,7 @@ def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[b
             place = end
         rest = rest[place:]
     if rest:
-        raise Invalid("the last record is not whole", reason="IMPORT_CUT")
+        raise Invalid("the last record is incomplete", reason="IMPORT_CUT")
 
 
 def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None) -> None:
@@ -188,9 +188,9 @@ def lock(conn: Connection, dialect: Dialect, of: Stage) -> None:
 def replaced(context_id: str) -> Conflict:
     """Return the error that another import of the same session was begun, or this one was given up."""
     return Conflict(
-        f"this import of session {context_id} was replaced by another one, or took too long",
+        f"this import of session {context_id} took too long or was replaced by another import",
         reason="IMPORT_REPLACED",
-        suggestion="begin the import again, once",
+        suggestion="start the import again, only one at a time",
     )
 
 
@@ -201,9 +201,9 @@ def contested(context_id: str) -> Generator[None]:
         yield
     except IntegrityError as error:
         raise Conflict(
-            f"session {context_id} could not be brought in: something was stored meanwhile, or does not go together",
+            f"session {context_id} could not be imported: it contradicts itself or data stored during the import",
             reason="IMPORT_CONFLICT",
-            suggestion="begin the import again",
+            suggestion="start the import again",
         ) from error
 
 

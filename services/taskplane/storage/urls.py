@@ -25,7 +25,7 @@ def parse(url: str) -> URL:
         # Without its cause: the text that cannot be parsed may hold the password.
         raise Invalid("the database URL cannot be parsed", suggestion=_FORMS) from None
     if parsed.drivername not in ("sqlite", "postgresql", "postgres"):
-        raise Invalid(f"no such database engine: {parsed.drivername}", suggestion=_FORMS)
+        raise Invalid(f"the database engine {parsed.drivername} is not supported", suggestion=_FORMS)
     return parsed
 
 

@@ -151,7 +151,7 @@ class Watching(ABC, Generic[Id, S]):
                 silent = time.monotonic() - reached
                 self._logger.warning("watched %s could not be checked for %.0f s: %s", self._noun, silent, error)
                 if silent > OUTAGE:
-                    self.outage = Unavailable("the database has not been reached for a while", retry_after=1.0)
+                    self.outage = Unavailable("the database has been unreachable for some time", retry_after=1.0)
                     self._ring_all()
             else:
                 reached = time.monotonic()

@@ -201,7 +201,7 @@ def _set_up(conn: sqlite3.Connection, file: Path, durability: SqliteDurability, 
         (found,) = conn.execute(f"PRAGMA {pragma}").fetchone()
         if found != value:
             raise Refused(
-                f"SQLite answers {pragma} = {found} for {file} where {value} is needed",
+                f"SQLite has {pragma} = {found} for {file}; {value} is required",
                 reason="WEAK_DATABASE",
                 suggestion="keep the file on a local disk, or use PostgreSQL",
             )

@@ -47,7 +47,7 @@ class ArtifactReader:
         size = content_size(row)
         if row.trimmed_generation:
             if version:
-                raise NotFound("the log of the task was trimmed, and its versions with it", reason="VERSION_NOT_FOUND")
+                raise NotFound("old versions were deleted with old events of the task", reason="VERSION_NOT_FOUND")
             found = found if found is not None and found.first > row.trimmed_generation else None
         if found is not None and (size > self._small or found.last):
             outline = Outline()
@@ -103,9 +103,9 @@ class ArtifactReader:
             page = await self._log.read_after(row.uid, place, _PAGE_EVENTS, PIECE)
         except OutOfRange as error:
             raise Conflict(
-                f"the log of task {row.id} was trimmed while it was read",
+                f"the log of task {row.id} was trimmed during the read",
                 reason="TRIMMED_MEANWHILE",
-                suggestion="read the rest from its offset on",
+                suggestion="read the rest, starting at its offset",
             ) from error
         updates: list[a2a.TaskArtifactUpdateEvent] = []
         for event in page.events:
@@ -119,7 +119,7 @@ class ArtifactReader:
     def _holding(self, size: int) -> Generator[None]:
         if self._held and self._held + size > self._most_held:
             raise Exhausted(
-                "too many large artifacts of trimmed tasks are being read",
+                "too many reads of large artifacts of trimmed tasks",
                 reason="TOO_MANY_READS",
                 suggestion="try again in a moment",
                 retry_after=5.0,

@@ -75,9 +75,9 @@ async def _earlier(log: ReadLog, row: Row, shown: a2a.Task, generation: int) -> 
 
 def _trimmed_meanwhile(row: Row) -> PlaneError:
     return Conflict(
-        f"the log of task {row.id} was trimmed while it was read",
+        f"the log of task {row.id} was trimmed during the read",
         reason="TRIMMED_MEANWHILE",
-        suggestion="export it again",
+        suggestion="export the session again",
     )
 
 

@@ -74,7 +74,7 @@ def read(record: bytes) -> pb.ImportRecord:
     try:
         return pb.ImportRecord.FromString(record)
     except DecodeError:
-        raise Invalid("a record cannot be read", reason="IMPORT_UNREADABLE") from None
+        raise Invalid("the record cannot be parsed", reason="IMPORT_UNREADABLE") from None
 
 
 class TaskReader:
@@ -99,21 +99,21 @@ class TaskReader:
         self._partial: tuple[int, str] | None = None
         times = (given.created_at, given.status_at, given.updated_at)
         rules = {
-            "its ids are not ones": _are_ids(given.uid, given.id)
+            "its ids are invalid": _are_ids(given.uid, given.id)
             and is_segment(given.id)
             and _is_text(given.agent)
             and _is_text(given.own_turn),
-            "its origin is none": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
-            "its times are none": all(0 < micros(one) < _MOST for one in times),
-            "its numbers do not go together": 1 <= given.generation < _MOST
+            "its origin is invalid": self._managed or given.origin == pb.ORIGIN_DOCUMENT,
+            "its times are invalid": all(0 < micros(one) < _MOST for one in times),
+            "its numbers contradict each other": 1 <= given.generation < _MOST
             and 0 <= given.consumed_generation <= given.generation
             and 0 <= given.copied_generation <= given.generation
             and 0 <= given.trimmed_generation < given.generation
             and 0 <= given.attempt < 1 << 31
             and 1 <= given.max_attempts < 1 << 31,
-            "what becomes of it without its executor is not said": given.on_orphan
+            "its policy for a lost executor is missing": given.on_orphan
             in (FAIL_ON_ORPHAN, RERUN_ON_ORPHAN, RESUME_ON_ORPHAN),
-            "its content is that of another task": (given.task.id, given.task.context_id) == (given.id, context_id),
+            "its content belongs to another task": (given.task.id, given.task.context_id) == (given.id, context_id),
         }
         for what, holds in rules.items():
             if not holds:
@@ -142,7 +142,7 @@ class TaskReader:
         # The trimmed part may have gaps, but the first event of the log and the first one after that part are there.
         gap = 1 <= self._at < at <= trimmed
         if (at != max(self._at, trimmed if self._at else 0) + 1 and not gap) or self.complete:
-            raise wrong(line, f"event {at} comes where event {self._at} was the last", "IMPORT_ORDER")
+            raise wrong(line, f"event {at} follows event {self._at}", "IMPORT_ORDER")
         what = self._refusal(given)
         if what:
             raise wrong(line, what)
@@ -182,46 +182,46 @@ class TaskReader:
         changed = int(given.changed_to) if given.HasField("changed_to") else None
         which = one.event.WhichOneof("payload")
         if not 0 < micros(one.created_at) < _MOST or not _is_text(one.actor) or not 0 <= one.attempt < 1 << 31:
-            return "its time, actor or attempt is none"
+            return "its time, actor or attempt is invalid"
         named = given.artifact_id if given.HasField("artifact_id") else None
         if named != _begun(one.event) or (named is not None and not _is_text(named, 10_000)):
-            return "its artifact id is none, or not that of an artifact that it begins"
+            return "its artifact id is invalid, or belongs to no artifact of the task"
         if one.generation <= self._given.trimmed_generation and changed is None and one.kind not in LASTING:
-            return "it stands where the log is said to be trimmed"
+            return "it lies in the trimmed range of the log"
         if one.kind in MARKS:
             fits = which is None and state == 0 and changed is None and (one.kind == SUPERSEDED) != self._superseded
-            return "" if fits else "a mark says nothing but that it is one"
+            return "" if fits else "a mark must have no content"
         if not self._managed:
             fits = one.kind == REPLACED and which is None and (changed is None or changed in STATES | {0})
-            return "" if fits else "the log of a document tells only that it was replaced, hidden or shown again"
+            return "" if fits else "the log of a document may contain only its replacements and marks"
         if self._state in TERMINAL:
-            return "nothing but marks follows the end of a task"
+            return "only marks may follow the end of a task"
         if not _may_hold(one.kind, which) or (one.kind == CREATED) != (not self._events):
-            return "its content is not that of its kind, or it is not the kind that comes here"
+            return "its content does not match its kind, or its kind is not allowed in this place"
         if one.kind in TURNS and not (_are_ids(one.invocation_id) and len(given.request_hash) <= MAX_ID):
-            return "it names no turn"
+            return "its turn is missing"
         if which is not None and _named(one.event) != (self._given.id, self._context_id):
-            return "it is the event of another task"
+            return "it belongs to another task"
         if one.kind == STATUS_TEXT and (
             state != WORKING or message_flags(one.event.status_update.status.message) != (False, True)
         ):
-            return "it is no status text"
+            return "it is not a status text"
         if one.speaks and not KINDS[one.kind].may_speak:
-            return "it says nothing that a session keeps"
+            return "it has no message for the session"
         return self._state_refusal(one, state, changed)
 
     def _state_refusal(self, one: pb.Event, state: int, changed: int | None) -> str:
         names_state = KINDS[one.kind].has_state
         says = one.event.HasField("status_update") if names_state is None else names_state
         if says != (state != 0) or (changed is not None) != (says and state != self._state):
-            return "what it says about the state does not go together"
+            return "its two states contradict each other"
         if changed is None:
             return ""
         if changed != state or (one.kind == CREATED and state != SUBMITTED):
-            return "what it says about the state does not go together"
+            return "its two states contradict each other"
         if one.kind == CREATED or state in NEXT[self._state] or (self._state == WORKING and state == SUBMITTED):
             return ""
-        return "this state may not follow that one"
+        return "its state may not follow the previous one"
 
     def _follow(self, one: pb.Event, at: int, changed: int | None) -> None:
         values = self._values
@@ -261,19 +261,19 @@ class TaskReader:
         if not self._managed:
             return ImportedTask(row, given.task.SerializeToString(), events)
         if row.state in PAUSED | {COMPLETED} and row.consumed_generation < row.input_generation:
-            raise wrong(self.line, "it rests before it has read what it was told")
+            raise wrong(self.line, "it ends or pauses with unread messages")
         if not given.trimmed_generation:
             task = fold(a2a.Task(), events)
             agrees = task == given.task
         else:
             if given.trimmed_generation >= (row.terminal_generation or 0):
-                raise wrong(self.line, "a log is trimmed up to before the end of its task only")
+                raise wrong(self.line, "the trimmed range must end before the end of the task")
             task = given.task
             agrees = _agrees(task, events)
             # The pieces of a text that was open on the way are trimmed.
             row = row._replace(partial_generation=None, partial_id=None)
         if not agrees:
-            raise wrong(self.line, "its content is not what its events make of it", "CONTENT_DIFFERS")
+            raise wrong(self.line, "its content differs from the result of its events", "CONTENT_DIFFERS")
         if row.state in ACTIVE:
             row, more = _ended(row, events, self._now)
             events = [*events, *more]
@@ -425,7 +425,7 @@ def wrong(line: int, what: str, reason: str = "IMPORT_MISMATCH") -> Invalid:
 def _check_content(line: int, size: int) -> None:
     """Raise Invalid `TASK_TOO_LARGE` if the content would fit no reply."""
     if size > _MOST_CONTENT:
-        raise wrong(line, f"has a content of {size} bytes; {_MOST_CONTENT} is the most", "TASK_TOO_LARGE")
+        raise wrong(line, f"has a content of {size} bytes; at most {_MOST_CONTENT:,} are allowed", "TASK_TOO_LARGE")
 
 
 def _are_ids(*ids: str) -> bool:

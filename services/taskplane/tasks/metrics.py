@@ -7,9 +7,11 @@ from taskplane.runtime.plain_metrics import Counter, Gauge
 TASKS: Final = Gauge("taskplane_tasks", "Tasks in the database that have not ended, by state.", ["state"])
 QUEUED: Final = Gauge("taskplane_queue_depth", "Tasks in the database that wait for an executor, by agent.", ["agent"])
 OLDEST: Final = Gauge(
-    "taskplane_queue_oldest_seconds", "Seconds for which the first of them has been waiting.", ["agent"]
+    "taskplane_queue_oldest_seconds", "Waiting time of the oldest queued task in seconds, by agent.", ["agent"]
 )
-UNCOPIED: Final = Gauge("taskplane_tasks_uncopied", "Tasks at rest whose messages are not all in their session.")
+UNCOPIED: Final = Gauge(
+    "taskplane_tasks_uncopied", "Ended and paused tasks with messages that are missing in their session."
+)
 EXECUTORS: Final = Gauge("taskplane_executors", "Executors that are alive.")
-LEASES_LOST: Final = Counter("taskplane_leases_lost", "Leases that ran out, found by this process.")
+LEASES_LOST: Final = Counter("taskplane_leases_lost", "Expired leases found by this process.")
 WATCHERS: Final = Gauge("taskplane_watchers", "Watchers served by this process, of one task or of a session.", ["of"])

@@ -28,7 +28,7 @@ class Sampler:
             try:
                 self.show(await self._log.open_tasks())
             except PlaneError as error:
-                _log.warning("tasks could not be counted, which is repeated: %s", error)
+                _log.warning("tasks could not be counted, will retry: %s", error)
             await asyncio.sleep(self._every)
 
     def show(self, found: OpenTasks) -> None:

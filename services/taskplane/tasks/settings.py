@@ -67,5 +67,5 @@ class TasksSettings:
     def __post_init__(self) -> None:
         wrong = out_of_range(self)
         if not wrong and self.lease_ttl < 2 * self.renew_every:
-            wrong["lease_ttl"] = "must be at least twice renew_every, so that one renewal may be lost"
+            wrong["lease_ttl"] = "must be at least twice renew_every: one lost renewal must not end a lease"
         refuse(wrong)

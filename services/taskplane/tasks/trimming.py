@@ -53,10 +53,10 @@ class Trimmer:
             try:
                 gone = await self.trim()
             except PlaneError as error:
-                _log.warning("the trimming of old logs failed and is repeated: %s", error)
+                _log.warning("trimming of old logs failed, will retry: %s", error)
             else:
                 if gone.events:
-                    _log.info("%d events of %d tasks are trimmed", gone.events, gone.tasks)
+                    _log.info("trimmed %d events of %d tasks", gone.events, gone.tasks)
 
     async def trim(self, seconds: float | None = None) -> Garbage:
         """Trim for about so many seconds (None: until all is trimmed); return what was deleted. Unavailable."""

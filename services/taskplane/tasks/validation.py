@@ -1,7 +1,7 @@
 """Validation of requests before anything is done about them.
 
 `check` knows the rules that are about single fields; each RPC with other rules has a function. All raise Invalid, with
-every field that is wrong, or with reason `TOO_DEEP`.
+all wrong fields, or with reason `TOO_DEEP`.
 """
 
 import math
@@ -38,7 +38,7 @@ _ROLES: Final = frozenset(a2a.Role.values()) - {0}
 
 
 class _Problems:
-    """The fields of one request that are wrong, and why."""
+    """The wrong fields of one request, each with its rule."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
@@ -57,25 +57,25 @@ class _Problems:
     def in_path(self, field: str, value: str) -> None:
         """Check the id of something new, which clients will name in a path."""
         if not is_segment(value):
-            self.add(field, "is neither . nor ..")
+            self.add(field, "must not be . or ..")
 
     def time(self, field: str, stamp: Timestamp) -> None:
         """Check that a time lies within the years 1 to 9999, the range of RFC 3339."""
         if not (_LEAST_SECONDS <= stamp.seconds <= _MOST_SECONDS and 0 <= stamp.nanos < 1_000_000_000):
-            self.add(field, "is no time within the years 1 and 9999")
+            self.add(field, "must be a time within the years 1 to 9999")
 
     def request_hash(self, value: bytes) -> None:
         if len(value) != _HASH_BYTES:
-            self.add("request_hash", f"is not of {_HASH_BYTES} bytes")
+            self.add("request_hash", f"must have {_HASH_BYTES} bytes")
 
     def at_least(self, field: str, value: int, least: int = 0) -> None:
         if value < least:
-            self.add(field, f"is less than {least}")
+            self.add(field, f"must be at least {least}")
 
     def at_most(self, field: str, value: int, most: int) -> None:
         self.at_least(field, value)
         if value > most:
-            self.add(field, f"is more than {most}")
+            self.add(field, f"must be at most {most:,}")
 
     def message(self, message: a2a.Message, read: UserMessage) -> None:
         """Check that the message of a user is complete, readable and storable."""
@@ -84,17 +84,17 @@ class _Problems:
             self.add("message.role", "is required" if not message.role else "is unknown")
         parts = message.parts
         if not parts:
-            self.add("message.parts", "is empty")
+            self.add("message.parts", "must not be empty")
         for index, part in enumerate(parts):
             if part.WhichOneof("content") is None:
-                self.add(f"message.parts[{index}]", "has no content")
+                self.add(f"message.parts[{index}]", "must have content")
         if _NUL in read.serialized:
             self.texts("message", parts)
 
     def texts(self, field: str, parts: Iterable[a2a.Part]) -> None:
         for index, part in enumerate(parts):
             if "\0" in part.text:
-                self.add(f"{field}.parts[{index}].text", "has the character U+0000")
+                self.add(f"{field}.parts[{index}].text", "must not contain U+0000")
 
     def change(self, field: str, change: Change) -> None:
         """Check a change of an executor by itself; `decide` checks whether the task allows it."""
@@ -106,11 +106,11 @@ class _Problems:
             self.name(f"{field}.artifact.artifact_id", change.artifact_id)
             self.texts(f"{field}.artifact", change.update(field).artifact.parts)
         elif change is None:
-            self.add(field, "is empty")
+            self.add(field, "must not be empty")
 
     def limit(self, field: str, seconds: float) -> None:
         if not 0 <= seconds <= MOST_WAITING:
-            self.add(field, f"is no number of seconds from 0 to {MOST_WAITING:,.0f}")
+            self.add(field, f"must be 0 to {MOST_WAITING:,.0f} seconds")
 
     def done(self) -> None:
         if self._fields:
@@ -159,12 +159,12 @@ _ONE_IMPORT: Final = (_name("context_id"), _name("import_id"))
 _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
     pb.WatchTaskRequest: (
         _name("task_id"),
-        _refused("stop_at", "has an unknown state", lambda states: not STATES.issuperset(states)),
+        _refused("stop_at", "must contain known states only", lambda states: not STATES.issuperset(states)),
     ),
     pb.GetTaskRequest: (_name("task_id"), _at_least("history_length")),
     pb.ListEventsRequest: (
         _name("task_id"),
-        _refused("kinds", "has an unknown kind", lambda kinds: not _KINDS.issuperset(kinds)),
+        _refused("kinds", "must contain known kinds only", lambda kinds: not _KINDS.issuperset(kinds)),
         _at_least("after_generation"),
         _at_most("limit", MAX_EVENTS),
     ),
@@ -179,7 +179,7 @@ _RULES: Final[Mapping[type[Message], Sequence[_Rule]]] = {
     pb.WatchSessionRequest: (_name("context_id"),),
     pb.GetSessionFiguresRequest: (_name("context_id"),),
     pb.SummarizeSessionsRequest: (
-        _refused("context_ids", f"has more than {MAX_SESSIONS}", lambda ids: len(ids) > MAX_SESSIONS),
+        _refused("context_ids", f"must have at most {MAX_SESSIONS:,} elements", lambda ids: len(ids) > MAX_SESSIONS),
         _names("context_ids"),
     ),
     pb.ExportTaskRequest: (_name("task_id"), _at_least("generation")),
@@ -250,7 +250,7 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     problems.limit("queue_limit", request.queue_limit)
     problems.limit("pause_limit", request.pause_limit)
     if len(changes) > MAX_CHANGES:
-        problems.add("first_changes", f"has more than {MAX_CHANGES}")
+        problems.add("first_changes", f"must have at most {MAX_CHANGES:,} elements")
     if changes and not request.claim_for:
         problems.add("claim_for", "is required with first_changes")
     for place, change in enumerate(changes):
@@ -269,17 +269,17 @@ def append(items: Sequence[Append]) -> None:
     """Check the items of AppendEvents as they were read: at most 1,000 changes together, and one item per task."""
     problems = _Problems()
     if sum([len(item.changes) for item in items]) > MAX_CHANGES:
-        problems.add("items", f"has more than {MAX_CHANGES} changes")
+        problems.add("items", f"must have at most {MAX_CHANGES:,} changes")
     if len({item.task_uid for item in items}) < len(items):
-        problems.add("items", "has two items of one task")
+        problems.add("items", "must have at most one item per task")
     for index, item in enumerate(items):
         uid = item.task_uid
         if not (0 < len(uid) <= MAX_ID and uid.isprintable()):
             problems.name(f"items[{index}].task_uid", uid)
         if item.consumed_generation < 0:
-            problems.add(f"items[{index}].consumed_generation", "is less than 0")
+            problems.add(f"items[{index}].consumed_generation", "must be at least 0")
         if item.copied_generation < 0:
-            problems.add(f"items[{index}].copied_generation", "is less than 0")
+            problems.add(f"items[{index}].copied_generation", "must be at least 0")
         for place, change in enumerate(item.changes):
             if not _is_sound(change):
                 problems.change(f"items[{index}].changes[{place}]", change)
@@ -293,10 +293,12 @@ def usage(request: pb.AppendEventsRequest) -> None:
     problems = _Problems()
     for index, item in enumerate(request.items):
         if len(item.usage) > MAX_FIGURES:
-            problems.add(f"items[{index}].usage", f"has more than {MAX_FIGURES} figures")
+            problems.add(f"items[{index}].usage", f"must have at most {MAX_FIGURES} figures")
         for name, figure in item.usage.items():
             if len(name) > MAX_ID or not math.isfinite(figure):
-                problems.add(f"items[{index}].usage", "has a figure that is not finite, or whose name is too long")
+                problems.add(
+                    f"items[{index}].usage", f"must have finite figures with names of at most {MAX_ID} characters"
+                )
     problems.done()
 
 
@@ -334,7 +336,7 @@ def list_tenant_tasks(request: pb.ListTenantTasksRequest) -> None:
     for field in ("agent", "owner", "executor"):
         problems.name(field, getattr(request, field), required=False)
     if not {int(state) for state in request.states} <= {0, *STATES}:
-        problems.add("states", "has an unknown one")
+        problems.add("states", "must contain known states only")
     problems.done()
     _check_page_size(request.page_size, MAX_TENANT_TASKS, "tasks")
 
@@ -358,7 +360,7 @@ def cancel(request: pb.CancelTaskRequest) -> None:
 def put(request: pb.PutTaskRequest) -> None:
     """Check a PutTask request.
 
-    The content of a document is the business of its runtime; only that it can be stored and read again is checked.
+    The content of a document belongs to its runtime; only its storage and reading are checked.
     """
     task = request.task
     problems = _Problems()
@@ -409,15 +411,15 @@ def list_messages(request: pb.ListMessagesRequest) -> None:
     check(request)
     _check_page_size(request.page_size, MAX_MESSAGES, "messages")
     if not all(0 <= end <= len(request.shown) for end in request.ends.values()):
-        raise Invalid("an end is not within `shown`", fields={"ends": "are not all within `shown`"})
+        raise Invalid("ends must be 0 to the length of `shown`", fields={"ends": "must be 0 to the length of `shown`"})
 
 
 def _check_page_size(size: int, most: int, noun: str) -> None:
     if not 0 <= size <= most:
         raise Invalid(
-            f"a page has 1 to {most} {noun}, not {size}",
+            f"page_size must be 1 to {most:,} {noun}, not {size:,}",
             reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"is not within 1 and {most}"},
+            fields={"page_size": f"must be 1 to {most:,}"},
         )
 
 
@@ -441,4 +443,6 @@ def stage_import(request: pb.StageImportRequest) -> None:
 def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
     """Check a ListUnfinishedImports request."""
     if not 0 <= request.min_age <= 366 * 86_400:
-        raise Invalid("that is no age", reason="BAD_AGE", fields={"min_age": "is 0 seconds to a year"})
+        raise Invalid(
+            "min_age must be 0 seconds to a year", reason="BAD_AGE", fields={"min_age": "must be 0 seconds to a year"}
+        )

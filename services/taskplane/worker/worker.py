@@ -99,7 +99,7 @@ async def _admitted(room: ExecutorRoom, stop: asyncio.Event, store: str) -> bool
         return True
     except Unauthenticated as error:
         raise Unauthenticated(
-            f"the task store at {store} does not take this worker for a service: {error.message}",
+            f"the task store at {store} refuses this worker as a service: {error.message}",
             reason=error.reason,
             suggestion=f"set {PREFIX}INTERNAL_SECRET to the internal_secret of the plane",
         ) from error

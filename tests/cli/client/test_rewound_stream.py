@@ -93,4 +93,4 @@ async def test_r9_a_turn_that_somebody_else_has_cut_restores_what_was_shown_and_
     assert isinstance(answer.event, FullTask)
     assert answer.event.state == "failed"
     assert [message.text for message in conversation.messages] == ["one", "one", "two", "two"]
-    assert "Nothing was rewound" in conversation.notice
+    assert "was not rewound" in conversation.notice

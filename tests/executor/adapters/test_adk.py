@@ -292,7 +292,9 @@ async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: Wo
     """P9: an event of more than 3 MiB; the next turn is not harmed."""
     task = await world.plane.run("flood size=4000000", context_id=C)
     assert task.status.state == a2a.TASK_STATE_FAILED
-    assert text(task.status.message) == "The session cannot keep what obedient said: an event is larger than 3 MiB."
+    assert (
+        text(task.status.message) == "The session cannot store an event of obedient: an event must have at most 3 MiB."
+    )
     assert await said(world.plane, "hello") == "heard hello"
     assert world.model.seen[-1] == [("user", "flood size=4000000"), ("user", "hello")]
 
@@ -424,7 +426,7 @@ def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
 @pytest.mark.parametrize(
     ("events", "error"),
     [
-        ([event("a", "one", partial=True)], "The answer of the model was cut off."),
+        ([event("a", "one", partial=True)], "The answer of the model was truncated."),
         ([event("a", error="MAX_TOKENS"), event("b", "two")], "The model ended with the error MAX_TOKENS."),
         ([event("a", error="UNAVAILABLE"), event("a", "two")], ""),
     ],

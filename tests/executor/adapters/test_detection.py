@@ -85,12 +85,12 @@ def test_a_function_of_one_parameter_is_an_agent_and_one_of_none_makes_one(modul
 @pytest.mark.parametrize(
     ("spec", "problem", "suggestion"),
     [
-        ("{module}:both", "a function that needs 2 arguments is not an agent", "an agent takes one"),
+        ("{module}:both", "a function that needs 2 arguments is not an agent", "use one argument"),
         ("{module}:made", "this one is a coroutine", "give it one parameter"),
         ("{module}:Cardless", "an object of type Cardless is not an agent", "`card`"),
         ("{module}:cardless", "an object of type Cardless is not an agent", "`card`"),
         ("{module}:number", "an object of type int is not an agent", "pydantic-ai, google-adk, langgraph, a2a-sdk"),
-        ("https://example.com/card.json", "has no name here", "name=https://example.com/card.json"),
+        ("https://example.com/card.json", "requires a name", "name=https://example.com/card.json"),
         ("{module}_langgraph:x", "No module named 'langgraph'", "pip install 'taskplane[langgraph]'"),
         (
             "{module}_langchain_core:x",
@@ -100,7 +100,7 @@ def test_a_function_of_one_parameter_is_an_agent_and_one_of_none_makes_one(modul
         ("{module}_google:x", "No module named 'google.adk.agents'", "pip install 'taskplane[adk]'"),
         ("{module}_pydantic_ai:x", "No module named 'pydantic_ai'", "pip install 'taskplane[llm]'"),
         ("{module}_a2a:x", "No module named 'a2a.types'", "pip install 'taskplane[a2a-sdk]'"),
-        ("{module}_tomlkit:x", "No module named 'tomlkit'", "install what it needs"),
+        ("{module}_tomlkit:x", "No module named 'tomlkit'", "install its requirements"),
     ],
 )
 def test_what_is_no_agent_says_why_and_what_to_do(module: str, spec: str, problem: str, suggestion: str) -> None:

@@ -267,7 +267,7 @@ async def test_a_question_that_was_overtaken_fails_and_says_so(stores: Stores) -
         again = await plane.run("something else", context_id=asked.context_id)
         assert again.status.state == ASKS and again.id != asked.id
         failed = await plane.run("Ann", task_id=asked.id, context_id=asked.context_id)
-        assert failed.status.state == FAILED and "not open any more" in text(failed.status.message)
+        assert failed.status.state == FAILED and "no longer open" in text(failed.status.message)
 
 
 async def test_a_question_without_a_checkpointer_fails_and_says_so(stores: Stores) -> None:
@@ -303,7 +303,7 @@ async def test_a_graph_that_does_not_end_is_stopped(stores: Stores) -> None:
         steps.clear()
         async with open_plane(stores, ("a", adapt(compiled, "a"))) as plane:
             state, words = await run(plane, "go")
-        assert state == FAILED and "did not come to an end" in words and len(steps) == most
+        assert state == FAILED and "exceeded its number of steps" in words and len(steps) == most
 
 
 async def test_a_graph_takes_messages_or_one_text_and_any_other_is_refused(stores: Stores) -> None:

@@ -337,7 +337,7 @@ async def answer_with(status: int, body: object) -> AsyncGenerator[str]:
         (401, {}, "HTTP 401"),
         (200, ["no card"], "no usable agent card"),
         (200, {"name": "x", "supportedInterfaces": [{"url": "x", "protocolBinding": "GRPC"}]}, "no usable agent card"),
-        (200, {"name": "x", "supportedInterfaces": [{"url": BAD_URL, "protocolBinding": "JSONRPC"}]}, "is no URL"),
+        (200, {"name": "x", "supportedInterfaces": [{"url": BAD_URL, "protocolBinding": "JSONRPC"}]}, "an invalid URL"),
     ],
 )
 async def test_a_card_that_cannot_be_used_is_refused_at_start(status: int, body: object, problem: str) -> None:
@@ -350,7 +350,7 @@ async def test_a_card_that_cannot_be_used_is_refused_at_start(status: int, body:
 
 async def test_a_url_that_is_none_is_refused_at_start() -> None:
     """P9."""
-    with pytest.raises(Invalid, match="this is no URL") as refused:
+    with pytest.raises(Invalid, match="the URL is invalid") as refused:
         load_agents([f"x={BAD_URL}"])
     assert refused.value.reason == "BAD_AGENT" and "https://HOST" in refused.value.suggestion
 
@@ -359,7 +359,7 @@ async def test_a_server_that_is_not_there_is_refused_at_start() -> None:
     """P9."""
     with refusing_port() as port, pytest.raises(Invalid, match="could not be read") as refused:
         await remote(f"http://127.0.0.1:{port}/agents/x/card.json")
-    assert refused.value.suggestion == "is the server running?"
+    assert refused.value.suggestion == "check that the server is running"
 
 
 async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: Gate) -> None:

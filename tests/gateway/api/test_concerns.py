@@ -91,9 +91,9 @@ def test_a_sentence_tells_one_from_several() -> None:
     assert message(queue=[queue("far", 2, 0.5, unserved=True)]) == (
         "2 tasks of agent far have been waiting for an executor for less than a second, and no living process runs it."
     )
-    assert message(uncopied=backlog(1, 60.0)) == "1 task has messages that its session lacks, for 1 minute."
+    assert message(uncopied=backlog(1, 60.0)) == "1 task has messages that are missing in its session, for 1 minute."
     assert message(uncopied=backlog(2, 90.0)) == (
-        "2 tasks have messages that their sessions lack, for up to 1 minute 30 seconds."
+        "2 tasks have messages that are missing in their sessions, for up to 1 minute 30 seconds."
     )
     assert message(abandoned=backlog(1, 1.0)) == (
         "1 turn is abandoned: its message has led to no answer and to no task, for 1 second."

@@ -363,10 +363,10 @@ async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None
         assert (reply.status_code, reply.json()["code"]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
         reply = await brought_in(plane, b"x" * 5000)
         assert (reply.status_code, reply.json()["code"]) == (413, "BODY_TOO_LARGE")
-        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file")
+        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT sets the limit of a file")
         reply = await brought_in(plane, b"x" * 2000)
         assert (reply.status_code, reply.json()["code"]) == (400, "LINE_TOO_LONG")
-        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT_LINE is the limit of a line")
+        assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT_LINE sets the limit of a line")
 
 
 async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> None:

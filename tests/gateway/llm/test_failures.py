@@ -56,7 +56,7 @@ FAILURES: dict[str, tuple[Sequence[Step], str, str]] = {
     ),
     "cut in a call": ([Delta("half"), *calls(("think", '{"wo'), finish=None), Cut()], "llm", BROKE_OFF),
     "silent": (hang(), "hasty", "The language model did not answer in time."),
-    "silent for long": (hang(), "brief", "The agent was stopped because it took too long."),
+    "silent for long": (hang(), "brief", "The agent was stopped because it exceeded its time limit."),
     "known error of a tool": (calls(("known", {})), "llm", "There is no such item."),
     "error of a tool": (calls(("unknown", {})), "llm", "The agent failed unexpectedly; its log has the cause under"),
     "tool server gone": (text("never asked"), "toolless", "A tool server (MCP) of the agent could not be reached."),

@@ -78,7 +78,9 @@ def _version(request: Request) -> int:
         return 0
     version = request.number("version", 0)
     if not 1 <= version <= _MOST_VERSIONS:
-        raise Invalid("a version is a number from 1 on", fields={"version": "must be a number from 1 on"})
+        raise Invalid(
+            "version must be a whole number of at least 1", fields={"version": "must be a whole number of at least 1"}
+        )
     return version
 
 

@@ -1,4 +1,4 @@
-"""Rules that find what needs the attention of an operator in the JSON figures of an overview. Pure."""
+"""Rules that find the problems for an operator in the JSON figures of an overview. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -10,27 +10,29 @@ _OWNER: Final = 80
 """Characters of a name."""
 _SUGGESTIONS: Final = {
     "NO_EXECUTOR": (
-        "Start an executor: taskplane serve executor. If one runs, it does not reach the task store: look at its log."
+        "Start an executor: taskplane serve executor. If one is running, check in its log that it "
+        "reaches the task store."
     ),
     "AGENT_UNSERVED": (
         "Start an executor with this agent (taskplane serve executor), or taskplane worker for an agent of workers. If "
-        "one runs, it has another name for the agent, no slots, or no way to the task store: look at its log."
+        "one is running, it uses another name for the agent, has no slots, or does not reach the task store: check its "
+        "log."
     ),
     "SLOW_QUEUE": (
         "The executors that run this agent are full. Start one more (taskplane serve executor, or taskplane worker for "
         "an agent of workers), or raise TASKPLANE_EXECUTOR_CAPACITY."
     ),
     "CAPACITY_HELD": (
-        "Look at the tasks (taskplane ops tasks --owner OWNER --state working) and cancel those that should not run. "
-        "If all of them should, start one more executor or raise TASKPLANE_EXECUTOR_CAPACITY."
+        "List the tasks (taskplane ops tasks --owner OWNER --state working) and cancel the unwanted ones. "
+        "If all are wanted, start one more executor or raise TASKPLANE_EXECUTOR_CAPACITY."
     ),
     "UNCOPIED": (
-        "Executors copy them every minute. If the figure stays, the session history cannot be reached or refuses "
-        "them: look at its log and at those of the executors."
+        "Executors copy them every minute. If the number does not fall, the session history is unreachable or refuses "
+        "them: check its log and the logs of the executors."
     ),
     "ABANDONED": (
-        "Executors void or settle them within minutes. If the figure stays, no executor sweeps: see that one runs and "
-        "reaches the session history."
+        "Executors void or complete them within minutes. If the number does not fall, check that an executor is "
+        "running and reaches the session history."
     ),
 }
 _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
@@ -59,7 +61,7 @@ def _of_executors(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _of_capacity(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Tell whose tasks hold the slots, where others wait for one or nobody can have one any more."""
+    """Name the owners of the slots if other tasks wait for one, or if all slots are taken."""
     capacity = figures["capacity"]
     slots, held, others = capacity["slots"], capacity["held"], capacity["heldByOthers"]
     taken = held + others
@@ -85,8 +87,8 @@ def _silent(executor: Mapping[str, Any]) -> dict[str, str]:
         else ("Its tasks run again or fail, by the policies of their agents", "their leases have")
     )
     suggestion = (
-        f"It died or is cut off: look at its host and at its log. {held}, once {lapse} run out; nothing else needs to "
-        "be done."
+        f"It has died or is disconnected: check its host and its log. {held} once {lapse} expired; no other action is "
+        "needed."
     )
     message = f"Executor {executor['id']} {heard} and holds {_count(leases, 'task')}."
     return {"code": "SILENT", "message": message, "suggestion": suggestion, "executor": executor["id"]}
@@ -95,7 +97,11 @@ def _silent(executor: Mapping[str, Any]) -> dict[str, str]:
 def _left_behind(uncopied: Mapping[str, Any], abandoned: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     count, oldest = uncopied["count"], uncopied["oldestSeconds"] or 0.0
     if count and oldest >= _UNCOPIED:
-        lack = "has messages that its session lacks" if count == 1 else "have messages that their sessions lack"
+        lack = (
+            "has messages that are missing in its session"
+            if count == 1
+            else "have messages that are missing in their sessions"
+        )
         yield _concern("UNCOPIED", f"{_count(count, 'task')} {lack}, {_for(count, oldest)}.")
     count, oldest = abandoned["count"], abandoned["oldestSeconds"] or 0.0
     if count:

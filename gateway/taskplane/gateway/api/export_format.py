@@ -48,7 +48,7 @@ def parse_message(number: int, value: Any, kind: type[M]) -> M:
         # A message can be built that is nested too deeply to be parsed again.
         return kind.FromString(found.SerializeToString())
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError):
-        raise line_error(number, f"has no {kind.DESCRIPTOR.name} that can be read", "BAD_LINE") from None
+        raise line_error(number, f"has no valid {kind.DESCRIPTOR.name}", "BAD_LINE") from None
     except Exception as error:
         if type(error).__name__ in ("DecodeError", "EncodeError"):
             raise line_error(number, "is nested too deeply", "BAD_LINE") from None

@@ -94,7 +94,7 @@ class ImportAttempt:
         try:
             await self._plane.tasks.FinishImport(pb.FinishImportRequest(**self._names))
         except PlaneError as error:
-            _log.warning("the import of session %s is finished by a sweep: %s", self._names["context_id"], error)
+            _log.warning("the import of session %s is left to a sweep: %s", self._names["context_id"], error)
 
     async def _stage_session(self, number: int, data: bytes) -> None:
         await self._plane.sessions.StageImport(sb.StageImportRequest(**self._names, number=number, data=data))

@@ -70,7 +70,7 @@ async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before
                 break
         else:
             if before:
-                what = "names no message of this session"
+                what = "must be the id of a message of this session"
                 raise Invalid(f"before {what}", fields={"before": what})
     return MessagePage(list(page), count > limit)
 

@@ -109,7 +109,7 @@ async def events(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return a page of the log of a task of the operator's tenant, oldest event first. Raise NotFound or Invalid."""
     after = request.number("after", 0)
     if after < 0:
-        raise Invalid("after is the number of an event", fields={"after": "must not be negative"})
+        raise Invalid("after must be the number of an event", fields={"after": "must not be negative"})
     asked = pb.GetTenantTaskRequest(
         task_id=request.arguments["task"], after_generation=after, limit=paging.limit(request, _EVENTS)
     )
@@ -155,7 +155,10 @@ def _asked_states(request: Request) -> "tuple[a2a.TaskState.ValueType, ...]":
     if error not in ("", "0", "1"):
         raise Invalid("error must be 1", fields={"error": "must be 1"})
     if error == "1" and name not in ("", "failed", "rejected"):
-        raise Invalid("only failed and rejected tasks have an error", fields={"error": f"excludes state {name}"})
+        raise Invalid(
+            "error cannot be combined with other states than failed and rejected",
+            fields={"error": f"excludes state {name}"},
+        )
     return _STATES.get(name, _FAILED if error == "1" else ())
 
 

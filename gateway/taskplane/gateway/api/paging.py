@@ -19,9 +19,7 @@ def limit(request: Request, default: int) -> int:
         return default
     asked = request.number("limit", 0)
     if not 1 <= asked <= MAX_LIMIT:
-        raise Invalid(
-            f"limit must be between 1 and {MAX_LIMIT}", fields={"limit": f"must be between 1 and {MAX_LIMIT}"}
-        )
+        raise Invalid(f"limit must be 1 to {MAX_LIMIT:,}", fields={"limit": f"must be 1 to {MAX_LIMIT:,}"})
     return asked
 
 
@@ -30,7 +28,9 @@ def token(request: Request, name: str) -> str:
     is."""
     found = request.query.get(name, "")
     if len(found) > MAX_TOKEN_LENGTH:
-        raise Invalid(f"{name} is none of this server", fields={name: "is none of this server"})
+        raise Invalid(
+            f"invalid page token in {name}", fields={name: "is not a valid page token: use one from an earlier page"}
+        )
     return found
 
 

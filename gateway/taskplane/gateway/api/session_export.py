@@ -129,7 +129,7 @@ async def _entries(plane: Plane, session: sb.Session) -> AsyncGenerator[Sequence
         page = await plane.sessions.ListEntries(asked)
         entries = page.entries[:left]
         if page.session.created_at != session.created_at or not entries:
-            raise NotFound(f"session {session.context_id} was deleted meanwhile", reason="SESSION_NOT_FOUND")
+            raise NotFound(f"session {session.context_id} was deleted during the export", reason="SESSION_NOT_FOUND")
         left -= len(entries)
         yield entries
         asked.page_token = page.next_page_token

@@ -34,8 +34,8 @@ _MAX_HEADER: Final = 1024 * 1024
 _ANOTHER: Final = "choose a whole, unchanged file that Export saved as NDJSON, or that `taskplane session export` wrote"
 # The reasons that have another one, or none: a task or an entry that is too large stays so.
 _SUGGESTIONS: Final = {
-    "UNKNOWN_VERSION": "import it into a server of the version that exported it",
-    "LINE_TOO_LONG": f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT_LINE is the limit of a line",
+    "UNKNOWN_VERSION": "import it into a server of the same version as the exporting one",
+    "LINE_TOO_LONG": f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT_LINE sets the limit of a line",
     "TASK_TOO_LARGE": "",
     "ENTRY_TOO_LARGE": "",
 }
@@ -100,7 +100,7 @@ class _Body:
         number = 1
         async for number, text in lines:
             if ended:
-                raise line_error(number, "comes after the end", "IMPORT_ORDER")
+                raise line_error(number, "follows the end of the export", "IMPORT_ORDER")
             value = await self._plane.worker.run(len(text), parse_line, number, text)
             kind = value.get("type")
             if kind == _END:
@@ -113,15 +113,15 @@ class _Body:
             elif kind == "event":
                 await self._event(number, value, text)
             else:
-                raise line_error(number, "is of no type that may come here", "BAD_LINE")
+                raise line_error(number, "has an unknown type, or one that is not allowed in this place", "BAD_LINE")
         if not ended:
-            raise line_error(number + 1, "is missing: the file was cut", "IMPORT_CUT")
+            raise line_error(number + 1, "is missing: the file is truncated", "IMPORT_CUT")
 
     async def _entry(self, number: int, value: dict[str, Any], text: bytes) -> None:
         entry = await self._plane.worker.run(len(text), parse_message, number, value.get("entry"), sb.Entry)
         expected = self._tally.counts["entries"] + 1
         if self._tally.counts["tasks"] or entry.seq != expected or expected > self._session.entry_count:
-            raise line_error(number, f"is entry {entry.seq}, which is not the one to come", "IMPORT_ORDER")
+            raise line_error(number, f"is entry {entry.seq}; entry {expected} was expected", "IMPORT_ORDER")
         if self._mapping is not None:
             self._mapping.entry(entry)
         self._tally.add(text, "entries")
@@ -143,7 +143,7 @@ class _Body:
         left = 1 <= before < came <= self._trimmed
         following = came == max(before, self._trimmed if before else 0) + 1
         if not (left or following) or came > self._expected:
-            raise line_error(number, f"is event {came}, which is not the one to come", "IMPORT_ORDER")
+            raise line_error(number, f"is event {came}, out of order", "IMPORT_ORDER")
         self._came = came
         if self._mapping is not None:
             self._mapping.event(event.event)
@@ -152,14 +152,12 @@ class _Body:
 
     def _check_whole(self, number: int) -> None:
         if self._tally.counts["entries"] != self._session.entry_count or self._came != self._expected:
-            raise line_error(number, "comes too early: something before it is missing", "IMPORT_ORDER")
+            raise line_error(number, "comes too early: lines before it are missing", "IMPORT_ORDER")
 
     def _check_end(self, number: int, value: dict[str, Any], text: bytes) -> None:
         self._check_whole(number)
         if value != {"type": _END, **self._tally.end()} or not text.endswith(b"\n"):
-            raise line_error(
-                number, "does not say what the lines before it are: the file was edited", "CHECKSUM_MISMATCH"
-            )
+            raise line_error(number, "does not match the lines before it: the file was edited", "CHECKSUM_MISMATCH")
 
 
 async def _first(lines: AsyncGenerator[tuple[int, bytes], None]) -> tuple[int, bytes]:
@@ -187,7 +185,7 @@ def _header(number: int, text: bytes) -> sb.Session:
         raise line_error(number, f"is of version {value.get('version')!s:.20}, not {VERSION}", "UNKNOWN_VERSION")
     session = parse_message(number, value.get("session"), sb.Session)
     if not session.context_id:
-        raise line_error(number, "names no session", "BAD_LINE")
+        raise line_error(number, "has no session id", "BAD_LINE")
     return session
 
 
@@ -205,7 +203,7 @@ async def _check_free(plane: Plane, context_id: str) -> None:
     except NotFound:
         return
     raise AlreadyExists(
-        f"there is a session {context_id} already", reason="SESSION_EXISTS", suggestion="name another id with ?id="
+        f"session {context_id} exists already", reason="SESSION_EXISTS", suggestion="choose another id with ?id="
     )
 
 
@@ -215,7 +213,7 @@ async def _lines(plane: Plane, request: Request) -> AsyncGenerator[tuple[int, by
     settings = plane.settings
     number = 0
     rest = bytearray()
-    too_large = f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT is the limit of a file"
+    too_large = f"{_ANOTHER}; TASKPLANE_GATEWAY_MAX_IMPORT sets the limit of a file"
     body = Body(request, settings.max_import, settings.import_upload_timeout, settings, too_large)
     async for chunk in body.parts():
         pieces = chunk.split(b"\n")

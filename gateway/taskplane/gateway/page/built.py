@@ -16,7 +16,7 @@ _TYPES: Final = {
 _OTHER: Final = b"application/octet-stream"
 # The beginning of the address of an asset in the built document.
 _ASSETS: Final = b'"./assets/'
-_NOT_BUILT: Final = "this installation was made without it"
+_NOT_BUILT: Final = "this installation does not contain it"
 
 
 @dataclass(frozen=True, slots=True)

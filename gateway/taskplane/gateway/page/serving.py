@@ -62,7 +62,7 @@ async def asset(plane: Plane, request: Request) -> Reply:
         raise NotFound(
             "the page has no such file",
             reason="NO_SUCH_FILE",
-            suggestion="load the page again; it may be another version by now",
+            suggestion="load the page again; the server may have a newer version",
         )
     return _reply(request, found, _FOR_EVER)
 

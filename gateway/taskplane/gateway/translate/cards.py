@@ -45,7 +45,9 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
         whole.capabilities.streaming = True
     extensions = whole.capabilities.extensions
     if all(one.uri != growing_text.EXTENSION for one in extensions):
-        extensions.add(uri=growing_text.EXTENSION, description="Streams have the pieces of a text while it grows.")
+        extensions.add(
+            uri=growing_text.EXTENSION, description="Streams contain the pieces of a text while it is written."
+        )
     whole.capabilities.push_notifications = False
     whole.capabilities.extended_agent_card = False
     if takes_keys:

@@ -94,7 +94,7 @@ class Fields:
             return None
         whole = _whole(value)
         if whole is None or not -(2**31) <= whole < 2**31:
-            self.wrong(name, "must be a whole number of 32 bits")
+            self.wrong(name, "must be a whole number from -2,147,483,648 to 2,147,483,647")
             return None
         return whole
 

@@ -42,16 +42,16 @@ class _Reading(Filler):
         if bad.values > bad.max_values:
             # At once, since reading on would take the time that the limit saves.
             raise Invalid(
-                f"invalid params: {self._at}: the request has more than {MAX_VALUES} values",
+                f"invalid params: {self._at}: the request has more than {MAX_VALUES:,} values",
                 reason="REQUEST_TOO_LARGE",
-                fields={self._at: f"the request must not have more than {MAX_VALUES} values"},
+                fields={self._at: f"must have at most {MAX_VALUES:,} values in the request"},
             )
         return True
 
     def too_deep(self, source: Any) -> str:
         if self._bad.lenient:
             return super().too_deep(source)
-        self._bad.add(self._at, f"must not be nested deeper than {DEPTH}")
+        self._bad.add(self._at, f"must be nested at most {DEPTH}")
         return ""
 
     def end(self, source: Any) -> None:

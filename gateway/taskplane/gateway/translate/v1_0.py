@@ -261,7 +261,7 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
     source = params_of(params, bad)
     request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
     if len(request.page_token) > MAX_TOKEN_LENGTH:
-        source.wrong("pageToken", "is none of this server")
+        source.wrong("pageToken", "is not a valid page token: use one from an earlier page")
     if state := source.choice("status", STATES):
         if (number := _STATE_NUMBERS.get(state)) is None:
             source.wrong("status", "must be a task state, by its name or its number")
@@ -270,7 +270,7 @@ def read_list(params: Any) -> a2a.ListTasksRequest:
     page_size = source.number("pageSize")
     if page_size is not None:
         if not 1 <= page_size <= 100:
-            source.wrong("pageSize", "must be between 1 and 100")
+            source.wrong("pageSize", "must be 1 to 100")
         request.page_size = page_size
     history_length = source.count("historyLength")
     if history_length is not None:

@@ -26,11 +26,13 @@ def installation() -> Iterator[Finding]:
             "warning",
             "sqlite",
             warning,
-            "Let no other program write to the database files, or use a Python with a newer SQLite, or PostgreSQL.",
+            "Let no other program write to the database files, or use PostgreSQL or a Python with a newer SQLite.",
         )
     else:
-        yield Finding("ok", "sqlite", "its version has no known fault in WAL files")
+        yield Finding("ok", "sqlite", "its version has no known fault with WAL files")
     if (files("taskplane.gateway") / "dist" / "index.html").is_file():
         yield Finding("ok", "page", "the web page is part of this installation")
     else:
-        yield Finding("warning", "page", "this installation has no web page", "Build it in a clone:  make ui")
+        yield Finding(
+            "warning", "page", "this installation has no web page", "Build it in a clone of the repository:  make ui"
+        )

@@ -33,7 +33,7 @@ async def one_message(connection: Connection, agent: str, agents: Sequence[str])
     """
     agent = agent or (_DEMO if _DEMO in agents else "")
     if not agent:
-        yield Finding("ok", "message", "not tried; --agent NAME sends one message to that agent")
+        yield Finding("ok", "message", "skipped; --agent NAME sends one message to that agent")
         return
     sent = _Sent()
     try:
@@ -95,21 +95,21 @@ class _Sent:
     async def findings(self, connection: Connection) -> AsyncGenerator[Finding]:
         """Compare what arrived with the log."""
         if self._direct:
-            yield Finding("ok", "message", "the agent answered directly; there was no stream to break")
+            yield Finding("ok", "message", "the agent answered directly, without a stream to resume")
             return
         logged = [one async for one in connection.log.events(self.task_id) if isinstance(one, Logged)]
         # The task at the beginning of a stream has the events until then.
         until = next((one.generation for one in logged if one.cursor == self._begins), 0)
         shown = [one for one in logged if one.event is not None and one.generation >= until]
         missing = [one.generation for one in shown if one.cursor not in self._arrived]
-        yield Finding("ok", "message", f"a message was answered by a task with {len(logged)} events")
+        yield Finding("ok", "message", f"the message began a task with {len(logged)} events")
         if missing:
             numbers = ", ".join(map(str, missing))
             yield Finding("failed", "resume", f"events {numbers} of task {self.task_id} did not arrive")
         elif self._broken:
             yield Finding("ok", "resume", f"the stream was broken after {_BREAK_AFTER} events and resumed, 0 lost")
         else:
-            yield Finding("ok", "resume", "the task was too short for its stream to be broken")
+            yield Finding("ok", "resume", "the task was too short for a test of resuming")
         yield self._buffering(shown[:_BREAK_AFTER])
 
     def _buffering(self, shown: Sequence[Logged]) -> Finding:
@@ -121,7 +121,7 @@ class _Sent:
                 "failed",
                 "buffering",
                 "events arrive together, long after they were written",
-                "A proxy in between buffers answers: turn that off for this server, as with proxy_buffering off.",
+                "A proxy buffers responses: turn buffering off for this server, for example with proxy_buffering off.",
             )
         return Finding("ok", "buffering", "events arrive as they are written")
 

@@ -58,7 +58,7 @@ async def _readiness(connection: Connection) -> Finding:
             "failed",
             "readiness",
             f"the plane is not ready: {failure.message}",
-            f"{connection.http.url}/readyz names the service that is not.",
+            f"{connection.http.url}/readyz names the service with the problem.",
         )
     return Finding("ok", "readiness", "every service behind the gateway is ready")
 
@@ -66,9 +66,12 @@ async def _readiness(connection: Connection) -> Finding:
 def _version(theirs: str) -> Finding:
     ours = __version__
     if theirs == ours:
-        return Finding("ok", "version", f"the server has {theirs}, as this command does")
+        return Finding("ok", "version", f"the server and this command have version {theirs}")
     return Finding(
-        "warning", "version", f"the server has {theirs}, this command {ours}", "Use the command of the same version."
+        "warning",
+        "version",
+        f"the server has version {theirs}, this command {ours}",
+        "Use the same version of the command.",
     )
 
 
@@ -76,17 +79,20 @@ def _clock(date: str) -> Finding:
     try:
         skew = abs(time.time() - parsedate_to_datetime(date).timestamp())
     except ValueError:
-        return Finding("warning", "clock", "the server does not tell its time")
+        return Finding("warning", "clock", "the server does not send its time")
     if skew < _SKEW:
         return Finding("ok", "clock", "the clocks of the server and of this machine agree")
     return Finding(
-        "warning", "clock", f"the clocks of the server and of this machine differ by {skew:.0f} s", "Check NTP on both."
+        "warning",
+        "clock",
+        f"the clocks of the server and of this machine differ by {skew:.0f} s",
+        "Check NTP on both machines.",
     )
 
 
 def _caller(caller: Any) -> Finding:
     if not caller:
-        return Finding("failed", "caller", "the server asks for an API key", "export TASKPLANE_TOKEN=<id>.<secret>")
+        return Finding("failed", "caller", "the server requires an API key", "export TASKPLANE_TOKEN=<id>.<secret>")
     return Finding("ok", "caller", f"you are {caller.get('user')} of tenant {caller.get('tenant')}")
 
 

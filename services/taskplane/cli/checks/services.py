@@ -58,15 +58,15 @@ def _health(name: str, status: int, seconds: float) -> Finding:
     short = name.rpartition(".")[2]
     if status == health_pb2.HealthCheckResponse.SERVING:
         return Finding("ok", "grpc", f"{short} is serving ({seconds * 1000:.1f} ms)")
-    return Finding("failed", "grpc", f"{short} is not serving", "Its log says why; most often its database is away.")
+    return Finding("failed", "grpc", f"{short} is not serving", "Check its log; often its database is unreachable.")
 
 
 def _not_reached(address: str) -> Finding:
     return Finding(
         "warning",
         "grpc",
-        f"nobody answers at {address}",
-        "Name the gRPC address of the plane:  --grpc HOST:PORT",
+        f"no server answers at {address}",
+        "Give the gRPC address of the plane:  --grpc HOST:PORT",
     )
 
 

@@ -104,9 +104,9 @@ class A2AClient:
         name = self._agent or next((str(one["name"]) for one in await self.agents() if one["isDefault"]), "")
         if not name:
             raise Missing(
-                "The server names no default agent.",
+                "The server has no default agent for this caller.",
                 code="AGENT_NOT_FOUND",
-                suggestion="Name the agent. A server that takes keys names its agents to those who have one.",
+                suggestion="Name the agent. A server with API keys lists its agents only to callers with a key.",
             )
         return await self._http.data("GET", f"/api/agents/{quote(name, safe='')}", "warnings")
 

@@ -19,18 +19,18 @@ def parsed(url: str, content: bytes | str) -> Any:
 def members(url: str, value: object, *names: str) -> dict[str, Any]:
     """Return the JSON object that `url` answered, which has at least the named members. Raise NotUnderstood."""
     if not isinstance(value, dict):
-        raise not_understood(url, "with JSON that is no answer of taskplane")
+        raise not_understood(url, "with JSON that taskplane does not send")
     found = cast("dict[str, Any]", value)
     missing = [name for name in names if name not in found]
     if missing:
-        raise not_understood(url, f"without {', '.join(missing)}, which an answer of taskplane has")
+        raise not_understood(url, f"without {', '.join(missing)}, which taskplane always sends")
     return found
 
 
 def listed(url: str, value: object) -> list[dict[str, Any]]:
     """Return the list of JSON objects that `url` answered; null is an empty one. Raise NotUnderstood."""
     if not isinstance(value, list | None):
-        raise not_understood(url, "with JSON that is no list of taskplane")
+        raise not_understood(url, "with JSON that is not a list from taskplane")
     return [members(url, one) for one in cast("list[object] | None", value) or []]
 
 
@@ -40,5 +40,5 @@ def not_understood(url: str, how: str) -> NotUnderstood:
         f"{url} answered {how}.",
         code="NOT_TASKPLANE",
         suggestion="Another program answers there, such as the sign-in page of a proxy.\n"
-        "Open the address in a browser to see what it is, or name another server with --url.",
+        "Open the address in a browser to identify it, or give another server with --url.",
     )

@@ -37,7 +37,7 @@ async def is_grpc_port(url: str) -> bool:
 def grpc_port(url: str) -> NotUnderstood:
     """Return the failure of a gRPC port in place of an HTTP server."""
     return NotUnderstood(
-        f"{url} is a gRPC port; this command speaks HTTP.",
+        f"{url} is a gRPC port; this command requires an HTTP port.",
         code="GRPC_PORT",
-        suggestion="Name the HTTP address of the gateway, which `taskplane dev` prints as A2A:  --url http://HOST:PORT",
+        suggestion="Give the HTTP address of the gateway, which `taskplane dev` prints as A2A:  --url http://HOST:PORT",
     )

@@ -95,7 +95,7 @@ class Http:
         only."""
         answer = members(self.url, await self.json(method, path, body=body, headers=headers), "error")
         if answer["error"] is not False:
-            raise not_understood(self.url, "with JSON that is no answer of taskplane")
+            raise not_understood(self.url, "with JSON that taskplane does not send")
         return answer
 
     async def data(
@@ -130,7 +130,7 @@ class Http:
         request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:
             if "content-disposition" not in response.headers:
-                raise not_understood(self.url, "with something that is no file")
+                raise not_understood(self.url, "without a file")
             yield self._pieces(response)
 
     def _request(
@@ -170,7 +170,7 @@ class Http:
                     await response.aread()
                 raise _refused(response)
             if response.is_redirect:
-                raise not_understood(self.url, f"by sending us to {response.headers['location']}")
+                raise not_understood(self.url, f"with a redirect to {response.headers['location']}")
             yield response
         finally:
             await response.aclose()
@@ -212,9 +212,9 @@ def _as_failure(url: str) -> Generator[None]:
         raise _bad_url(url, str(error)) from error
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise NotConnected(
-            f"Nobody answers at {url}.",
+            f"No server answers at {url}.",
             code="UNREACHABLE",
-            suggestion="Start a server with: taskplane dev        Or name another one with --url.",
+            suggestion="Start a server with: taskplane dev        Or give another one with --url.",
         ) from error
     except httpx.TimeoutException as error:
         raise Unreachable(f"{url} has been silent for too long.", code="SILENT") from error
@@ -229,7 +229,7 @@ def _host(url: str) -> str:
     except ValueError as error:
         raise _bad_url(url, str(error)) from error
     if parts.scheme not in ("http", "https") or not host:
-        raise _bad_url(url, "it begins with http:// or https:// and names a host")
+        raise _bad_url(url, "it must begin with http:// or https:// and contain a host")
     return host
 
 

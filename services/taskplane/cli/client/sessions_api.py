@@ -154,7 +154,7 @@ class SessionsClient:
                 if event.name == "error":
                     raise failure_of_http(503 if data.get("retryable") else 400, data, data.get("retryAfter"))
                 if not event.name:
-                    raise not_understood(url, "with JSON that is no change of a session")
+                    raise not_understood(url, "with JSON that is not a session change")
                 yield Watched(event.name, data)
 
     async def _once(self, path: str, body: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from taskplane.runtime.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
 
 _PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
-    a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits until you have authenticated."),
+    a2a.TASK_STATE_AUTH_REQUIRED: (AskAuth, "The agent waits for your authentication."),
 }
 _CANCELED: Final = "The agent canceled the task."
 

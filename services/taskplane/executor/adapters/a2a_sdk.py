@@ -150,9 +150,9 @@ class Execution(AsyncIterator[Change]):
             left = max(0.0, until - asyncio.get_running_loop().time())
             _, at_work = await asyncio.wait((self._work,), timeout=max(left, 0.1))
         if at_work:
-            log.error("execute of task %s did not end when it was cancelled", self._turn.task_id)
+            log.error("execute of task %s did not end after its cancellation", self._turn.task_id)
         elif not self._work.cancelled() and (error := self._work.exception()) is not None:
-            log.debug("execute of task %s raised while it was stopped: %r", self._turn.task_id, error)
+            log.debug("execute of task %s raised while stopping: %r", self._turn.task_id, error)
 
     async def _next(self) -> Event | None:
         """Return the next event, or None at the end. Raises what `execute` raises."""
@@ -193,7 +193,9 @@ class Execution(AsyncIterator[Change]):
         self._answered = True
         if isinstance(event, a2a.Message):
             if self._has_task:
-                raise ValueError("the executor sent a Message after it began a task; a status has it instead")
+                raise ValueError(
+                    "the executor sent a Message after the beginning of a task; it is stored as a status message"
+                )
             yield from self._spoken.status(a2a.TaskStatus(state=a2a.TASK_STATE_COMPLETED, message=event))
             return
         first, self._has_task = not self._has_task, True
@@ -214,10 +216,10 @@ class Execution(AsyncIterator[Change]):
                 yield from chunks(artifact, append=False, last=True)
             yield from self._spoken.status(event.status)
         else:
-            log.debug("the task %s exists; the Task that its executor sent is ignored", self._turn.task_id)
+            log.debug("task %s exists already; the Task from its executor is ignored", self._turn.task_id)
 
     def _discard(self, event: Event) -> None:
-        log.warning("task %s has ended; a %s of its executor is ignored", self._turn.task_id, type(event).__name__)
+        log.warning("task %s has ended; a %s from its executor is ignored", self._turn.task_id, type(event).__name__)
 
     async def _cancel(self, grace: float) -> None:
         turn = self._turn
@@ -227,9 +229,9 @@ class Execution(AsyncIterator[Change]):
             async with asyncio.timeout(grace):
                 await self._executor.cancel(context, self._events)
         except TimeoutError:
-            log.warning("cancel of task %s took longer than %g s; its execute is cancelled", turn.task_id, grace)
+            log.warning("cancel of task %s took longer than %g s; cancelling its execute", turn.task_id, grace)
         except Exception as error:  # noqa: BLE001 - many executors cannot cancel and say so
-            log.info("the executor could not cancel task %s, its execute is cancelled: %r", turn.task_id, error)
+            log.info("the executor could not cancel task %s; cancelling its execute: %r", turn.task_id, error)
 
 
 class Events(EventQueue):

@@ -17,10 +17,9 @@ from taskplane.executor.sources import at, defined_at, described, line_of, place
 
 _ADAPTERS: Final = "taskplane.executor.adapters"
 OLD_SDK: Final = (
-    "code for a2a-sdk 0.3 runs on its own server in an environment of its own, and is served here as a remote agent:"
-    " NAME=URL"
+    "run code for a2a-sdk 0.3 on its own server with its own environment, and serve it here as a remote agent: NAME=URL"
 )
-"""The advice for code that was written for the SDK before 1.0."""
+"""The advice for code of the SDK before 1.0."""
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -116,7 +115,7 @@ def advice(error: ImportError) -> str:
     missing = error.name or ""
     # Every version has `a2a.types`: one who misses that has none.
     if missing.startswith("a2a.") and (missing != "a2a.types" or not isinstance(error, ModuleNotFoundError)):
-        return f"is it written for a2a-sdk 0.3? {OLD_SDK}"
+        return f"the code may be written for a2a-sdk 0.3: {OLD_SDK}"
     if isinstance(error, ModuleNotFoundError):
         for library in LIBRARIES:
             if library.has(missing):
@@ -135,7 +134,7 @@ def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
     try:
         adapter = importlib.import_module(module)
     except ImportError as error:
-        problem = f"what is needed to serve it is not installed, or too old: {said(error)}"
+        problem = f"a required library is missing or too old: {said(error)}"
         raise bad_agent(spec, problem, f"pip install 'taskplane[{library.extra}]'") from error
     agent: Agent = adapter.adapt(found, name)
     return agent
@@ -149,7 +148,9 @@ def _is_function(found: Any) -> bool:
 def _function(found: Callable[..., Any], name: str, spec: str) -> Agent:
     if (count := _parameters(found)) != 1:
         problem = f"a function that needs {count} arguments is not an agent"
-        raise bad_agent(spec, problem, "an agent takes one, the text of the message; a function that makes one, none")
+        raise bad_agent(
+            spec, problem, "use one argument, the text of the message, for an agent, or none for a factory of agents"
+        )
     from taskplane.executor.adapters import functions
 
     return functions.adapt(found, name)
@@ -167,12 +168,12 @@ def _parameters(function: Callable[..., Any]) -> int:
 
 def _made(make: Callable[[], Any], spec: str) -> Any:
     if inspect.iscoroutinefunction(make) or inspect.isgeneratorfunction(make) or inspect.isasyncgenfunction(make):
-        problem = "a function without parameters makes an agent, and this one is a coroutine or a generator"
-        raise bad_agent(spec, problem, "give it one parameter, the text of the message, and it is an agent")
+        problem = "a function without parameters must return an agent, but this one is a coroutine or a generator"
+        raise bad_agent(spec, problem, "give it one parameter, the text of the message, to make it an agent")
     try:
         return make()
     except (Exception, SystemExit) as error:
-        problem = f"it could not be made: {described(error)}{at(place_of(error))}"
+        problem = f"its factory failed: {described(error)}{at(place_of(error))}"
         raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
 
 
@@ -186,11 +187,11 @@ def _checked(agent: Agent, spec: str) -> Agent:
         raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):
         raise bad_agent(
-            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning"
+            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning a result"
         )
     policy: object = getattr(agent, "policy", None)
     if policy is not None and not callable(policy):
         raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
     if inspect.iscoroutinefunction(policy):
-        raise bad_agent(spec, "`policy` is a coroutine, and nobody waits for it", _POLICY)
+        raise bad_agent(spec, "`policy` is a coroutine; it must be a plain method", _POLICY)
     return agent

@@ -64,7 +64,7 @@ def _changes(found: Any) -> Generator[Change]:
     elif isinstance(found, (str, Message)):
         yield Complete(found)
     elif inspect.isawaitable(found) or hasattr(found, "__anext__"):
-        raise TypeError("an agent that returns what must be awaited is to be written with `async def`")
+        raise TypeError("use `async def` for an agent with an awaitable result")
     elif found is not None:
         yield found
 

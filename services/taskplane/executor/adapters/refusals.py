@@ -15,4 +15,4 @@ def bad_agent(spec: str, problem: str, suggestion: str) -> Invalid:
 def bad_code(spec: str, error: BaseException) -> Invalid:
     """Return the error for an agent whose code raised `error` when it was loaded."""
     problem = f"its code raised {described(error)}{at(place_of(error))}"
-    return bad_agent(spec, problem, line_of(error) or "see what it does when it is loaded")
+    return bad_agent(spec, problem, line_of(error) or "check its code that runs at import")

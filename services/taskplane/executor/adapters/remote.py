@@ -102,7 +102,7 @@ def _read_card(url: str, headers: Mapping[str, str]) -> sdk.AgentCard:
     try:
         at = url if httpx.URL(url).path.endswith(".json") else url.rstrip("/") + _WELL_KNOWN
     except httpx.InvalidURL as error:
-        raise bad_agent(url, f"this is no URL: {error}", "write it as https://HOST[:PORT]/PATH") from error
+        raise bad_agent(url, f"the URL is invalid: {error}", "write it as https://HOST[:PORT]/PATH") from error
     try:
         found = parse_agent_card(read_card(at, headers, _CONNECT_SECONDS))
         ClientFactory(ClientConfig(supported_protocol_bindings=list(_BINDINGS))).create(found)
@@ -110,14 +110,20 @@ def _read_card(url: str, headers: Mapping[str, str]) -> sdk.AgentCard:
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         refused = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-        more = "set A2A_<NAME>_AUTHORIZATION" if refused else "open it in a browser; is this the URL of an agent card?"
+        more = (
+            "set A2A_<NAME>_AUTHORIZATION"
+            if refused
+            else "open the URL in a browser and check that it returns an agent card"
+        )
         raise bad_agent(url, f"the server answers {at} with HTTP {status}", more) from error
     except httpx.HTTPError as error:
         text = str(error) or type(error).__name__
-        raise bad_agent(url, f"its card could not be read from {at}: {text}", "is the server running?") from error
+        raise bad_agent(
+            url, f"its card could not be read from {at}: {text}", "check that the server is running"
+        ) from error
     except httpx.InvalidURL as error:
-        more = "the URL is in its supportedInterfaces, or the server redirects to it"
-        raise bad_agent(url, f"the agent card at {at} leads to what is no URL: {error}", more) from error
+        more = "check the URLs in its supportedInterfaces and the redirects of the server"
+        raise bad_agent(url, f"the agent card at {at} leads to an invalid URL: {error}", more) from error
     except (ParseError, ValueError) as error:
         more = "its supportedInterfaces must have one with the binding JSONRPC or HTTP+JSON"
         raise bad_agent(url, f"there is no usable agent card at {at}: {error}", more) from error

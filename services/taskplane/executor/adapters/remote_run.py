@@ -211,7 +211,7 @@ class RemoteRun:
         except A2AClientError as error:
             if not self._task_id or not is_transient(error) or (never_sent(error) and not self._subscribed):
                 raise
-            log.info("the stream of the remote task %s broke, it is asked for: %s", self._task_id, error)
+            log.info("the stream of the remote task %s broke, reading the task instead: %s", self._task_id, error)
             return None
         if event is None:
             return None
@@ -227,7 +227,7 @@ class RemoteRun:
         await self._wait()
         task = await self._current()
         if not self._heard and not self._subscribed and not self._has_message(task):
-            raise AgentError("The connection to the remote agent was lost before it took the message.")
+            raise AgentError("The connection to the remote agent was lost before it accepted the message.")
         return task
 
     async def _current(self) -> a2a.Task:
@@ -239,7 +239,7 @@ class RemoteRun:
             except A2AClientError as error:
                 if not is_transient(error) or asyncio.get_running_loop().time() > until:
                     raise
-                log.info("the remote task %s could not be read, which is repeated: %s", self._task_id, error)
+                log.info("the remote task %s could not be read, will retry: %s", self._task_id, error)
             await self._wait()
 
     async def _wait(self) -> None:
@@ -313,7 +313,7 @@ class RemoteRun:
                 yield from self._spoken.flush()
                 yield from self._artifacts.update(event.artifact_update)
             case _:
-                log.warning("an event of the remote task %s is unknown here and ignored", self._task_id)
+                log.warning("an unknown event of the remote task %s is ignored", self._task_id)
 
     def _snapshot(self, task: a2a.Task) -> Iterator[Change]:
         """Yield what a snapshot of the task has that was not shown yet."""

@@ -169,7 +169,7 @@ class AgentTurn:
             canceled = None
             try:
                 if allowed and not isinstance(change, allowed):
-                    raise TypeError(f"make_artifact does not yield {type(change).__name__}")
+                    raise TypeError(f"make_artifact must not yield {type(change).__name__}")
                 if isinstance(change, _FINAL):
                     return change
                 self._buffer.take(change)

@@ -85,10 +85,10 @@ class Appender:
             with tracing.within(batch[0].traceparent):
                 response = await self._store.AppendEvents(request, timeout=self._tries.timeout)
         except DeadlineExceeded as error:
-            log.warning("appending %d items had no answer, the next replica is asked: %s", len(batch), error)
+            log.warning("appending %d items had no answer, trying the next replica: %s", len(batch), error)
             self._tries.unanswered()
         except RETRYABLE as error:
-            log.warning("appending %d items failed and is tried again: %s", len(batch), error)
+            log.warning("appending %d items failed, will retry: %s", len(batch), error)
             self._failures += 1
             await asyncio.sleep(pause_after(self._failures, error))
         except PlaneError as error:

@@ -69,7 +69,7 @@ class _Watch:
     def _beat(self) -> None:
         now = time.monotonic()
         if self._told:
-            log.info("the event loop goes on")
+            log.info("the event loop continues")
             self._told = False
         self._beaten = now
         self._timer = self._loop.call_later(self._every, self._beat)
@@ -84,7 +84,7 @@ class _Watch:
                 self._told = True
                 self._tell(blocked)
             if self._limit and blocked > self._limit and looks * self._every > self._limit:
-                give_up(f"the event loop has been blocked for {blocked:.1f} s, which is more than BLOCKED_LIMIT allows")
+                give_up(f"the event loop has been blocked for {blocked:.1f} s, which exceeds BLOCKED_LIMIT")
 
     def _tell(self, blocked: float) -> None:
         frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
@@ -94,9 +94,9 @@ class _Watch:
             log.warning("the event loop has been blocked for %.1f s here:\n%s", blocked, where)
             return
         log.error(
-            "the agent %s has blocked the event loop for %.1f s in task %s: nothing else of this process goes on"
-            " meanwhile. Await what takes long, write `run` as a plain generator, or run the agent in a thread or a"
-            ' process of its own, with Policy(isolation="thread") or --agent %s@thread. It is here:\n%s',
+            "the agent %s has blocked the event loop for %.1f s in task %s: all other work of this process stands still"
+            " meanwhile. Await slow calls, write `run` as a plain generator, or run the agent in its own thread or"
+            ' process, with Policy(isolation="thread") or --agent %s@thread. The blocking call:\n%s',
             run.agent,
             blocked,
             run.task_id,

@@ -103,7 +103,7 @@ class ChangeBuffer:
         elif isinstance(change, port.Usage):
             self._outbox.count(change.figures)
         else:
-            raise TypeError(f"run yields changes, not {type(change).__name__}")
+            raise TypeError(f"run must yield changes, not {type(change).__name__}")
 
     def status_text(self, text: str) -> bool:
         """Put a text of a StatusWriter; return False, and put nothing, once an artifact began or the turn has ended."""
@@ -173,7 +173,7 @@ class ChangeBuffer:
         delta = storable(delta)
         self._open_size += text_size(delta)
         if self._open_size > MAX_MESSAGE_BYTES:
-            raise ValueError("a text is larger than 3 MiB")
+            raise ValueError("a text must have at most 3 MiB")
         self._open_text.append(delta)
         self._outbox.text(self.factory, self._open_id, delta)
 

@@ -52,7 +52,7 @@ async def shut(changes: AsyncIterator[port.Change]) -> None:
     except asyncio.CancelledError:
         return
     except BaseException:
-        log.exception("an agent raised while its run was closed")
+        log.exception("an agent raised an error while its run was closing")
 
 
 async def thrown(changes: AsyncIterator[port.Change], error: BaseException) -> port.Change:

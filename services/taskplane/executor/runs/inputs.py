@@ -62,7 +62,7 @@ class Inputs:
         if not self._waiting:
             await self._read()
         if not self._waiting:
-            raise RuntimeError(f"task {self._record.id} has a message to read, but none was found")
+            raise RuntimeError(f"task {self._record.id} has an unread message, but none was found")
         given = self._waiting.popleft()
         self.consumed = given.generation
         return given

@@ -73,7 +73,7 @@ class Leases:
             except DeadlineExceeded as error:
                 self._tries.unanswered()
                 wait = _SOON * random.uniform(0.5, 1.0)
-                log.warning("a renewal had no answer, the next replica is asked: %s", error)
+                log.warning("a renewal had no answer, trying the next replica: %s", error)
             except PlaneError as error:
                 wait = min(1.0, self._renew_every) * random.uniform(0.5, 1.0)
                 if not (self.refused and isinstance(error, Unauthenticated)):
@@ -90,7 +90,7 @@ class Leases:
             except Unauthenticated as error:
                 if not self.refused:
                     self.refused = True
-                    log.error("the task store gives no work to this process: %s", error)
+                    log.error("the task store assigns no tasks to this process: %s", error)
             except PlaneError as error:
                 log.warning("the claim stream ended: %s", error)
             except TimeoutError:
@@ -118,7 +118,7 @@ class Leases:
                     begun = True
                     if self.refused:
                         self.refused = False
-                        log.info("the task store gives work to this process again")
+                        log.info("the task store assigns tasks to this process again")
                     self.renew_now()
                 if response.HasField("assignment"):
                     if self._runs.start_assigned(response.assignment) is not None:
@@ -160,5 +160,5 @@ class Leases:
                 # The lease goes with the end, which may be committed by now.
                 certain = False
             else:
-                self._runs.stop(run, "its lease is no longer ours")
+                self._runs.stop(run, "its lease was lost")
         return certain

@@ -306,13 +306,13 @@ class Outbox:
         sums.usage.update(self._usage.usage)
         for name, value in figures.items():
             if len(name) > _LONGEST_NAME:
-                raise ValueError(f"the name of a figure has at most {_LONGEST_NAME} characters, not {len(name)}")
+                raise ValueError(f"the name of a figure must have at most {_LONGEST_NAME} characters, not {len(name)}")
             total = sums.usage.get(name, 0) + float(value)
             if not math.isfinite(total):
-                raise ValueError(f"the sum of {name} is too large for a number")
+                raise ValueError(f"the sum of {name} is too large for a double")
             sums.usage[name] = total
         if len(sums.usage) > _MOST_FIGURES:
-            raise ValueError(f"a run has at most {_MOST_FIGURES} figures, not {len(sums.usage)}")
+            raise ValueError(f"a run must have at most {_MOST_FIGURES} figures, not {len(sums.usage)}")
         self._usage = sums
         self._counted += 1
         if self._item is None:
@@ -378,7 +378,7 @@ class Outbox:
             for entry in entries:
                 entry.fill(changes.add())
         except Exception as error:
-            log.exception("what a run under fence %d produced cannot be sent", self.fence)
+            log.exception("changes of the run under fence %d cannot be sent", self.fence)
             del request.items[-1]
             self.refuse(ItemRefused(AGENT_ERROR, f"a change cannot be sent: {type(error).__name__}"))
             return False

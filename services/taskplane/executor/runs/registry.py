@@ -115,7 +115,7 @@ class Runs:
         record = assignment.record
         hosted = self.agents.get(record.agent)
         if hosted is None:
-            log.error("task %s was assigned here, but there is no agent %r", record.id, record.agent)
+            log.error("task %s was assigned to this process, which has no agent %r", record.id, record.agent)
             return None
         if not self._first_time(record.uid, assignment.fence):
             return None
@@ -133,7 +133,7 @@ class Runs:
         """Stop a run whose lease is lost. What it still yields is discarded."""
         if run.stop():
             self._let_in()
-            log.info("the run of task %s under fence %d is stopped: %s", run.task_id, run.fence, why)
+            log.info("stopping the run of task %s under fence %d: %s", run.task_id, run.fence, why)
 
     async def drain(self, timeout: float) -> None:
         """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
@@ -145,7 +145,7 @@ class Runs:
         if await self._background.settle(timeout):
             return
         left = self.leases()
-        log.warning("%d runs did not finish in %g s and are released", len(left), timeout)
+        log.warning("%d runs did not finish in %g s; releasing their tasks", len(left), timeout)
         for run in left:
             run.stop()
         await self._release(left)
@@ -171,7 +171,7 @@ class Runs:
     def _start(self, run: Run) -> None:
         before = self._active.get(run.uid)
         if before is not None and not before.outbox.at_rest:
-            self.stop(before, "a newer lease of the task is ours")
+            self.stop(before, "this process has a newer lease of the task")
         self._active[run.uid] = run
         self._slots.take(run.owner)
         metrics.STARTED.labels(run.agent).value += 1
@@ -227,7 +227,7 @@ class Runs:
                 with suppress(NotFound):
                     await self.ports.reconciler.apply(record.context_id)
         except PlaneError as error:
-            log.info("nothing more is done about task %s: %s", run.task_id, error)
+            log.info("giving up on task %s: %s", run.task_id, error)
         else:
             if record.state not in AT_REST and record.fence == run.fence:
                 # Its attempt counts, or a run that always ends like this would be begun for ever.

@@ -110,7 +110,7 @@ class RouterCall(AsyncIterator[port.Change]):
             self._decided.set_result(_Raised(error))
             return
         if isinstance(found, port.MakeTask) and found.reason:
-            log.info("task %s is made: %s", self.task_id, found.reason)
+            log.info("creating task %s: %s", self.task_id, found.reason)
             tracing.describe({"taskplane.routing.reason": found.reason})
         self._decided.set_result(found)
         if isinstance(found, AsyncIterator):

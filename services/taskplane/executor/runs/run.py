@@ -181,7 +181,7 @@ class Run:
         except AgentFailed as error:
             await self._fail(error.reason, str(error), error.cause)
         except ItemRefused as refusal:
-            log.error("what the run of task %s produced was refused: %s (%s)", self.task_id, refusal, refusal.reason)
+            log.error("changes of the run of task %s were refused: %s (%s)", self.task_id, refusal, refusal.reason)
             self.outbox.clear()
             if refusal.reason in _LIMITS:
                 await self._fail(refusal.reason, f"The task was ended: {refusal.message}.")
@@ -190,16 +190,16 @@ class Run:
         except TimeoutError:
             if not self._limit.expired():
                 raise
-            log.info("the run of task %s under fence %d is stopped: it took too long", self.task_id, self.fence)
+            log.info("stopping the run of task %s under fence %d: its time limit is exceeded", self.task_id, self.fence)
             self._await_end()
             if not self.outbox.at_rest:
-                await self._fail("RUN_TIMEOUT", "The agent was stopped because it took too long.")
+                await self._fail("RUN_TIMEOUT", "The agent was stopped because it exceeded its time limit.")
         except SessionGone:
             await self._session.delete_task()
         except TurnCut:
-            log.info("the turn of task %s was taken back before it began; its run ends", self.task_id)
+            log.info("the turn of task %s was withdrawn before its beginning; its run ends", self.task_id)
         except NotFound:
-            log.info("task %s is gone; its run ends", self.task_id)
+            log.info("task %s no longer exists; its run ends", self.task_id)
         except PlaneError as error:
             bug = error if isinstance(error, Internal) else None
             log.error("the run of task %s failed: %s", self.task_id, error, exc_info=bug)
@@ -451,13 +451,13 @@ class Run:
             try:
                 await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason, cause)
             except ItemRefused as refusal:
-                log.error("what the run of task %s had yielded was refused: %s", self.task_id, refusal)
+                log.error("the last changes of the run of task %s were refused: %s", self.task_id, refusal)
                 self.outbox.clear()
                 await self._close(a2a.TASK_STATE_FAILED, self._change_buffer.factory.message(text), reason, cause)
         except Stopped:
-            log.info("task %s had ended before its run failed", self.task_id)
+            log.info("task %s had ended before the failure of its run", self.task_id)
         except ItemRefused as refusal:
-            log.error("task %s can not even be failed: %s (%s)", self.task_id, refusal, refusal.reason)
+            log.error("task %s could not be set to failed: %s (%s)", self.task_id, refusal, refusal.reason)
 
     async def _flush(self) -> None:
         await self.outbox.flush()

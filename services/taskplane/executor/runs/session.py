@@ -158,7 +158,7 @@ class RunSession:
 
     async def delete_task(self) -> None:
         """Delete the task, as whoever deleted its session, or an earlier task of its turn, would have done."""
-        log.info("task %s is deleted, since it or its session was while it was created", self._source.task_id)
+        log.info("task %s is deleted: it or its session was deleted during its creation", self._source.task_id)
         with suppress(NotFound):
             request = pb.DeleteTaskRequest(task_id=self._source.task_id)
             await retry_until_reachable(lambda: self._ports.store.DeleteTask(request))
@@ -181,9 +181,9 @@ class RunSession:
                 await self._check_alone(self._buffer.entries_before)
         except (SessionGone, TurnCut):
             # The task was just superseded and canceled, or is deleted at the end of its run.
-            log.info("nothing more of task %s is copied in mid-run", self._source.task_id)
+            log.info("no further messages of task %s are copied during its run", self._source.task_id)
         except PlaneError as error:
-            log.info("what task %s said is copied later: %s", self._source.task_id, error)
+            log.info("messages of task %s are copied later: %s", self._source.task_id, error)
         finally:
             self._copying = None
 

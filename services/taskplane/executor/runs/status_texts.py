@@ -86,13 +86,13 @@ class StatusTexts:
 
     def _tell(self, error: BaseException) -> None:
         """Log what a call raised; with its traceback once, since it may be raised at every call of a long run."""
-        told = "the agent of task %s could not say what it is doing: %s"
+        told = "the agent of task %s gave no status text: %s"
         log.error(told, self.task_id, described(error), exc_info=None if self._failed else error)
         self._failed = True
 
     def _is_news(self, text: object, recent: deque[str]) -> bool:
         if not isinstance(text, str):
-            raise TypeError(f"status_text returns a str, a StatusText or None, not {type(text).__name__}")
+            raise TypeError(f"status_text must return a str, a StatusText or None, not {type(text).__name__}")
         return bool(text.strip()) and len(text) <= MAX_LENGTH and text not in recent
 
     async def _read_recent(self) -> deque[str]:

@@ -123,7 +123,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
             await close()
         except GeneratorExit as error:
             # It would close whoever waits for this.
-            raise RuntimeError("the agent raised GeneratorExit while it was closed") from error
+            raise RuntimeError("the agent raised GeneratorExit while closing") from error
 
     def _turn(self) -> port.Turn:
         """Return the turn as the other loop may use it."""
@@ -167,7 +167,7 @@ class ThreadedRun(RunElsewhere):
             if not self._ended:
                 return super()._hand_over(coroutine)
         coroutine.close()
-        raise RuntimeError("the event loop has ended in which the agent was at work")
+        raise RuntimeError("the event loop of the agent has ended")
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -78,7 +78,7 @@ class Calls:
         given = dict(event)
         event_id = given.setdefault("id", new_id())
         if not isinstance(event_id, str) or not event_id:
-            raise ValueError(f"the id of an event is a text, not {event_id!r}")
+            raise ValueError(f"the id of an event must be a str, not {event_id!r}")
         entry = sessions.Entry(
             id=event_id,
             kind=sessions.ENTRY_KIND_EVENT,
@@ -88,7 +88,7 @@ class Calls:
             actor=self.ports.actor,
             data=_encoded(given),
         )
-        taken = f"the session has another entry with the id {event_id!r}"
+        taken = f"the session already has another entry with the id {event_id!r}"
         try:
             stored = await self._as_caller(lambda: self.ports.sessions.append(self.context_id, [entry]))
         except Refused as error:
@@ -124,9 +124,9 @@ def _encoded(event: Mapping[str, Any]) -> str:
         data = dumped(event)
         size = len(data.encode())
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"an event is a JSON object: {error}") from error
+        raise ValueError(f"an event must be a JSON object: {error}") from error
     if size > MAX_MESSAGE_BYTES:
-        raise ValueError("an event is larger than 3 MiB")
+        raise ValueError("an event must have at most 3 MiB")
     return data
 
 

@@ -47,7 +47,7 @@ class Abandoned:
             became_something = await self._became_something(turn)
             if became_something is False:
                 if not await self._sessions.is_void(turn.context_id, turn.invocation_id):
-                    log.info("turn %s came to nothing and is voided", turn.invocation_id)
+                    log.info("voiding turn %s, which has no task and no answer", turn.invocation_id)
                     await void(self._sessions, turn.context_id, turn.invocation_id)
                 # A repeat may have got through in between.
                 became_something = await self._became_something(turn)
@@ -56,10 +56,10 @@ class Abandoned:
         except RETRYABLE:
             raise
         except NotFound:
-            log.info("the session of turn %s is gone", turn.invocation_id)
+            log.info("the session of turn %s no longer exists", turn.invocation_id)
         except PlaneError as error:
             # It would be refused for ever, and all that waits behind it with it.
-            log.warning("turn %s cannot be settled: %s", turn.invocation_id, error)
+            log.warning("turn %s cannot be completed: %s", turn.invocation_id, error)
 
     async def _became_something(self, turn: sessions.UnsettledTurn) -> bool | None:
         """Return whether the turn has a task or an answer; None if another turn has the task of that id."""

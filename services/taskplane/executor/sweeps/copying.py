@@ -144,7 +144,7 @@ class Copier:
                 return await self._sessions.append_many(source.context_id, entries, create)
             except NotFound:
                 log.info(
-                    "session %s is gone; %d messages of task %s stay in its log",
+                    "session %s no longer exists; %d messages of task %s stay in its log",
                     source.context_id,
                     len(entries),
                     source.task_id,
@@ -183,7 +183,7 @@ class Copier:
         except Refused as error:
             if error.reason != TASK_DELETED:
                 raise
-            log.info("task %s was deleted, and is not to come back", source.task_id)
+            log.info("task %s was deleted and is not copied", source.task_id)
             with suppress(NotFound):
                 await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=source.task_id))
 

@@ -31,7 +31,7 @@ async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: 
         try:
             await store.CancelTask(pb.CancelTaskRequest(task_id=task_id))
         except Refused as error:
-            log.info("task %s is deleted as it is: %s", task_id, error)
+            log.info("deleting task %s without canceling it: %s", task_id, error)
         found = await store.ListTurns(asked)
     await _void(history, found)
     try:
@@ -50,7 +50,7 @@ async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: 
         log.info("another request has deleted task %s", task_id)
     await afp("delete.after_task")
     context_id = found.record.context_id
-    log.info("task %s of session %s is deleted with its words", task_id, context_id)
+    log.info("task %s of session %s is deleted with its messages", task_id, context_id)
     return context_id
 
 
@@ -77,7 +77,7 @@ async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
     try:
         await history.append(record.context_id, [void], create, openings=found.openings)
     except NotFound:
-        log.info("session %s of task %s is gone", record.context_id, record.id)
+        log.info("session %s of task %s no longer exists", record.context_id, record.id)
 
 
 async def _rewinds_before(history: SessionLog, context_id: str, turns: list[str]) -> list[str]:

@@ -50,7 +50,7 @@ class Expiry:
                     deleted += await self._expire(each)
             last = page[-1]
         if deleted:
-            log.info("%d sessions expired and are deleted", deleted)
+            log.info("deleted %d expired sessions", deleted)
         return deleted
 
     async def _expire(self, expired: sessions.ExpiredSession) -> bool:

@@ -48,7 +48,7 @@ class Imports:
         try:
             await self._history.GetSession(sessions.GetSessionRequest(context_id=context_id))
         except NotFound:
-            log.info("the import of session %s came to nothing, and its tasks are deleted", context_id)
+            log.info("the import of session %s did not finish; deleting its tasks", context_id)
             await self._store.DropImport(pb.DropImportRequest(**names))
         else:
             await self._store.FinishImport(pb.FinishImportRequest(**names))

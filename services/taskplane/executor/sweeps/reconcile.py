@@ -79,7 +79,9 @@ class Reconciler:
                     with acting_as(Principal(behind.tenant, behind.owner, actor, service=True)):
                         await self.apply(behind.context_id)
                 except NotFound:
-                    log.info("session %s is gone", behind.context_id)
+                    log.info("session %s no longer exists", behind.context_id)
                 except PlaneError as error:
-                    log.warning("the tasks of session %s are not in line with it yet: %s", behind.context_id, error)
+                    log.warning(
+                        "the changes of session %s are not applied to its tasks yet: %s", behind.context_id, error
+                    )
             request.after.CopyFrom(found[-1])

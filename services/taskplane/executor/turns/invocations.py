@@ -52,7 +52,10 @@ def _unique() -> tuple[str, bytes]:
 
 def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
     if len(key) > MAX_ID:
-        raise Invalid(f"an idempotency key has at most {MAX_ID} characters", fields={"idempotency_key": "is too long"})
+        raise Invalid(
+            f"the idempotency key must have at most {MAX_ID} characters",
+            fields={"idempotency_key": f"must have at most {MAX_ID} characters"},
+        )
     scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
     return hashlib.sha256(scope).hexdigest()[:32]
 

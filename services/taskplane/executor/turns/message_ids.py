@@ -30,7 +30,7 @@ async def settle(session_log: SessionLog, message: a2a.Message, context_id: str,
     except NotFound:
         return
     except (PlaneError, TimeoutError) as error:
-        log.warning("whether session %s has the id of a new message is not known: %s", context_id, error)
+        log.warning("unknown whether session %s has the id of a new message: %s", context_id, error)
         return
     keep_apart(message, first, invocation_id)
 

@@ -274,7 +274,7 @@ class NewTurns:
         try:
             await unvoid(self._sessions, send.context_id, send.invocation_id)
         except PlaneError as error:
-            log.warning("whether turn %s was voided meanwhile is not known: %s", send.invocation_id, error)
+            log.warning("unknown whether turn %s was voided: %s", send.invocation_id, error)
 
     async def _bring_in_line(self, send: Send, decision: Decision) -> None:
         """Apply the session's history to its tasks after a direct answer; for a task its run does so."""
@@ -283,7 +283,7 @@ class NewTurns:
         try:
             await self._runs.ports.reconciler.apply(send.context_id)
         except PlaneError as error:
-            log.warning("the tasks of session %s are not in line with it yet: %s", send.context_id, error)
+            log.warning("the changes of session %s are not applied to its tasks yet: %s", send.context_id, error)
 
     async def _void_refused(self, send: Send, error: PlaneError) -> None:
         """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""

@@ -35,9 +35,9 @@ class SendRates:
         self._buckets[key] = (tokens - 1 if tokens >= 1 else tokens, now)
         if tokens < 1:
             raise Exhausted(
-                f"you send more than {self._per_second:g} messages per second",
+                f"you exceed the limit of {self._per_second:g} messages per second",
                 reason="SEND_RATE",
-                suggestion="send fewer messages at once",
+                suggestion="send messages more slowly",
                 metadata={"limit": f"{self._per_second:g}"},
                 retry_after=(1 - tokens) / self._per_second,
             )

@@ -60,6 +60,8 @@ def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
     told.message_id = derived(invocation_id, "refusal-message")
     told.role = a2a.ROLE_AGENT
     told.task_id, told.context_id = task.id, task.context_id
-    told.parts.add().text = f"Nothing was rewound: invocation {before(message)} is not in effect in this session."
+    told.parts.add().text = (
+        f"The session was not rewound: invocation {before(message)} is not in effect in this session."
+    )
     told.metadata.fields["reason"].string_value = "INVOCATION_NOT_FOUND"
     return task

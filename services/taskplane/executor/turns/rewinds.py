@@ -192,9 +192,9 @@ class Rewinds:
 
 def _in_flight(session: sessions.Session) -> Conflict:
     return Conflict(
-        f"session {session.context_id} is being rewound by somebody else",
+        f"another rewind of session {session.context_id} is running",
         reason="REWIND_IN_FLIGHT",
-        suggestion="read the session again once that is done, then decide again",
+        suggestion="wait for its end, read the session again, then decide again",
         metadata={"version": str(session.version)},
         retry_after=_RETRY_AFTER,
     )

@@ -106,7 +106,7 @@ class Routing:
         try:
             return factory.message(found)
         except (ValueError, TypeError):
-            log.warning("a router gave an answer that cannot be sent", exc_info=True)
+            log.warning("the answer of a router cannot be sent", exc_info=True)
             return None
 
     def unfinished(self) -> RouterCall | None:

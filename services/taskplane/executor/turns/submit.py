@@ -136,7 +136,7 @@ class Submits:
             return
         with suppress(NotFound):
             if await self._sessions.is_deleted(send.context_id, send.invocation_id):
-                raise Refused(f"task {send.task_id} was deleted, and nothing brings it back", reason=TASK_DELETED)
+                raise Refused(f"task {send.task_id} was deleted", reason=TASK_DELETED)
 
     async def _rewind(self, send: Send) -> pb.SubmitResponse:
         """Rewind the session; other content of the message begins a turn of its own."""

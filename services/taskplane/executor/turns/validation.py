@@ -29,30 +29,32 @@ def submit(request: pb.SubmitRequest) -> None:
     if rewind_messages.is_rewind(message):
         wrong |= _of_rewind(message)
     elif not message.parts:
-        wrong["message.parts"] = "is empty"
+        wrong["message.parts"] = "must not be empty"
     for index, part in enumerate(message.parts):
         if part.WhichOneof("content") is None:
-            wrong[f"message.parts[{index}]"] = "has no content"
+            wrong[f"message.parts[{index}]"] = "must have content"
         elif "\0" in part.text:
-            wrong[f"message.parts[{index}].text"] = "has the character U+0000"
+            wrong[f"message.parts[{index}].text"] = "must not contain U+0000"
     for name in ("message_id", "context_id", "task_id"):
         if problem := id_problem(getattr(message, name)):
             wrong.setdefault(f"message.{name}", problem)
     if not message.task_id and not is_segment(message.context_id):
-        wrong["message.context_id"] = "is neither . nor .., which no path can name"
+        wrong["message.context_id"] = "must not be . or .., which no URL path can contain"
     if len(message.reference_task_ids) > MAX_REFERENCES:
-        wrong["message.reference_task_ids"] = f"are more than {MAX_REFERENCES}"
+        wrong["message.reference_task_ids"] = f"must have at most {MAX_REFERENCES:,} elements"
     _refuse(wrong)
     size = request.ByteSize()
     if size > MAX_SEND_BYTES:
-        raise Invalid(f"the request has {size} bytes; {MAX_SEND_BYTES} is the most", reason="REQUEST_TOO_LARGE")
+        raise Invalid(
+            f"the request has {size} bytes; at most {MAX_SEND_BYTES:,} are allowed", reason="REQUEST_TOO_LARGE"
+        )
     if size > MOST_NESTED and has_groups(request.request):
-        raise Invalid("the request has a group among its unknown fields", reason="TOO_DEEP")
+        raise Invalid("the unknown fields of the request must not contain groups", reason="TOO_DEEP")
     if not all(readable_within(value, WRAPPERS) for value in _values(request.request)):
         raise Invalid(
-            f"the request has data that is nested deeper than {DEPTH}",
+            f"the data of the request is nested too deeply: at most {DEPTH}",
             reason="TOO_DEEP",
-            suggestion="send the data with fewer levels, or as a file",
+            suggestion="send the data with fewer levels or as a file",
         )
 
 
@@ -71,18 +73,18 @@ def session(context_id: str) -> None:
 def _of_rewind(message: a2a.Message) -> dict[str, str]:
     wrong: dict[str, str] = {}
     if not rewind_messages.before(message):
-        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = "is not the id of an invocation"
+        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = "must be the id of an invocation"
     elif problem := id_problem(rewind_messages.before(message)):
         wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = problem
     if not message.context_id:
-        wrong["message.context_id"] = "is empty: it names the session to rewind"
+        wrong["message.context_id"] = "is required: it names the session to rewind"
     if message.task_id not in ("", message.context_id):
-        wrong["message.task_id"] = "must be empty or the id of the context: a rewind concerns the whole session"
+        wrong["message.task_id"] = "must be empty or the id of the context: a rewind affects the whole session"
     return wrong
 
 
 def _of_required(value: str) -> str:
-    return id_problem(value) if value else "is empty"
+    return id_problem(value) if value else "must not be empty"
 
 
 def _refuse(wrong: dict[str, str]) -> None:

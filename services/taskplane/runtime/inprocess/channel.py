@@ -119,6 +119,6 @@ class InProcessChannel(grpc.aio.Channel):
 def _unserved(method: str) -> Callable[..., Never]:
     # Stubs make a caller of every method, so it refuses when it is called.
     def refuse(*_: Any, **__: Any) -> Never:
-        raise TypeError(f"{method}: methods that stream requests are not served in process")
+        raise TypeError(f"{method}: methods with request streams are not supported in process")
 
     return refuse

@@ -13,7 +13,7 @@ def key_reused(entry_id: str) -> Refused:
     return Refused(
         "this idempotency key was used with another request, or in another session",
         reason="KEY_REUSED",
-        suggestion="repeat the first request unchanged, or use a new key",
+        suggestion="repeat the first request unchanged or use a new key",
         metadata={"entry_id": entry_id},
     )
 
@@ -21,9 +21,9 @@ def key_reused(entry_id: str) -> Refused:
 def task_deleted(entry_id: str) -> Refused:
     """Return the error for an entry of a task that was deleted."""
     return Refused(
-        "the task of this turn was deleted, and nothing brings it back",
+        "the task of this turn was deleted",
         reason="TASK_DELETED",
-        suggestion="send the message again under a new idempotency key, without a task id",
+        suggestion="send the message with a new idempotency key and without a task id",
         metadata={"entry_id": entry_id},
     )
 
@@ -43,37 +43,39 @@ def invocation_not_found(invocation_id: str) -> NotFound:
     return NotFound(
         f"invocation {invocation_id} is not in effect in this session",
         reason="INVOCATION_NOT_FOUND",
-        suggestion="read the session again: it may have been rewound before",
+        suggestion="read the session again: it may have been rewound already",
         metadata={"invocation_id": invocation_id},
     )
 
 
 def no_segment(field: str) -> Invalid:
     """Return the error for an id that no client could name in a path."""
-    return Invalid(f"{field} is no name", reason="BAD_ID", fields={field: "is neither . nor .."})
+    return Invalid(f"{field} must not be . or ..", reason="BAD_ID", fields={field: "must not be . or .."})
 
 
 def session_exists(context_id: str) -> AlreadyExists:
     """Return the error for an id that a session has which this request did not make."""
     return AlreadyExists(
-        f"there is another session {context_id}", reason="SESSION_EXISTS", suggestion="leave the id to the store"
+        f"session {context_id} exists already", reason="SESSION_EXISTS", suggestion="leave the id empty for a new one"
     )
 
 
 def nothing_to_undo(context_id: str) -> Refused:
     """Return the error for an undo without a rewind that counts."""
-    return Refused(f"session {context_id} has no rewind that could be undone", reason="NOTHING_TO_UNDO")
+    return Refused(f"session {context_id} has no rewind to undo", reason="NOTHING_TO_UNDO")
 
 
 def too_late_to_undo(context_id: str) -> Refused:
     """Return the error for an undo after a new turn was begun."""
     return Refused(
-        f"a new turn was begun in session {context_id} after its newest rewind",
+        f"a new turn began in session {context_id} after its newest rewind",
         reason="TOO_LATE_TO_UNDO",
-        suggestion="rewind before the invocation of that rewind: this takes it back and cuts what came after it",
+        suggestion="rewind before the invocation of that rewind, which undoes it and removes the later turns",
     )
 
 
 def beyond_head(context_id: str, seq: int) -> Invalid:
     """Return the error for the number of an entry beyond the `seq` entries of the session."""
-    return Invalid(f"session {context_id} has {seq} entries", reason="BEYOND_HEAD", fields={"seq": f"is at most {seq}"})
+    return Invalid(
+        f"session {context_id} has {seq} entries", reason="BEYOND_HEAD", fields={"seq": f"must be at most {seq}"}
+    )

@@ -46,7 +46,7 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
         raise Invalid(
             f"the payload of entry {entry.id} is nested too deeply",
             reason="UNREADABLE",
-            fields={"entries": f"may be nested {DEPTH} deep"},
+            fields={"entries": f"must be nested at most {DEPTH}"},
         ) from error
     return payload
 

@@ -71,18 +71,18 @@ def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
 
 def _checked(index: int, state: object) -> Struct:
     if not isinstance(state, dict):
-        raise _bad(index, "is an object")
+        raise _bad(index, "must be an object")
     found = Struct()
     Filler().fill_struct(found, cast("dict[str, Any]", state))
     for key in found.fields:
         if key.startswith((USER, APP)) and not is_id(key):
-            raise _bad(index, "has keys of users and apps of at most 255 characters without control characters")
+            raise _bad(index, "must have keys of users and apps with at most 255 characters and no control characters")
     return found
 
 
 def _bad(index: int, rule: str) -> Invalid:
     return Invalid(
-        f"the state delta of entries[{index}] cannot be kept",
+        f"the state delta of entries[{index}] is invalid",
         reason="BAD_STATE",
         fields={f"entries[{index}].data": f"actions.state_delta {rule}"},
     )

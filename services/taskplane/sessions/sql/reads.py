@@ -182,7 +182,7 @@ def check_reply(size: int, context_id: str) -> None:
     """Raise Exhausted `HISTORY_TOO_LARGE` if so many bytes do not fit one reply."""
     if size > REPLY_BYTES:
         raise Exhausted(
-            f"the history of session {context_id} has {size} bytes and does not fit one reply",
+            f"the history of session {context_id} has {size} bytes and does not fit in one reply",
             reason="HISTORY_TOO_LARGE",
-            suggestion="read it by pages, with ListEntries",
+            suggestion="read it in pages with ListEntries",
         )

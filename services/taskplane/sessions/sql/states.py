@@ -64,7 +64,7 @@ def read_state(conn: Connection, scope: Scope, context_id: str) -> tuple[Session
         for row in conn.execute(query, whose):
             state.fields[prefix + row.key].MergeFromString(row.value)
     if state.ByteSize() > REPLY_BYTES:
-        raise Exhausted(f"the state of session {context_id} does not fit one reply", reason="STATE_TOO_LARGE")
+        raise Exhausted(f"the state of session {context_id} does not fit in one reply", reason="STATE_TOO_LARGE")
     return of, state
 
 

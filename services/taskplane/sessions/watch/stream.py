@@ -43,7 +43,7 @@ class Watch:
             raise OutOfRange(
                 f"session {context_id} has {session.seq} entries",
                 reason="BEYOND_HEAD",
-                suggestion="it is another session than you knew: read it anew",
+                suggestion="another session has this id now: read it from the beginning",
                 metadata={"seq": str(session.seq)},
             )
         seat = self._watched.enter(session)
@@ -65,7 +65,7 @@ class Watch:
                         yield page
                         place, spoke = page.entries[-1].seq, time.monotonic()
                     elif not unsure:
-                        raise Unavailable("the log of this session is shorter than it was", reason="LOG_CHANGED")
+                        raise Unavailable("the log of this session is shorter than before", reason="LOG_CHANGED")
                     unsure = False
                     continue
                 quiet = spoke + self._quiet_after - time.monotonic()

@@ -11,9 +11,9 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
     """Decide an item: write it, answer a repeat as before, or refuse it; a refusal is an answer."""
     row = found.row
     if row is None:
-        return _refused(None, NotFound("no such task", reason="TASK_NOT_FOUND"))
+        return _refused(None, NotFound("the task does not exist", reason="TASK_NOT_FOUND"))
     if row.origin == DOCUMENT:
-        return _refused(row, Refused("a document task has no executor", reason="NOT_MANAGED"))
+        return _refused(row, Refused("a task of another runtime has no executor", reason="NOT_MANAGED"))
     if row.item_fence == op.fence and row.item_number == op.number:
         return _answer(row, row.item_first or 0, row.item_last or 0)
     refusal = _refusal(row, op)
@@ -36,7 +36,7 @@ def append(found: Found, op: Append, now: int) -> Write | Appended:
         return _refused(
             row,
             Refused(
-                f"task {row.id} has a message that its run has not read",
+                f"the run of task {row.id} has an unread message",
                 reason="PENDING_INPUT",
                 metadata={"input_generation": str(row.input_generation)},
             ),
@@ -67,11 +67,15 @@ def _refusal(row: Row, op: Append) -> PlaneError | None:
         return Refused(f"task {row.id} is no longer held under fence {op.fence}", reason="FENCED")
     if op.number < 1 or (row.item_fence == op.fence and op.number < (row.item_number or 0)):
         return Invalid(
-            "item numbers grow by one under each fence", reason="ITEM_NUMBER", fields={"number": "is too low"}
+            "item numbers must grow by one under each fence",
+            reason="ITEM_NUMBER",
+            fields={"number": "must be greater than the number of the previous item"},
         )
     if max(op.consumed_generation, op.copied_generation) > row.generation:
         return Invalid(
-            "the task has no such generation yet", reason="BEYOND_HEAD", fields={"copied_generation": "beyond"}
+            "the generation is beyond the newest one of the task",
+            reason="BEYOND_HEAD",
+            fields={"copied_generation": "beyond"},
         )
     size = sum([len(change.serialized) for change in op.changes if change is not None])
     return over_limit(row, len(op.changes), size, ends=len(op.changes) == 1 and op.state in TERMINAL)

@@ -117,9 +117,9 @@ def read_message(message: a2a.Message, field: str = "message") -> UserMessage:
 def too_deep(field: str) -> Invalid:
     """Return the error for a `field` of a request that is nested too deeply to be stored."""
     return Invalid(
-        f"{field} is nested too deeply to be stored",
+        f"{field} is nested too deeply",
         reason="TOO_DEEP",
-        suggestion="send the data with fewer levels, or as a file",
+        suggestion="send the data with fewer levels or as a file",
         fields={field: "is nested too deeply"},
     )
 

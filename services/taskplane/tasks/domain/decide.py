@@ -60,7 +60,7 @@ def _key_reused() -> PlaneError:
     return Refused(
         "this idempotency key was used with another request",
         reason="KEY_REUSED",
-        suggestion="repeat the first request unchanged, or use a new key",
+        suggestion="repeat the first request unchanged or use a new key",
     )
 
 
@@ -74,10 +74,10 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
         return commands.Created(row=row, created=False, fence=row.fence if held else 0)
     if found.row is not None:
         if visible(found.row, op.scope) is None:
-            return AlreadyExists(f"the task id {op.task_id} is taken", reason="ID_TAKEN")
+            return AlreadyExists(f"the task id {op.task_id} is in use", reason="ID_TAKEN")
         return AlreadyExists(f"task {op.task_id} exists already", reason="TASK_EXISTS")
     if op.changes and not op.claim_for:
-        return Invalid("first changes need a lease", reason="NO_LEASE", fields={"claim_for": "is required"})
+        return Invalid("first_changes requires claim_for", reason="NO_LEASE", fields={"claim_for": "is required"})
     if op.strategy == REJECT and found.busy:
         return session_busy(op)
     if op.strategy == QUEUE and found.busy:
@@ -95,7 +95,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
         if refusal is not None:
             return refusal
     if draft.state in TERMINAL or draft.state in PAUSED:
-        return Invalid("a task cannot end or pause while it is created", reason="FIRST_CHANGE")
+        return Invalid("a new task must not end or pause in first_changes", reason="FIRST_CHANGE")
     draft.new["started"] = leased and bool(op.changes)
     row = draft.finished()
     write = Write(row, draft.events, commands.Created(row, True, row.fence, first), said=draft.said, document=first)
@@ -191,13 +191,13 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         return Invalid(
             f"task {row.id} belongs to another context",
             reason="CONTEXT_MISMATCH",
-            fields={"message.context_id": "is not the context of the task that message.task_id names"},
+            fields={"message.context_id": "must be the context of the task in message.task_id"},
         )
     if row.superseded:
         return Refused(
-            f"task {row.id} was cut by a rewind of its session",
+            f"task {row.id} was removed by a rewind of its session",
             reason="SUPERSEDED",
-            suggestion="send the message without a task id, or take the rewind back",
+            suggestion="send the message without a task id, or undo the rewind",
         )
     if row.state in TERMINAL:
         return terminal(row)
@@ -213,21 +213,21 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
 def _put(found: Found, op: commands.Put, now: int) -> Outcome:
     row = found.row
     if row is not None and visible(row, op.scope) is None:
-        return AlreadyExists(f"the task id {op.task.id} is taken", reason="ID_TAKEN")
+        return AlreadyExists(f"the task id {op.task.id} is in use", reason="ID_TAKEN")
     if row is not None and row.origin == MANAGED:
         return Refused(
-            f"task {row.id} is run by taskplane; it cannot be replaced from outside",
+            f"task {row.id} is run by taskplane and cannot be replaced",
             reason="MANAGED",
-            suggestion="send a message to it, or cancel it",
+            suggestion="send a message to the task or cancel it",
         )
     at = row.generation if row is not None else 0
     if op.expected_generation and op.expected_generation != at:
         return _generation_mismatch(op.task.id, op.expected_generation, at)
     if not op.task.context_id:
-        return Invalid("a task needs a context", reason="NO_CONTEXT", fields={"context_id": "is required"})
+        return Invalid("task.context_id is required", reason="NO_CONTEXT", fields={"context_id": "is required"})
     state = int(op.task.status.state)
     if state not in STATES and state != 0:
-        return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
+        return Invalid(f"the task state {state} is unknown", fields={"status.state": "is unknown"})
     given = shown_document(op.task, op.without) if op.without else op.task
     if op.without.issuperset(turns_in(op.task, row.invocation_id if row is not None else None) or [""]):
         return _task_deleted(op.task.id)
@@ -283,9 +283,9 @@ def _new_document(op: commands.Put, now: int) -> Row:
 
 def _task_deleted(task_id: str) -> PlaneError:
     return Refused(
-        f"what task {task_id} says was deleted, and nothing brings it back",
+        f"the messages of task {task_id} were deleted and cannot be stored again",
         reason="TASK_DELETED",
-        suggestion="leave its messages out, and store what follows under another id",
+        suggestion="leave its messages out, and store the following ones under another task id",
     )
 
 
@@ -313,14 +313,14 @@ def _delete(found: Found, op: commands.Delete, now: int) -> Outcome:
 def _mark_copied(found: Found, op: commands.MarkCopied, now: int) -> Outcome:
     row = found.row
     if row is None:
-        return NotFound("no such task", reason="TASK_NOT_FOUND")
+        return NotFound("the task does not exist", reason="TASK_NOT_FOUND")
     if row.origin == DOCUMENT:
         return not_managed(row)
     if op.generation > row.generation:
         return Invalid(
             f"task {row.id} has no generation {op.generation}",
             reason="BEYOND_HEAD",
-            fields={"generation": "is too high"},
+            fields={"generation": "must be at most the newest generation"},
         )
     if op.generation <= row.copied_generation:
         return commands.Done(row=row)

@@ -46,7 +46,7 @@ def task_not_found(task_id: str) -> PlaneError:
 def trimmed(up_to: int) -> PlaneError:
     """Return the error for a read of a log that is whole only after generation `up_to`."""
     return OutOfRange(
-        f"the log is whole from generation {up_to + 1} on only",
+        f"events before generation {up_to + 1} were trimmed",
         reason="CURSOR_TRIMMED",
         suggestion="take a snapshot: call again without a cursor",
         metadata={"oldest_generation": str(up_to + 1)},
@@ -194,7 +194,7 @@ class Draft:
         if isinstance(change, Checkpoint):
             return self._checkpoint(change)
         if change is None:
-            return Invalid("a change needs a status or an artifact", fields={"changes": "is empty"})
+            return Invalid("a change must have a status or an artifact", fields={"changes": "is empty"})
         if change.kind == STATUS_TEXT and (change.state != WORKING or not change.status_text or change.partial):
             return Invalid(
                 "a status text has the state WORKING and a whole message",
@@ -203,13 +203,13 @@ class Draft:
             )
         state = change.state
         if state not in STATES:
-            return Invalid(f"there is no task state {state}", fields={"status.state": "is unknown"})
+            return Invalid(f"the task state {state} is unknown", fields={"status.state": "is unknown"})
         if state not in NEXT[self.state]:
             names = a2a.TaskState.Name(self.state), a2a.TaskState.Name(state)  # type: ignore[arg-type]
-            return Refused(f"a task does not go from {names[0]} to {names[1]}", reason="ILLEGAL_TRANSITION")
+            return Refused(f"a task cannot change from {names[0]} to {names[1]}", reason="ILLEGAL_TRANSITION")
         if state in AT_REST:
             if not last:
-                return Refused("nothing follows the end or the pause of a task", reason="ILLEGAL_TRANSITION")
+                return Refused("no change may follow the end or the pause of a task", reason="ILLEGAL_TRANSITION")
             if self.partial_id is not None and change.message_id != self.partial_id:
                 self._close_text(open_text, cut_off=state not in PAUSED and state != COMPLETED)
         elif change.partial and self.partial_id not in (None, change.message_id):
@@ -309,7 +309,7 @@ class Draft:
     def _artifact(self, update: ArtifactUpdate) -> PlaneError | None:
         artifact_id = update.artifact_id
         if not update.complete:
-            return Invalid("an artifact needs an id and a part", fields={"artifact": "is incomplete"})
+            return Invalid("an artifact must have an id and a part", fields={"artifact": "is incomplete"})
         if update.append and artifact_id not in self._artifacts:
             return Refused(f"the task has no artifact {artifact_id} to append to", reason="ILLEGAL_APPEND")
         payload = encoding.artifact_payload(update.serialized, self._ids)
@@ -322,9 +322,9 @@ class Draft:
         size = len(checkpoint.serialized)
         if size > MAX_CHECKPOINT:
             return Invalid(
-                f"a checkpoint has at most {MAX_CHECKPOINT // 1024} KiB, not {size} bytes",
+                f"a checkpoint must have at most {MAX_CHECKPOINT // 1024} KiB, not {size:,} bytes",
                 reason="CHECKPOINT_TOO_LARGE",
-                suggestion="store the data elsewhere and keep its name in the checkpoint",
+                suggestion="store the data elsewhere and its name in the checkpoint",
                 fields={"checkpoint": "is too large"},
             )
         self._add(CHECKPOINT, checkpoint.serialized, speaks=False)

@@ -17,7 +17,7 @@ def visible(row: Row | None, scope: Scope) -> Row | None:
 def not_managed(row: Row) -> PlaneError:
     """Return the refusal to run, continue or cancel a document task."""
     return Refused(
-        f"task {row.id} is kept by an external runtime; it cannot be run, continued or canceled here",
+        f"task {row.id} belongs to another runtime and cannot be run, continued or canceled here",
         reason="NOT_MANAGED",
     )
 

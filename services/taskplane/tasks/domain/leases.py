@@ -93,13 +93,13 @@ def time_out(found: Found, op: commands.TimeOut, now: int) -> Write | None:
             draft,
             found,
             "QUEUE_TIMEOUT",
-            f"This task was not run within {_seconds(row.queue_limit)}, the longest that it may wait in the queue.",
+            f"This task did not start within {_seconds(row.queue_limit)}, the limit of its time in the queue.",
         )
     return _failed(
         draft,
         found,
         "PAUSE_TIMEOUT",
-        f"This task was not answered within {_seconds(row.pause_limit)}, the longest that it may wait for its user.",
+        f"This task had no answer within {_seconds(row.pause_limit)}, the limit of its wait for the user.",
     )
 
 

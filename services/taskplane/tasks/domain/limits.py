@@ -34,6 +34,6 @@ def _refusal(row: Row, limit: str, reason: str, number: int) -> Refused:
     return Refused(
         f"task {row.id} has reached the limit of {limit}",
         reason=reason,
-        suggestion="go on in a new task: send the message without a task id",
+        suggestion="continue in a new task: send the message without a task id",
         metadata={"limit": str(number)},
     )

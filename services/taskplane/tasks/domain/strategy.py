@@ -9,9 +9,9 @@ from taskplane.tasks.domain.task import ACTIVE
 def session_busy(op: Create) -> PlaneError:
     """Return the error for a second task where the strategy is REJECT."""
     return Refused(
-        f"{op.agent} is at work in this session already",
+        f"{op.agent} is running in this session already",
         reason="SESSION_BUSY",
-        suggestion="wait until its task has ended, or cancel it",
+        suggestion="wait for the end of its task, or cancel it",
     )
 
 

@@ -108,7 +108,7 @@ class Claims:
             self._work.hear()
             while not self._closed:
                 if mine.replaced:
-                    raise Conflict("another stream of this process took over", reason="REPLACED")
+                    raise Conflict("another stream of this process replaced this one", reason="REPLACED")
                 if mine.renew_now:
                     mine.renew_now = False
                     yield self._told(mine, now=True)

@@ -63,12 +63,12 @@ class Sweeper:
             ]
             for lease, answer in zip(lost, settled(await self._log.submit_all(orphans)), strict=True):
                 if isinstance(answer, PlaneError):
-                    _log.error("the lost task %s could not be taken back: %s", lease.task_uid, answer)
+                    _log.error("the lost task %s could not be recovered: %s", lease.task_uid, answer)
                 elif answer is not None:
                     taken += 1
             if taken:
                 LEASES_LOST.inc(taken)
-                _log.warning("%d tasks lost their executor: its lease ran out", taken)
+                _log.warning("%d tasks lost their executor: its lease expired", taken)
         self._passed = time.monotonic()
         return taken
 
@@ -82,9 +82,9 @@ class Sweeper:
             timed_out = await self._log.submit_all([TimeOut(task_uid=uid) for uid in found])
             for uid, answer in zip(found, settled(timed_out), strict=True):
                 if isinstance(answer, PlaneError):
-                    _log.error("the task %s, which waited too long, could not be ended: %s", uid, answer)
+                    _log.error("the task %s, whose wait exceeded its limit, could not be ended: %s", uid, answer)
                 elif isinstance(answer, Done):
                     ended += 1
             if ended:
-                _log.warning("%d tasks ended: they waited too long to be run or to be answered", ended)
+                _log.warning("%d tasks ended: they exceeded their time limit in the queue or for an answer", ended)
         return ended

@@ -127,7 +127,7 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
     if query.before:
         end = next((at for at in range(end) if id_at(at) == query.before), -1)
         if end < 0:
-            what = "names no message of this session"
+            what = "must be the id of a message of this session"
             raise Invalid(f"before {what}", reason="NO_SUCH_MESSAGE", fields={"before": what})
     start = max(0, end - query.page_size)
     while start > 0 and not id_at(start):

@@ -43,7 +43,7 @@ def commit(conn: Connection, of: Stage, pages: int, dialect: Dialect, writing: W
     scope = Scope(of.tenant, of.owner, "")
     if conn.execute(_OF_SESSION, {**owner(scope), "context_id": of.context_id}).first() is not None:
         raise AlreadyExists(
-            f"there are tasks of a session {of.context_id} already",
+            f"tasks of session {of.context_id} exist already",
             reason="SESSION_HAS_TASKS",
             suggestion="import the session under another id",
         )
@@ -91,14 +91,14 @@ def _tasks(records: Iterator[bytes], of: Stage, scope: Scope, now: int) -> Itera
         elif which == "event" and reader is not None:
             reader.event(given.line, given.event)
         else:
-            raise importing.wrong(given.line, "a task comes before its events", "IMPORT_ORDER")
+            raise importing.wrong(given.line, "a task must come before its events", "IMPORT_ORDER")
     if reader is not None:
         yield _whole(reader, reader.line)
 
 
 def _whole(reader: TaskReader, line: int) -> TaskReader:
     if not reader.complete:
-        raise importing.wrong(line, "the task before has not all the events that it says it has", "IMPORT_ORDER")
+        raise importing.wrong(line, "events of the previous task are missing", "IMPORT_ORDER")
     return reader
 
 
@@ -124,7 +124,7 @@ def _write(conn: Connection, reader: TaskReader, writing: Writing) -> Row:
 def _check_turns(conn: Connection, row: Row, reader: TaskReader) -> None:
     turns = list(reader.turns)
     if len(set(turns)) < len(turns):
-        raise importing.wrong(reader.line, "one turn is recorded twice")
+        raise importing.wrong(reader.line, "a turn is recorded twice")
     if conn.execute(sql.TURNS_OF_OWNER, {"turns": turns, "tenants": [row.tenant], "owner": row.owner}).first():
         raise AlreadyExists(
             f"a turn of task {row.id} is recorded already",

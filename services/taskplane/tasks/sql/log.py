@@ -356,7 +356,7 @@ class SqlTaskLog:
 
     def _opened(self) -> Meta:
         if self._meta is None:
-            raise RuntimeError("the task log is used before it was opened")
+            raise RuntimeError("the task log is not open")
         return self._meta
 
     def _committed(self, batch: Batch[Answer]) -> None:
@@ -400,7 +400,7 @@ def size_of(op: Operation) -> int:
 
 def _known_text(uid: str) -> str:
     if has_nul(uid):
-        raise NotFound("no such task", reason="TASK_NOT_FOUND")
+        raise NotFound("the task does not exist", reason="TASK_NOT_FOUND")
     return uid
 
 

@@ -39,7 +39,7 @@ def check_page_size(size: int, most: int, noun: str) -> None:
     """Raise Invalid `BAD_PAGE_SIZE` unless the size is 1 to `most`."""
     if not 1 <= size <= most:
         raise Invalid(
-            f"a page has 1 to {most} {noun}",
+            f"page_size must be 1 to {most:,} {noun}",
             reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be between 1 and {most}"},
+            fields={"page_size": f"must be 1 to {most:,}"},
         )

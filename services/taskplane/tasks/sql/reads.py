@@ -150,9 +150,9 @@ def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter
     """Implement `TaskLog.events`."""
     if not 1 <= query.limit <= MAX_EVENTS:
         raise Invalid(
-            f"at most {MAX_EVENTS} events are read at once",
+            f"limit must be 1 to {MAX_EVENTS:,}",
             reason="BAD_LIMIT",
-            fields={"limit": f"must be between 1 and {MAX_EVENTS}"},
+            fields={"limit": f"must be 1 to {MAX_EVENTS:,}"},
         )
     row = get_row(conn, scope, task_id)
     listing = select(*EVENT_COLUMNS).where(

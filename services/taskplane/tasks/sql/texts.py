@@ -52,4 +52,4 @@ def nul_in_write(write: Write) -> Invalid | None:
 
 
 def _refusal() -> Invalid:
-    return Invalid("ids and names must not hold the character U+0000", reason="NUL_CHARACTER")
+    return Invalid("ids and names must not contain U+0000", reason="NUL_CHARACTER")

@@ -66,7 +66,7 @@ def get_row_by_uid(conn: Connection, uid: str) -> Row:
     """Implement `TaskLog.row_by_uid`."""
     values = conn.execute(_ROW, {"uid": uid}).one_or_none()
     if values is None:
-        raise NotFound("no such task", reason="TASK_NOT_FOUND")
+        raise NotFound("the task does not exist", reason="TASK_NOT_FOUND")
     return to_row(values)
 
 

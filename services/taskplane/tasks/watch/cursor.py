@@ -16,8 +16,8 @@ def parse(cursor: str) -> tuple[str, int]:
         raise Invalid(
             "the cursor is malformed",
             reason="CURSOR_MALFORMED",
-            suggestion="send the id of an event of this task as it was received",
-            fields={"cursor": "is not <incarnation>-<generation>"},
+            suggestion="send an unchanged event id of this task",
+            fields={"cursor": "must be <incarnation>-<generation>"},
         )
     return match[1], int(match[2])
 
@@ -26,7 +26,7 @@ def check(place: int, incarnation: str, *, own: str, head: int, trimmed_to: int)
     """Refuse a place in another log than `own`, beyond its `head`, or before where it is whole. OutOfRange."""
     if incarnation != own:
         raise OutOfRange(
-            "the cursor is of another log than this task has now",
+            "the cursor belongs to an earlier log of this task",
             reason="CURSOR_FOREIGN",
             suggestion="take a snapshot: call again without a cursor",
         )

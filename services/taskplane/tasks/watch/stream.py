@@ -181,7 +181,7 @@ class Watch:
                 return cached.row, cached.ring, events
         page = await self._log.read_after(uid, place, limit)
         if not page.events:
-            raise Unavailable("the log of this task is shorter than it was", reason="LOG_CHANGED")
+            raise Unavailable("the log of this task is shorter than before", reason="LOG_CHANGED")
         return page.row, None, page.events
 
     def _batch(self, ring: Ring | None, events: Sequence[Event]) -> pb.WatchTaskResponse:

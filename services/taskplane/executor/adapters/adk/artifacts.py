@@ -89,7 +89,7 @@ class TurnArtifacts(BaseArtifactService):
         task_id = found.about.canonical_uri.removeprefix("taskplane:").partition("/")[0]
         artifact = await self._turn.session.artifact(task_id, filename, {"adk_version": found.about.version})
         if artifact is None:
-            log.warning("version %d of artifact %r is no longer in task %s", found.about.version, filename, task_id)
+            log.warning("version %d of artifact %r no longer exists in task %s", found.about.version, filename, task_id)
             return None
         return part_of(artifact, found.about.mime_type)
 

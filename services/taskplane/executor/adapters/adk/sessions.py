@@ -41,7 +41,7 @@ class TurnSessions(BaseSessionService):
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
         """Raise AlreadyExistsError: the session is there, and a turn makes no other."""
-        raise AlreadyExistsError(f"session {self._session.id} exists, and a turn has no other")
+        raise AlreadyExistsError(f"session {self._session.id} exists, and a turn has only one session")
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -86,7 +86,7 @@ class TurnSessions(BaseSessionService):
         try:
             await self._keep(event)
         except ValueError as error:
-            raise AgentError(f"The session cannot keep what {event.author} said: {error}.") from error
+            raise AgentError(f"The session cannot store an event of {event.author}: {error}.") from error
         return event
 
     async def _keep(self, event: Event) -> None:

@@ -73,7 +73,7 @@ class Translation:
     def rest(self) -> Iterator[Change]:
         """Yield what still waits when the run is over, but not what is `held`."""
         if self._streams is not None:
-            self._errors[self._streams] = "The answer of the model was cut off."
+            self._errors[self._streams] = "The answer of the model was truncated."
         self._streams = None
         yield from self._queued()
 

@@ -136,7 +136,7 @@ class GraphAgent:
             waiting = {name: interrupted[name] for name in asked if name in interrupted}
         if not waiting:
             raise AgentError(
-                "The question of this task is not open any more: the conversation went on without its answer, or the"
+                "The question of this task is no longer open: the conversation continued without an answer, or the"
                 " state of the agent was lost."
             )
         given = _value(turn.message)
@@ -169,7 +169,7 @@ class GraphAgent:
                         if isinstance(change, _FINAL):
                             return
         except GraphRecursionError as error:
-            raise AgentError("The agent was stopped because it did not come to an end.") from error
+            raise AgentError("The agent was stopped because it exceeded its number of steps.") from error
         for change in messages.rest(state):
             yield change
         if not interrupts:

@@ -52,7 +52,7 @@ class CallsByFrames(AskedCalls):
 
     async def _send(self, method: str, *arguments: Any) -> Any:
         if self._over:
-            raise RuntimeError(f"{method} was called when the turn was over")
+            raise RuntimeError(f"{method} was called after the end of the turn")
         self._number += 1
         frame = framed(Call(self._number, method, arguments))
         waiting = self._waiting[self._number] = asyncio.get_running_loop().create_future()

@@ -91,7 +91,7 @@ class _Talk:
             case frames.Close():
                 self._start(self._close())
             case _:
-                raise TypeError(f"an executor says no {frame!r}")
+                raise TypeError(f"unexpected frame from the executor: {frame!r}")
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -106,7 +106,7 @@ class _Talk:
             await asyncio.sleep(ALIVE_EVERY)
             self._missing += 1
             if self._begun is not None and self._missing > _MISSING and time.monotonic() > self._until:
-                log.error("the executor stands still, and the lease of the task may be lost: the run is stopped")
+                log.error("the executor does not respond, and the lease of the task may be lost: stopping the run")
                 os._exit(EXIT_FENCED)
 
     async def _step(self) -> None:

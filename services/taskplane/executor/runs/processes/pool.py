@@ -40,8 +40,8 @@ class AgentProcesses:
         """Return what a method of an agent yields in a process. RuntimeError: the agent has no name to load it by."""
         if not hosted.source:
             raise RuntimeError(
-                f"agent {hosted.name} cannot run in a process, since it was made in code: name it module:attribute, or"
-                ' give it Policy(isolation="thread")'
+                f"agent {hosted.name} cannot run in a process, since it was created in code: name it as"
+                ' module:attribute, or use Policy(isolation="thread")'
             )
         return _ProcessRun(self, hosted, turn, until, method)
 
@@ -68,8 +68,8 @@ class AgentProcesses:
         if withheld and hosted.name not in self._told:
             self._told.add(hosted.name)
             log.info(
-                "the process of agent %s is not given these variables: %s; those that it needs are to be named in the"
-                " setting process_environment",
+                "the process of agent %s does not receive these variables: %s; name the required ones in the setting"
+                " process_environment",
                 hosted.name,
                 ", ".join(withheld),
             )
@@ -115,7 +115,7 @@ class AgentProcesses:
             async with asyncio.timeout(self._grace):
                 trace = await process.close()
         except TimeoutError:
-            log.error("agent %s did not stop within %g s; its process is killed", hosted.name, self._grace)
+            log.error("agent %s did not stop within %g s; killing its process", hosted.name, self._grace)
             process.kill()
             return
         except AgentProcessDied:

@@ -170,7 +170,7 @@ class AgentProcess:
 
     def _kill_supervisor(self) -> None:
         if self._process.returncode is None:
-            log.error("the supervisor of process %d did not end it, and is killed", self._process.pid)
+            log.error("the supervisor of process %d did not end it; killing the supervisor", self._process.pid)
             with suppress(ProcessLookupError):
                 self._process.kill()
 
@@ -269,7 +269,7 @@ class AgentProcess:
         code = self._process.returncode
         assert code is not None
         if code == EXIT_FENCED:
-            return AgentProcessDied("it stopped, since the executor stood still for longer than its lease")
+            return AgentProcessDied("it stopped because the executor did not respond for longer than its lease")
         if code >= 0:
             return AgentProcessDied(f"it exited with code {code}")
         known = {each.value: each.name for each in signal.Signals}

@@ -125,7 +125,7 @@ async def receive(reader: asyncio.StreamReader) -> Report | None:
     try:
         return _read(body)
     except Exception as error:  # whatever its bytes may cause
-        raise AgentProcessGarbled(f"{size:,} bytes that are no frame") from error
+        raise AgentProcessGarbled(f"{size:,} bytes that are not a frame") from error
 
 
 def _read(body: bytes) -> Report:
@@ -136,7 +136,7 @@ def _read(body: bytes) -> Report:
         case "Call", [int(number), str(method), piece]:
             arguments = unpacker.value(piece)
             if len(arguments) != len(CALLS[method]) or not all(map(isinstance, arguments, CALLS[method])):
-                raise TypeError("a call takes other arguments")
+                raise TypeError("a call has wrong arguments")
             return Call(number, method, arguments)
         case "Yielded", [str(name), dict()]:
             return Yielded(_CHANGES[name](**unpacker.members(given[1])))
@@ -147,7 +147,7 @@ def _read(body: bytes) -> Report:
         case "Closed", [trace]:
             return Closed(unpacker.said(trace))
         case _:
-            raise ValueError("there is no such frame")
+            raise ValueError("the kind of the frame is unknown")
 
 
 class _Packer:
@@ -166,7 +166,7 @@ class _Packer:
                     name,
                     {field: self.field(field, one) for field, (one, usual) in given.items() if one is not usual},
                 ]
-        raise TypeError(f"run yields changes, not {type(value).__name__}")
+        raise TypeError(f"run must yield changes, not {type(value).__name__}")
 
     def field(self, name: str, value: Any) -> Any:
         """Return what stands for a field of a change."""
@@ -183,7 +183,9 @@ class _Packer:
             return [self.field("", each) for each in value]
         if value is None or (isinstance(value, (bool, int, float)) and name not in ("message", "reason")):
             return value
-        what = "a message is text or a Message" if name in ("message", "reason") else f"{name} is no such value"
+        what = (
+            "a message must be text or a Message" if name in ("message", "reason") else f"{name} is not a valid value"
+        )
         raise TypeError(f"{what}, not {type(value).__name__}")
 
     def text(self, value: str) -> Any:
@@ -197,7 +199,7 @@ class _Packer:
         try:
             text = json.dumps(value, ensure_ascii=False)
         except TypeError as error:
-            raise ValueError(f"this is no JSON: {error}") from error
+            raise ValueError(f"invalid JSON: {error}") from error
         return self._piece("json", text.encode("utf-8", "surrogatepass"))
 
     def _piece(self, kind: str, content: bytes) -> dict[str, int]:
@@ -238,7 +240,7 @@ class _Unpacker:
         """Return a text."""
         text = self.value(given)
         if not isinstance(text, str):
-            raise TypeError("this is no text")
+            raise TypeError("invalid UTF-8")
         return text
 
 
@@ -247,4 +249,4 @@ def _end(trace: str) -> str:
 
 
 def _too_large(size: int) -> ValueError:
-    return ValueError(f"a change of {size:,} bytes cannot be sent to the executor, which takes at most {MAX_FRAME:,}")
+    return ValueError(f"a change of {size:,} bytes cannot be sent to the executor, which accepts at most {MAX_FRAME:,}")
