@@ -12,33 +12,34 @@ PREFIX: Final = "TASKPLANE_SESSIONS_"
 class SessionsSettings:
     """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
-    # The URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
+    # URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
     database_url: str = "sqlite:///.taskplane/sessions.db"
-    # With "full" every commit is synced to disk before it is acknowledged. With "relaxed" a crash of the machine may
-    # lose the last commits; a crash of the process does not.
+    # Durability of commits. full: each commit is synced to disk before its acknowledgement. relaxed: a crash of the
+    # machine may lose the last commits; a crash of the process loses none.
     durability: Literal["full", "relaxed"] = "full"
-    # Number of database connections that read, opened as they are needed. At least 1.
+    # Maximum number of database connections for reads, opened on demand. At least 1.
     readers: Connections = 4
-    # Number of connections that write to a PostgreSQL database; SQLite has one. At least 1; of more than one, one is
-    # kept for imports and sweeps, and the others commit batches side by side.
+    # Number of connections for writes to PostgreSQL; SQLite always has one. At least 1. With more than one, one is
+    # reserved for imports and sweeps, and the others commit batches in parallel.
     writers: Connections = 4
-    # The address to listen on, host:port or unix:/path; port 0 takes any free port.
+    # Address to listen on, host:port or unix:/path; port 0: any free port.
     listen: str = "127.0.0.1:50052"
-    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
-    # Empty: none.
+    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0: any free port. Empty: no
+    # such port.
     ops_listen: str = "127.0.0.1:9052"
-    # Signs the principal of internal calls. It must be the same in every process. Empty: none; then the process refuses
-    # to listen beyond loopback.
+    # Shared secret that signs the principal of internal calls. It must be the same in every process. Empty: no
+    # signature, and the process refuses to listen beyond loopback.
     internal_secret: str = ""
-    # Seconds after which an entry of another process is noticed even if its notification was lost. Must be more than 0.
+    # Delay in seconds after which an entry of another process is noticed even if its notification was lost. Must be
+    # more than 0.
     poll_every: Interval = 10.0
-    # Whether the processes of this store tell one another of their commits, by LISTEN and NOTIFY on a connection of its
-    # own to PostgreSQL. Set it to false if a pooler shares connections between transactions; then other processes only
-    # poll, so set poll_every to 1 or less.
+    # Whether processes of this store notify each other of commits, by LISTEN and NOTIFY on a separate connection to
+    # PostgreSQL. Use false behind a pooler that shares connections between transactions. Other processes then only
+    # poll; set poll_every to 1 or less.
     notifications: bool = True
-    # Seconds that streams and calls may continue after a SIGTERM. Must be more than 0.
+    # Time in seconds for open streams and calls after a SIGTERM. Must be more than 0.
     drain_timeout: Interval = 5.0
-    # The least severe messages that are logged: DEBUG, INFO, WARNING or ERROR.
+    # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
 
     def __post_init__(self) -> None:

@@ -12,8 +12,8 @@ PREFIX: Final = "TASKPLANE_WORKER_"
 class WorkerSettings(ExecutorSettings):
     """Settings as those of an executor; what concerns messages and sweeps is not used."""
 
-    # The agents to run, each `[name=]module:attribute`, under the names by which executors serve their cards.
+    # Agents to run, each `[name=]module:attribute`, with the same names as at the executors that serve their cards.
     agents: tuple[str, ...] = ()
-    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0 takes any free port.
-    # Empty: none. If the default port is taken, as by another worker, it takes any free one.
+    # Address of the HTTP port for operators (/metrics, /healthz, /readyz), host:port; port 0: any free port. Empty: no
+    # such port. If the default port is in use, for example by another worker: any free port.
     ops_listen: str = "127.0.0.1:9054"
