@@ -33,7 +33,7 @@ from taskplane.executor.agent import (
 )
 
 NO_PARTS = "The agent gave a message without parts; at least one is required."
-NO_CONTENT = "The agent gave a message whose part 2 has no text, data, raw bytes or URL."
+NO_CONTENT = "The agent gave a message; its part 2 has no text, data, raw bytes or URL."
 HALF = Message(parts=[Part(text="x"), Part(filename="f")])
 
 FAULTS: dict[str, tuple[Callable[[], Change], str]] = {

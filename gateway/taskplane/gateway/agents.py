@@ -37,7 +37,7 @@ class Agents:
     """A cache of the executor's agents. The first agent that is listed is the default one; its name here is empty."""
 
     def __init__(self, executor: AgentExecutorStub, age: float) -> None:
-        """Create an empty cache whose entries are fresh for `age` seconds."""
+        """Create an empty cache with entries that are fresh for `age` seconds."""
         self._executor = executor
         self._age = age
         self._found: Mapping[str, Agent] = {}
@@ -108,7 +108,7 @@ class Agents:
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Mark a failure as retrieved, for the case that all callers who waited for it have gone."""
+    """Mark a failure as retrieved, for the case that all waiting callers have left."""
     if not task.cancelled():
         task.exception()
 

@@ -22,7 +22,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 class Caller:
     """An authenticated caller. `key` is the API key that was used, if any.
 
-    `may_read` and `may_write` are about what the caller owns.
+    `may_read` and `may_write` are about the tasks and sessions of the caller.
     """
 
     principal: Principal

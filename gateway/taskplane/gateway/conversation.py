@@ -148,7 +148,7 @@ async def first_record(plane: Plane, session: sb.Session) -> pb.TaskRecord | Non
 
 
 def _is_newest(record: pb.TaskRecord, session: sb.Session) -> bool:
-    """Return whether a task under the id of its session is newer than what changed the history of the session last."""
+    """Return whether a task under the id of its session is newer than the last change of the session's history."""
     if record.origin != pb.ORIGIN_DOCUMENT:
         return True
     fields = record.task.metadata.fields
@@ -157,7 +157,7 @@ def _is_newest(record: pb.TaskRecord, session: sb.Session) -> bool:
 
 
 def units_of(entries: Iterable[sb.Entry]) -> list[Unit]:
-    """Return what entries in effect show, in the same order."""
+    """Return the messages of entries in effect, in the same order."""
     units: list[Unit] = []
     for entry in entries:
         if entry.HasField("pushed"):
@@ -213,7 +213,7 @@ def _read_place(place: str) -> tuple[str, str]:
 async def _show(
     plane: Plane, asked: pb.ListMessagesRequest, ids: sb.ListMessageIdsRequest
 ) -> sb.ListMessageIdsResponse:
-    """Add what the session has to a request for the messages of its tasks."""
+    """Add the entries of the session to a request for the messages of its tasks."""
     shown = await plane.sessions.ListMessageIds(ids)
     asked.shown.extend(shown.message_ids)
     asked.ends.update(shown.ends)

@@ -1,7 +1,7 @@
 """A document under the id of its session: the whole conversation as its runtime has it.
 
-A runtime that rewinds by itself stores such a document without what it cut, which then does what a pushed history does.
-The history is stored first, and the document after it, so that a crash in between shows what the document says. A
+A runtime that rewinds by itself stores such a document without the cut turns; it then acts like a pushed history.
+The history is stored first, and the document after it, so that a crash in between shows the document's content. A
 runtime that keeps one task for a session stores such a document in each turn, which cuts nothing.
 """
 
@@ -28,7 +28,7 @@ async def cut(plane: Plane, asked: pb.PutTaskRequest, session: sb.Session) -> tu
     """Replace the history of a session by a document that is to be stored, if it leaves out a message in effect.
 
     Return the `steered_seq` that the session has then and, if its history was replaced, the invocation of the entry
-    that did it. A document that names no turn gets a new one then. Raise what the store would raise for the document;
+    that did it. A document that names no turn gets a new one then. Raise the errors of the store for the document;
     Conflict if others write to the session all the time.
     """
     checking = pb.PutTaskRequest(validate_only=True)
@@ -80,10 +80,10 @@ async def take_back(plane: Plane, context_id: str, invocation_id: str) -> None:
 async def _history(plane: Plane, found: pb.PutTaskResponse, session: sb.Session) -> sb.Messages | None:
     """Return the history that a document makes of its session; None if it changes nothing that is shown.
 
-    What the document says in turns that a rewind cut stays cut. What its own runtime cut before may come back.
+    Messages of the document in turns cut by a rewind stay cut. Messages cut by its own runtime may come back.
     """
     document = found.record.task
-    # The turns are those of the history, and that of the status last, whose message the history may have already.
+    # The turns are those of the history, then that of the status; the history may have its message already.
     said = list(zip(shown_messages(document), found.message_invocation_ids, strict=False))
     ids = {message.message_id for message, _ in said}
     shown = await _shown(plane, session)

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: int) -> pb.PutTaskResponse:
-    """Store a document and return what is stored. A session that does not exist is created for `agent`.
+    """Store a document and return the stored form. A session that does not exist is created for `agent`.
 
     Raise Refused `MANAGED` if an executor runs the task; AlreadyExists if the id belongs to another owner; Conflict
     `GENERATION_MISMATCH`, if `expected_generation` is not 0; Invalid. Nothing is changed then. The turns of deleted
@@ -95,8 +95,8 @@ async def _without_deleted(
 
 
 async def _come_after(plane: Plane, asked: pb.PutTaskRequest, session: sb.Session) -> str:
-    """Mark a document under the id of its session as newer than what changed the history of the session before, and cut
-    what it leaves out if it is `completed`; return the invocation of the entry that cut it, or nothing."""
+    """Mark a document under the id of its session as newer than the last change of the session's history, and cut
+    the turns that it leaves out if it is `completed`; return the invocation of the entry that cut it, or nothing."""
     steered, invocation_id = session.steered_seq, ""
     if asked.task.status.state == a2a.TASK_STATE_COMPLETED:
         steered, invocation_id = await _refusing(asked, document_cuts.cut(plane, asked, session))
@@ -111,7 +111,7 @@ async def _put(plane: Plane, asked: pb.PutTaskRequest) -> pb.PutTaskResponse:
 
 
 async def _refusing(asked: pb.PutTaskRequest, call: Awaitable[T]) -> T:
-    """Wait for a call that stores or checks a document, and say what to do if it is a task run here."""
+    """Wait for a call that stores or checks a document, and add a suggestion if it is a task run here."""
     try:
         return await call
     except Refused as error:
@@ -157,7 +157,7 @@ async def _tell(plane: Plane, record: pb.TaskRecord, turns: Iterable[str], begin
     this change; return whether some turns are new.
 
     A session that was deleted meanwhile is created again. Another failure is logged only: the document is stored, and
-    what is missing is done when it is stored again. Raise Refused `TASK_DELETED` if one of its turns is deleted.
+    the missing steps are done when it is stored again. Raise Refused `TASK_DELETED` if one of its turns is deleted.
     """
     named = [turn for turn in turns if is_id(turn)][-_MOST_TURNS:]
     # One that names no turn, and was deleted before, has another turn of its own now: the session knows its id.

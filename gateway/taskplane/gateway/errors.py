@@ -143,7 +143,7 @@ def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
 
 
 def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
-    """Return the `error` member of a 0.3 JSON-RPC response, whose `data` is free-form."""
+    """Return the `error` member of a 0.3 JSON-RPC response; its `data` is free-form."""
     return {"code": a2a_error(error).code, "message": error.message, "data": _details(error, request_id)}
 
 

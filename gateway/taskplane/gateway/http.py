@@ -76,8 +76,8 @@ def empty_reply(status: int) -> Content:
 
 def remedies(error: PlaneError) -> Headers:
     """Return the headers that say how to send a request which failed: `Retry-After` in whole seconds, if it is to be
-    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16). A connection whose body
-    is not read to its end is closed."""
+    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16). A connection with a body
+    that is not read to its end is closed."""
     headers: Headers = []
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))

@@ -78,7 +78,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         if method.writes and not caller.may_write:
             raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
         params = envelope.get("params")
-        # The paths with a namespace are those of kagent, whose clients know growing texts without naming them.
+        # The paths with a namespace are those of kagent. Its clients know growing texts without naming them.
         grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
         call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows, missing)
         reply = await method.serve(call)
@@ -125,7 +125,7 @@ def _dialect_of(name: str) -> Dialect | None:
 
 
 def _parse(body: bytes) -> tuple[dict[str, Any], Invalid | None]:
-    """Return the envelope, and the error for what is nested too deeply in it."""
+    """Return the envelope, and the error for a value that is nested too deeply in it."""
     try:
         envelope, too_deep = parse_any_depth(body)
     except ValueError:

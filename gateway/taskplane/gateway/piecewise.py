@@ -27,7 +27,7 @@ class PieceStream:
         headers: Headers,
         status: int = 200,
     ) -> None:
-        """Take the pieces, and what is `held` until the end. A write that blocks for `write_timeout` seconds cuts the
+        """Take the pieces, and the ones `held` until the end. A write that blocks for `write_timeout` seconds cuts the
         connection."""
         self._pieces: Final = pieces
         self._held = held

@@ -48,7 +48,7 @@ class PlainText:
         return sent
 
     def rest(self) -> list[Item]:
-        """Return what still waits at the end of the stream."""
+        """Return the rest of the text at the end of the stream."""
         held, self._held = self._held, None
         return [] if held is None else [held]
 

@@ -41,7 +41,7 @@ class Protocol(HttpProtocol):
         self._first = False
         self._size = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        # Bound to the transport: bound to the protocol, it would refer to itself and keep what was not sent.
+        # Bound to the transport: bound to the protocol, it would refer to itself and keep unsent data.
         scope["extensions"] = {ABORT: partial(_cut, self.transport)}
 
     def on_url(self, url: bytes) -> None:

@@ -43,7 +43,7 @@ class PublicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route for authenticated callers; the policies of the services decide who may do what. `writes`: only for
+    """A route for authenticated callers; the policies of the services decide about permissions. `writes`: only for
     callers that may write. `operates`: only for callers that may operate."""
 
     method: str

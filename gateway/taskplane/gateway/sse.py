@@ -18,7 +18,7 @@ from taskplane.gateway.streams import Slot, Streams
 
 CONTENT_TYPE: Final = b"text/event-stream"
 ABORT: Final = "taskplane.abort"
-"""Name of the ASGI extension that cuts a connection off without waiting for what was written to it."""
+"""Name of the ASGI extension that cuts a connection off without waiting for pending writes."""
 UNCACHED: Final[Headers] = [(b"cache-control", b"no-store, no-transform"), (b"x-accel-buffering", b"no")]
 HEADERS: Final[Headers] = [(b"content-type", CONTENT_TYPE), *UNCACHED, NOSNIFF]
 NOTHING: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": True}

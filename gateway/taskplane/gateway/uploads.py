@@ -110,7 +110,7 @@ class Body:
         self._ended = False
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield what has not been read yet. Raise BodyTooLarge; BodyTooSlow; ClientGone."""
+        """Yield the rest of the body. Raise BodyTooLarge; BodyTooSlow; ClientGone."""
         while not self._ended:
             seconds, late = self._patience()
             try:

@@ -1,4 +1,4 @@
-"""The limits of requests to the gateway, and the checks of what is read from them."""
+"""The limits of requests to the gateway, and the checks of their contents."""
 
 import re
 from collections.abc import Callable

@@ -33,5 +33,5 @@ class Worker:
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
 
     def close(self) -> None:
-        """Accept no more work and drop what waits; running work ends by itself."""
+        """Accept no more work and drop waiting work; running work ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)

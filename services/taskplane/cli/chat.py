@@ -104,7 +104,7 @@ class Chat:
                 self._writer.close(message.id, content)
 
     async def turn(self, text: str) -> int:
-        """Send one message and show what follows. Return the exit code: 0, 1 if the task failed, 130 if it was
+        """Send one message and show its responses. Return the exit code: 0, 1 if the task failed, 130 if it was
         canceled.
 
         A message to a task that has ended meanwhile is sent once more, as a new task that refers to it (I6). If the
@@ -163,7 +163,7 @@ class Chat:
         return code
 
     async def undo(self) -> None:
-        """Undo the last rewind and show what it had cut. Raise Declined if there is none or it is too late."""
+        """Undo the last rewind and show the restored messages. Raise Declined if there is none or it is too late."""
         before = {message.id for message in self.conversation.messages}
         session = self.conversation.context_id
         if not session:
@@ -192,7 +192,7 @@ class Chat:
             note(f"session {self.conversation.context_id}")
 
     async def _left_by_rewind(self, number: int) -> None:
-        """Load the session after a rewind; if the server cannot be reached, remove what was cut."""
+        """Load the session after a rewind; if the server cannot be reached, remove the cut messages."""
         self.conversation.rewound()
         with suppress(Failure):
             await self.load(self.conversation.context_id)
@@ -203,7 +203,7 @@ class Chat:
         return await self._exchange(user_message(text, context_id=self.conversation.context_id, goes_to=goes_to), text)
 
     async def _exchange(self, message: dict[str, Any], text: str) -> int:
-        """Send a message and show what follows. A message that the server did not accept is removed and becomes the
+        """Send a message and show its responses. A message that the server did not accept is removed and becomes the
         draft."""
         self.draft = ""
         sent = read_message(message)

@@ -20,7 +20,7 @@ _MOST: Final = 40
 
 
 def init(folder: Path) -> int:
-    """Write an agent, its test and a README into a folder, which is made if it is not there; print what to do next.
+    """Write an agent, its test and a README into a folder, which is created if necessary; print the next steps.
 
     A file that is there already is refused, and nothing is written. Return the exit code.
     """

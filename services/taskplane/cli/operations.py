@@ -11,7 +11,7 @@ from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
 
 
 def show_overview(options: Options) -> int:
-    """Show what runs, waits and failed."""
+    """Show running, waiting and failed tasks."""
 
     async def main(connection: Connection) -> int:
         found = await connection.operations.overview()

@@ -1,4 +1,4 @@
-"""Tables of what operators see, for a terminal."""
+"""Tables for operators, for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -28,7 +28,7 @@ _FACTS: Final = (
 
 
 def overview_text(found: dict[str, Any]) -> str:
-    """Return what needs attention, the tables of an overview, without those that would be empty, and its figures."""
+    """Return the problems, the tables of an overview, without those that would be empty, and its figures."""
     recent = found["recent"]
     parts = [
         _concerns(found["concerns"]),
@@ -73,7 +73,7 @@ def log_table(events: Iterable[dict[str, Any]]) -> str:
 
 
 def _concerns(found: Sequence[dict[str, str]]) -> str:
-    """Return what needs attention as errors are printed, or that nothing does."""
+    """Return the problems in the form of errors, or a line that there are none."""
     if not found:
         return "Nothing needs attention."
     lines = ["NEEDS ATTENTION"]

@@ -40,7 +40,7 @@ def tool_line(tool: Tool) -> str:
 
 def content_of(message: Message) -> str:
     """Return the text of a message, then of each data part the actions that it asks for and all of it as JSON; not of a
-    part whose actions the text names."""
+    part with actions that the text names."""
     blocks = [message.text] if message.text else []
     for data in message.data:
         asked = list(asked_in(data))

@@ -9,7 +9,7 @@ from taskplane.cli.writer import Writer
 
 
 class Screen:
-    """A view that prints what the conversation has and was not printed yet."""
+    """A view that prints the new parts of a conversation."""
 
     def __init__(self, conversation: Conversation, writer: Writer) -> None:
         """Take the current content of the conversation as printed."""
@@ -21,7 +21,7 @@ class Screen:
         self._named: set[str] = set()
 
     def update(self, event: Event) -> None:
-        """Print what is new after `event` was applied."""
+        """Print the news after `event` was applied."""
         if isinstance(event, StatusUpdate) and event.message is not None and event.message.partial:
             self._growing()
             return

@@ -23,7 +23,7 @@ _LAST: Final = b'{"entries":'
 
 def export_session(options: Options, session_id: str, file: Path | None, form: str = "ndjson") -> int:
     """Write a session to a file, as ndjson, json or markdown. A regular file appears when it is complete, and not
-    before; pipes and devices are written as the data arrives, and stay what they are."""
+    before; pipes and devices are written as the data arrives, and are not replaced."""
 
     async def main(connection: Connection) -> int:
         session = await connection.session_id(session_id)

@@ -11,7 +11,7 @@ from taskplane.cli.render import one_line
 from taskplane.cli.report import note
 
 WAITING: Final = "taskplane.dev/waiting"
-"""Key in the metadata of a task: why it will not begin, and what to do about it."""
+"""Key in the metadata of a task: the reason why it will not begin, and the remedy."""
 # Seconds before the first look: the server says nothing within the first second. Each pause is longer than the one
 # before.
 _FIRST: Final = 1.1
@@ -38,7 +38,7 @@ async def telling_why_it_waits(read: Reads) -> AsyncGenerator[None]:
 
 
 def waiting_lines(metadata: Mapping[str, Any]) -> list[str]:
-    """Return why a task will not begin and what to do, by its metadata; none if it is not queued or will begin."""
+    """Return why a task will not begin and the remedy, by its metadata; none if it is not queued or will begin."""
     found = metadata.get(WAITING)
     if not isinstance(found, dict):
         return []

@@ -1,4 +1,4 @@
-"""`taskplane worker`: runs agents whose cards an executor elsewhere serves."""
+"""`taskplane worker`: runs agents for an executor that serves their cards."""
 
 from dataclasses import dataclass
 

@@ -33,7 +33,7 @@ class PlainWriter:
         self._written: dict[str, str] = {}
 
     def grow(self, key: str, text: str) -> None:
-        """Write the new part of the text; write all of it if it does not begin with what was written."""
+        """Write the new part of the text; write all of it if it does not continue the written part."""
         if self._open and self._open != key:
             self._break()
         before = self._written.get(key, "")

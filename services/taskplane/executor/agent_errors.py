@@ -1,4 +1,4 @@
-"""Errors of agents whose text is for the user; `agent` has them, too."""
+"""Errors of agents with a text for the user; `agent` has them, too."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from taskplane.api.a2a.v1.a2a_pb2 import Part
 
 
 class AgentError(Exception):
-    """A failure whose text is for the user. That of any other exception goes to the log only."""
+    """A failure with a text for the user. The text of any other exception goes to the log only."""
 
 
 class NoContent(AgentError, ValueError):
@@ -22,4 +22,4 @@ def check_parts(what: str, parts: Sequence[Part]) -> None:
         raise NoContent(f"The agent gave {what} without parts; at least one is required.")
     for number, part in enumerate(parts, 1):
         if part.WhichOneof("content") is None:
-            raise NoContent(f"The agent gave {what} whose part {number} has no text, data, raw bytes or URL.")
+            raise NoContent(f"The agent gave {what}; its part {number} has no text, data, raw bytes or URL.")

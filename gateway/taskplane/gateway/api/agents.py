@@ -11,7 +11,7 @@ from taskplane.gateway.plane import Plane
 
 
 async def get(plane: Plane, request: Request) -> Reply:
-    """Return the 1.0 card of an agent, what it asks for to sign in, and what is worth a warning in it for a client at
+    """Return the 1.0 card of an agent, its requirements to sign in, and the warnings about it for a client at
     the address of the request. Raise NotFound `AGENT_NOT_FOUND`."""
     agent = await find(plane, request.arguments["agent"])
     card = public(plane, agent, f"/agents/{quote(agent.name, safe='')}")

@@ -15,7 +15,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, OutOfRange
 
-# The forms whose content is sent as it is, so that a range of it can be.
+# The forms with content that is sent unchanged, so that a range of it can be sent.
 _CONTIGUOUS: Final = frozenset({pb.ARTIFACT_FORM_TEXT, pb.ARTIFACT_FORM_RAW})
 
 # A task has fewer events.

@@ -47,7 +47,7 @@ async def _record(plane: Plane, request: Request) -> pb.TaskRecord:
 
 
 async def _seen(plane: Plane, record: pb.TaskRecord) -> dict[str, _Seen]:
-    """Return what the log has of each artifact, by its id; nothing for a document task, whose log has none."""
+    """Return the versions of each artifact in the log, by its id; empty for a document task, which has none there."""
     seen: dict[str, _Seen] = {}
     if record.origin == pb.ORIGIN_MANAGED and record.task.artifacts:
         message_id = ""

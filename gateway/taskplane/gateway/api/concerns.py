@@ -39,7 +39,7 @@ _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)
 
 
 def concerns(figures: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what needs attention by `queue`, `executors`, `capacity`, `uncopied` and `abandoned` of an overview, most
+    """Return the problems in `queue`, `executors`, `capacity`, `uncopied` and `abandoned` of an overview, most
     urgent first. An executor that is gone and has left no lease behind does not."""
     return [*_of_executors(figures), *_of_capacity(figures), *_left_behind(figures["uncopied"], figures["abandoned"])]
 

@@ -125,7 +125,7 @@ class Document:
 
 
 def _open(members: Mapping[str, Any], name: str) -> bytes:
-    """Return a JSON object whose last member is a list, up to the beginning of that list."""
+    """Return a JSON object with a list as its last member, up to the beginning of that list."""
     return _json(members)[:-1] + f',"{name}":['.encode()
 
 

@@ -80,7 +80,7 @@ class ImportAttempt:
         return made.session
 
     async def abort(self, error: BaseException) -> None:
-        """Delete what was staged, as far as the stores can be reached."""
+        """Delete the staged pages in the stores that can be reached."""
         with suppress(PlaneError):
             await self._plane.sessions.DropImport(sb.DropImportRequest(**self._names))
             if isinstance(error, _UNKNOWN) or not isinstance(error, PlaneError):

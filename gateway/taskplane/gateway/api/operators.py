@@ -38,7 +38,7 @@ _STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
 
 
 async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return what runs, waits and failed in the tenant of the operator, and what of it needs attention."""
+    """Return running, waiting and failed tasks in the tenant of the operator, and the problems among them."""
     found = await plane.operations.GetOverview(pb.GetOverviewRequest())
     abandoned = await plane.sessions.CountAbandoned(sb.CountAbandonedRequest())
     begun, ended, failed = (sum(getattr(each, name) for each in found.minutes) for name in ("begun", "ended", "failed"))

@@ -100,7 +100,7 @@ async def _document(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str
 
 async def _groups(plane: Plane, session: sb.Session, tasks: Sequence[tuple[str, int]]) -> AsyncGenerator[_Group, None]:
     """Yield the entries, then each task and its events, a few at a time."""
-    # The greatest generation of each task whose message was copied to the entries.
+    # The greatest generation of each task with a message that was copied to the entries.
     copied: dict[str, int] = {}
     async with aclosing(_entries(plane, session)) as pages:
         async for entries in pages:

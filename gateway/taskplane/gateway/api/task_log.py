@@ -44,7 +44,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def _events(plane: Plane, task_id: str, cursor: str, head: int, operates: bool) -> AsyncGenerator[bytes, None]:
-    """Yield the log in writes. What it had at the beginning, up to `head`, is paced; what comes later is not. A caller
+    """Yield the log in writes. Events up to `head`, its end at the beginning, are paced; later ones are not. A caller
     that `operates` is told the cause of a failure."""
     seen = watch(plane.tasks, task_id, cursor, TERMINAL, patience=plane.settings.store_patience, begun=True)
     told = False

@@ -19,7 +19,7 @@ from taskplane.runtime.json_values import to_dict, to_json
 from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
 
 _MESSAGES: Final = 200
-# Tasks whose artifacts are in memory at once.
+# Number of tasks with artifacts in memory at once.
 _TASKS: Final = 20
 _ENDS: Final[Mapping[int, str]] = {
     a2a.TASK_STATE_FAILED: "Failed",
@@ -41,16 +41,16 @@ class _End:
 
 
 async def pieces(plane: Plane, session: sb.Session) -> AsyncGenerator[bytes, None]:
-    """Yield the transcript, a page of messages at a time: who said what and when, calls of tools, files, artifacts, and
-    how tasks ended.
+    """Yield the transcript, a page of messages at a time: messages with author and time, tool calls, files, artifacts,
+    and how tasks ended.
 
-    Lines of progress are left out, and so is what was rewound. Raise NotFound.
+    Lines of progress and rewound messages are left out. Raise NotFound.
     """
     conversation = await open_conversation(plane, session.context_id)
     ends = await _ends(plane, session.context_id)
     newest = page = await conversation.page(_MESSAGES)
     places, left = [""], Counter(_tasks(page.messages))
-    # The newest page comes first, and what follows the last message of a task must be known before.
+    # The newest page comes first, and the message after the last one of a task must be known before.
     while page.more:
         places.append(page.messages[0].message_id)
         page = await conversation.page(_MESSAGES, places[-1])

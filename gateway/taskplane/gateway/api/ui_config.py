@@ -1,4 +1,4 @@
-"""The description of this gateway for its web page: who calls, the limits, and the agents."""
+"""The description of this gateway for its web page: the caller, the limits, and the agents."""
 
 from taskplane.api import __version__
 from taskplane.gateway.api.envelope import data_reply

@@ -1,4 +1,4 @@
-"""The routes of the web page. All of it is the same for everybody: who calls is known only under /api."""
+"""The routes of the web page. All of it is the same for everybody: the caller is known only under /api."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ async def root(plane: Plane, request: Request) -> Reply:
 
 
 async def document(plane: Plane, request: Request) -> Reply:
-    """Return the document of the page or, if the page was not built, one that says why and what there is instead."""
+    """Return the document of the page or, if the page was not built, one that gives the reason and the alternatives."""
     return if_changed(request, Content(200, await _document(plane, request), _HTML), caching=_CACHING)
 
 
@@ -56,7 +56,7 @@ def _is_browser(request: Request) -> bool:
 
 
 async def asset(plane: Plane, request: Request) -> Reply:
-    """Return a built file, whose name changes with its content. Raise NotFound `NO_SUCH_FILE`."""
+    """Return a built file; its name changes with its content. Raise NotFound `NO_SUCH_FILE`."""
     found = plane.page.assets.get(request.arguments["file"])
     if found is None:
         raise NotFound(
@@ -68,7 +68,7 @@ async def asset(plane: Plane, request: Request) -> Reply:
 
 
 async def licenses(plane: Plane, request: Request) -> Reply:
-    """Return the licences of what the page is made with. Raise NotFound `NO_SUCH_FILE` if it was not built."""
+    """Return the licences of the page's libraries. Raise NotFound `NO_SUCH_FILE` if it was not built."""
     if not plane.page.licenses.content:
         raise NotFound("the page was not built", reason="NO_SUCH_FILE")
     return _reply(request, plane.page.licenses, _REVALIDATED)

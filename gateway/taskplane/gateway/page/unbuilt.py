@@ -1,4 +1,4 @@
-"""The document that is served where the web page was not built: the default agent, links, and what to do."""
+"""The document that is served where the web page was not built: the default agent, links, and the next steps."""
 
 from html import escape
 from typing import Final
@@ -43,7 +43,7 @@ _AGENT: Final = """<h2>{name}</h2>
 async def explanation(plane: Plane, root: str) -> bytes:
     """Return the document. `root`: the relative address of the root of the gateway.
 
-    It is for everybody, so it names no agent but the default one, whose card is, too.
+    It is public, so it names only the default agent, which has a public card as well.
     """
     agents = [agent for agent in await plane.agents.list_all() if agent.is_default]
     shown = "".join(_shown(agent, root) for agent in agents)

@@ -61,7 +61,7 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
 
 
 def _taken(card: a2a.AgentCard) -> str:
-    """Return what is known of an agent whose card tells nothing else about what it can do."""
+    """Return the default capabilities of an agent with a card that states no others."""
     taken, made = ", ".join(card.default_input_modes), ", ".join(card.default_output_modes)
     return f"Takes messages of {taken} and answers with {made}."
 

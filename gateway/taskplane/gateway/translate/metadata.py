@@ -1,5 +1,5 @@
-"""The keys under which this server speaks in the metadata of tasks and messages. What clients send under them is not
-stored, so that a runtime may save a task as it read it; only which numbers are texts stays."""
+"""The keys of this server in the metadata of tasks and messages. Values that clients send under them are not
+stored, so that a runtime may save a task as it read it; only the list of numbers stored as texts is kept."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,14 +15,14 @@ STEERED: Final = "taskplane.dev/steered"
 """Key in the metadata of a document under the id of its session: the number of the entry, the newest rewind, undo or
 pushed history of the session, after which it was stored; left out if there was none."""
 WAITING: Final = "taskplane.dev/waiting"
-"""Key in the metadata of a Task that is read while it is queued: why it will not begin, and what to do about it; left
+"""Key in the metadata of a queued Task: the reason why it will not begin, and the remedy; left
 out if it is only a matter of time."""
 EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
-"""Key in the metadata of a message whose session must have this version."""
+"""Key in the metadata of a message: the version that its session must have."""
 
 
 def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata of a client without what this server adds."""
+    """Return metadata of a client without the additions of this server."""
     return {key: value for key, value in metadata.items() if not key.startswith(_OURS) or _is_kept(key, value)}
 
 

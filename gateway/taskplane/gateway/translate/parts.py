@@ -13,7 +13,7 @@ from taskplane.gateway.translate.struct import fill_metadata, fill_value
 from taskplane.gateway.validation import MAX_PARTS
 from taskplane.runtime.json_values import to_dict, to_json
 
-# Marks a 0.3 data part whose 1.0 value is not an object and therefore wrapped as {"value": ...}.
+# Marks a 0.3 data part with a 1.0 value that is not an object and therefore wrapped as {"value": ...}.
 WRAPPED: Final = "data_part_compat"
 
 _CONTENTS: Final = ("text", "raw", "url", "data")

@@ -29,8 +29,8 @@ _ROLE_NUMBERS: Final[dict[str, a2a.Role.ValueType]] = {name: value for name, val
 
 
 class Dialect:
-    """A2A 1.0, and what the other version has in common with it. Readers take the `params` of a call and raise Invalid
-    with every field that is wrong. Writers take `history_length`: None for the whole history, 0 for none, n for the n
+    """A2A 1.0, and the parts that the other version shares with it. Readers take the `params` of a call and raise
+    Invalid with every wrong field. Writers take `history_length`: None for the whole history, 0 for none, n for the n
     newest messages."""
 
     version = "1.0"

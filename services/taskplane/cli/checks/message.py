@@ -1,4 +1,4 @@
-"""A check by one real message, whose stream is broken on purpose and resumed."""
+"""A check by one real message with a stream that is broken on purpose and resumed."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ _LOOK: Final = 1.1
 
 
 async def one_message(connection: Connection, agent: str, agents: Sequence[str]) -> AsyncGenerator[Finding]:
-    """Send a message to an agent, break its stream, resume it, and compare what came with the log of the task.
+    """Send a message to an agent, break its stream, resume it, and compare its events with the log of the task.
 
     Without an agent the demo agent is used, if it is served. The session of the message is deleted afterwards.
     """
@@ -93,7 +93,7 @@ class _Sent:
                     self._note(item)
 
     async def findings(self, connection: Connection) -> AsyncGenerator[Finding]:
-        """Compare what arrived with the log."""
+        """Compare the events that arrived with the log."""
         if self._direct:
             yield Finding("ok", "message", "the agent answered directly, without a stream to resume")
             return

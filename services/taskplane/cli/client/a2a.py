@@ -88,7 +88,7 @@ class A2AClient:
         """
         self._http = http
         self._agent = agent
-        # A slash would be another path; of an agent elsewhere only what was said is of interest here.
+        # A slash would be another path.
         self._path = f"/agents/{quote(agent.replace('/', '__NS__'), safe='')}" if agent else ""
         self._give_up_after = give_up_after
         self._calls = 0
@@ -99,7 +99,7 @@ class A2AClient:
         return self._http.url + self._path
 
     async def described(self) -> dict[str, Any]:
-        """Return the agent's public card and what is worth a warning in it: `{name, isDefault, card, security,
+        """Return the agent's public card and its warnings: `{name, isDefault, card, security,
         warnings}`. Raise `Missing`."""
         name = self._agent or next((str(one["name"]) for one in await self.agents() if one["isDefault"]), "")
         if not name:

@@ -1,4 +1,4 @@
-"""The reading of what a server answers, which may be another program than taskplane."""
+"""The reading of responses of a server, which may be another program than taskplane."""
 
 from typing import Any, cast
 

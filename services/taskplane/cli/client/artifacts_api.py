@@ -41,7 +41,7 @@ class ArtifactsClient:
     async def content(
         self, task_id: str, name: str, version: int = 0
     ) -> AsyncGenerator[tuple[str, AsyncIterator[bytes]]]:
-        """Open an artifact as a file, and yield what it is called and its pieces; it is found as `named` finds it, and
+        """Open an artifact as a file, and yield its name and its pieces; it is found as `named` finds it, and
         by its id without a list. `version`: from 1; 0: the newest one. Raise `Missing`; Declined `WHICH_ARTIFACT`."""
         query = f"?version={version}" if version else ""
         async with AsyncExitStack() as stack:

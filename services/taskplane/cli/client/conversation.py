@@ -3,9 +3,9 @@
 It does no I/O. Pass events to `apply` in the order they arrive; read `messages`, `live`, `progress`, `artifacts` and
 `session`. Events may be applied twice, for instance after a snapshot; nothing is shown twice.
 
-A rewind has three steps: `rewind` hides what is cut at once; then either `apply` takes the response, which replaces
-everything, or `restore` shows everything again after a failure, with what arrived meanwhile. If the rewind was done and
-only the turn after it failed, `rewound` removes what was hidden.
+A rewind has three steps: `rewind` hides the cut messages at once; then either `apply` takes the response, which
+replaces everything, or `restore` shows everything again after a failure, with newer messages. If the rewind was done
+and only the turn after it failed, `rewound` removes the hidden messages.
 """
 
 import logging
@@ -141,8 +141,8 @@ class Conversation:
         self._cut = None
 
     def rewound(self) -> None:
-        """Remove what a rewind hid, after it was done without a response that says what is left. Do nothing if none is
-        under way.
+        """Remove the messages hidden by a rewind that was done without a response with the remaining ones. Do nothing
+        if none is under way.
 
         The server's state is authoritative: load the session again if it can be reached.
         """
@@ -331,7 +331,7 @@ class Conversation:
             self._session.update(task_id, state, message.text if message is not None else "", at)
 
     def _placed(self, messages: Iterable[Message]) -> list[Shown]:
-        """Return a whole history. Where a message does not name its task, it is taken from what was shown before."""
+        """Return a whole history. Where a message does not name its task, it is taken from the earlier display."""
         self._tasks_of.update({shown.message.id: shown.task_id for shown in self._shown if shown.task_id})
         known = self._tasks_of
         return [Shown(message, message.task_id or known.get(message.id, "")) for message in _chat(messages)]

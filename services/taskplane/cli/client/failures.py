@@ -17,7 +17,7 @@ class Failure(Exception):
         rewound: bool = False,
     ) -> None:
         """Create a failure. `retry_after` is in seconds; None: the server did not say. `rewound`: the rewind that the
-        call asked for was done nevertheless, so what it cut must not be shown again."""
+        call asked for was done nevertheless, so the messages that it cut must not be shown again."""
         super().__init__(message)
         self.message = message
         self.code = code

@@ -82,7 +82,7 @@ class Http:
         )
 
     async def headers(self, path: str) -> Mapping[str, str]:
-        """Make a GET call and return the headers of its response, whose names ignore case. Raise `Failure` only."""
+        """Make a GET call and return the headers of its response; their names ignore case. Raise `Failure` only."""
         with _as_failure(self.url):
             request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:

@@ -12,7 +12,7 @@ _OVERVIEW: Final = ("concerns", "tasks", "queue", "executors", "recent", "uncopi
 
 
 class OperationsClient:
-    """A client of what operators see of one server, to be used inside `async with` of its `Http`.
+    """A client of the operator's view of one server, to be used inside `async with` of its `Http`.
 
     Every call raises `Unauthorized` `OPERATORS_ONLY` for other callers.
     """
@@ -21,7 +21,7 @@ class OperationsClient:
         self._http = http
 
     async def overview(self) -> dict[str, Any]:
-        """Return what runs, waits and failed."""
+        """Return the figures of running, waiting and failed tasks."""
         return await self._http.data("GET", "/api/ops/overview", *_OVERVIEW)
 
     async def tasks(self, limit: int, filters: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:

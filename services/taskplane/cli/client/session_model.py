@@ -1,6 +1,6 @@
 """The model of a session: its tasks, oldest first (M1, M2, M3, M10).
 
-Messages are in `conversation`. `read_session` reads the JSON of a server's list and of what older clients stored.
+Messages are in `conversation`. `read_session` reads the JSON of a server's list and of older clients.
 """
 
 from collections.abc import Iterable, Mapping

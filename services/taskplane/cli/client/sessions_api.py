@@ -35,7 +35,7 @@ class SessionsClient:
     """A client of one server's sessions, to be used inside `async with` of its `Http`."""
 
     def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
-        """Create a client whose streams raise `Unreachable` after `give_up_after` seconds without any event."""
+        """Create a client with streams that raise `Unreachable` after `give_up_after` seconds without any event."""
         self._http = http
         self._give_up_after = give_up_after
 

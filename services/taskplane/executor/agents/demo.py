@@ -1,6 +1,6 @@
 """The demo agent: scripted and deterministic, so that everything a task can do can be tried and tested without a key.
 
-The first user message of a task decides what it does; see `COMMANDS`. Anything else is echoed.
+The first user message of a task is its command; see `COMMANDS`. Anything else is echoed.
 """
 
 import asyncio

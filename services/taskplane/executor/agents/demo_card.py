@@ -5,7 +5,7 @@ from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkil
 
 
 def demo_card() -> AgentCard:
-    """Return the card, whose skills are the commands by their kind."""
+    """Return the card; its skills are the commands by their kind."""
     examples = {
         "echo": ("Echo", "Says what you say, word by word.", "echo hello world"),
         "count": (

@@ -47,7 +47,7 @@ class ArgumentText:
                 yield key, text
 
     def _structure(self, character: str) -> str:
-        """Return what a character between strings adds to a value."""
+        """Return the part of a value from a character between strings."""
         if self._depth == 1 and character in ",}]":
             text = "" if self._literal == "null" else self._literal
             self._literal = ""

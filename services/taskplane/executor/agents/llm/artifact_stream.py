@@ -27,7 +27,7 @@ class ArtifactStream:
         return self._arguments.complete
 
     def take(self, arguments: str | Mapping[str, Any] | None) -> Iterator[ArtifactChunk]:
-        """Yield a chunk of what the next piece of the arguments adds to the content."""
+        """Yield a chunk with the content from the next piece of the arguments."""
         if not arguments:
             return
         piece = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

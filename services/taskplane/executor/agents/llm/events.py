@@ -1,4 +1,4 @@
-"""Conversion of what pydantic-ai reports of a run to the changes of the port."""
+"""Conversion of pydantic-ai's reports of a run to the changes of the port."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Failures of model calls, in words for users. What a provider says stays in the log."""
+"""Failures of model calls, in words for users. Texts of a provider stay in the log."""
 
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ _NOT_WHOLE: Final[dict[FinishReason | None, str]] = {
 
 
 def readable(error: Exception, *, begun: bool) -> Exception:
-    """Return the failure to raise for `error`: an AgentError for what is the model's, itself otherwise.
+    """Return the failure to raise for `error`: an AgentError for a failure of the model, itself otherwise.
 
     `begun`: the model had begun to answer.
     """

@@ -30,7 +30,7 @@ _SEEN_BY_MODELS: Final = ("image/", "audio/", "video/", "application/pdf")
 
 
 def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessage]:
-    """Return what was said before, oldest first; with the calls of tools and their results, or without."""
+    """Return the earlier messages, oldest first; with the calls of tools and their results, or without."""
     said = list(history)
     results = _results(said)
     messages: list[ModelMessage] = []
@@ -75,7 +75,7 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
 async def messages_of(turn: Turn, *, tools: bool) -> list[ModelMessage]:
     """Return the conversation of a turn with the user's message, after the artifacts that this refers to.
 
-    `turn.history` may have the message, and what was said since, as it has while a run goes on.
+    `turn.history` may have the message and later ones, as it has while a run goes on.
     """
     artifacts = artifact_texts(await turn.referenced()) if turn.message.reference_task_ids else ""
     asked = ModelRequest(parts=[UserPromptPart(prompt(turn.message, before=artifacts))])

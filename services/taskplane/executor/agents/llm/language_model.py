@@ -57,7 +57,7 @@ class LanguageModel:
     """An agent of a language model: routing, tools, status texts and artifacts.
 
     Stages of a turn: `route` lets the model answer directly or ask for a task; `run` works on the task with the tools;
-    `make_artifact` makes the model write an artifact if it wrote none; `status_text` asks it what it is doing.
+    `make_artifact` makes the model write an artifact if it wrote none; `status_text` asks it about its progress.
     """
 
     # All turns share the connections to the provider, which belong to an event loop.
@@ -79,9 +79,9 @@ class LanguageModel:
         direct_within_unary: float = 15.0,
         card: AgentCard | None = None,
     ) -> None:
-        """`model`: PROVIDER:NAME as pydantic-ai writes it, or a model of that library. `tools`: functions, whose names,
-        annotations and docstrings the model sees. The others are the settings of their names. Invalid: there is no such
-        model, or it lacks a setting.
+        """`model`: PROVIDER:NAME as pydantic-ai writes it, or a model of that library. `tools`: functions; their names,
+        annotations and docstrings are visible to the model. The others are the settings of their names. Invalid: there
+        is no such model, or it lacks a setting.
         """
         self.card = card or _card()
         self.settings: Final = LlmSettings(
@@ -173,7 +173,7 @@ class LanguageModel:
         return OwnTask(lambda: self._force(turn))
 
     async def status_text(self, turn: Turn, recent: Sequence[str]) -> StatusText:
-        """Return what the model says that it is doing, and the figures of that call."""
+        """Return the progress in words of the model, and the figures of that call."""
         asked = ModelRequest(parts=[UserPromptPart(prompts.status(recent))])
         messages = [*await messages_of(turn, tools=False), asked]
         said = await self._speaker.run(message_history=messages, usage_limits=UsageLimits(request_limit=1))
@@ -224,7 +224,7 @@ class LanguageModel:
     async def _work(
         self, turn: Turn, events: Events, begun: Sequence[ModelMessage] = ()
     ) -> AsyncGenerator[Change, None]:
-        """Yield the work on a task. `begun`: what was said about it after the user's message."""
+        """Yield the work on a task. `begun`: the messages about it after the user's one."""
         messages = [*await messages_of(turn, tools=True), *begun]
         async with open_servers(self.settings.mcp, self.settings.mcp_timeout) as toolsets:
             working = ModelRun(
@@ -295,8 +295,8 @@ def _inferred(model: str | Model) -> Model:
         raise Invalid(
             f"the language model {model!r} cannot be used: {error}",
             reason="BAD_SETTING",
-            suggestion="name it PROVIDER:NAME, for example openai-chat:gpt-5-mini or ollama:qwen3, and set what its"
-            " provider needs, for example OPENAI_API_KEY",
+            suggestion="name it PROVIDER:NAME, for example openai-chat:gpt-5-mini or ollama:qwen3, and set the variables"
+            " of its provider, for example OPENAI_API_KEY",
             fields={"TASKPLANE_LLM_MODEL": str(error)},
         ) from error
 

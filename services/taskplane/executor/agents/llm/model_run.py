@@ -28,7 +28,7 @@ class ModelRun:
         incoming: Turn | None = None,
         **options: Any,
     ) -> None:
-        """`incoming`: the turn whose further messages are read between two model calls. `options`: of `Agent.iter`."""
+        """`incoming`: the turn with further messages to read between two model calls. `options`: of `Agent.iter`."""
         self.output: Any = None
         self.new_messages: list[ModelMessage] = []
         self._agent = agent

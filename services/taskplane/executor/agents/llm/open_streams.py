@@ -26,7 +26,7 @@ class OpenStreams(AbstractCapability[Any]):
         return _Noting(model, self._open)
 
     async def close(self) -> None:
-        """Close what is still open."""
+        """Close all open streams."""
         while self._open:
             _, stream = self._open.popitem()
             try:

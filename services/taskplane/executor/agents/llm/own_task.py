@@ -13,7 +13,7 @@ class OwnTask:
     """An iterator over the changes of an async generator, which has one task from its beginning to its end.
 
     Libraries that keep a scope open across a `yield` need that: a route and the run that goes on with it are two tasks.
-    It is at most one change ahead of who takes them. Waiting for the next one may be cancelled without losing it.
+    It is at most one change ahead of its reader. Waiting for the next one may be cancelled without losing it.
     """
 
     def __init__(self, make: Callable[[], AsyncGenerator[Change, None]]) -> None:
@@ -29,7 +29,7 @@ class OwnTask:
         return self
 
     async def __anext__(self) -> Change:
-        """Return the next change. Raises what the generator raises."""
+        """Return the next change. Raises the exceptions of the generator."""
         if self._task is None:
             self._task = asyncio.create_task(self._work(), name="model")
             self._task.add_done_callback(lambda _: self._given.set())

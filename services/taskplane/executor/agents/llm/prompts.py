@@ -52,7 +52,7 @@ _NOT_MADE: Final = (
 
 def routing(tools: Sequence[str], servers: int = 0) -> str:
     """Return the instructions for the choice between an answer and a task; `tools`: those that a task has; `servers`:
-    the number of MCP servers whose tools it has as well, which are not known before."""
+    the number of further MCP servers, with tools that are not known before."""
     named = [f"the tools {', '.join(tools)}"] if tools else []
     if servers:
         named.append("the tools of a server" if servers == 1 else f"the tools of {servers} servers")

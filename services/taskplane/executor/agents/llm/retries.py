@@ -37,7 +37,7 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(attempt: int, asked: float | None = None) -> float | None:
-    """Return the seconds to wait after so many attempts: what the provider `asked` for, or else twice those before.
+    """Return the seconds to wait after so many attempts: the provider's wish (`asked`), or else twice those before.
 
     None: it asks for more than 20 seconds, for which nobody waits.
     """

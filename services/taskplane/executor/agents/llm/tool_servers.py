@@ -1,4 +1,4 @@
-"""MCP servers whose tools a model has during one run."""
+"""MCP servers with tools for a model during one run."""
 
 import logging
 import shlex
