@@ -41,7 +41,7 @@ async def connect(address: str, *files: FileDescriptor) -> AsyncGenerator[grpc.a
     """Open a channel to `address`, a gRPC target or a list (see `target`); closed on exit, which cuts its calls off.
 
     Calls are spread over all addresses. With the .proto files of the services that are called there, they go to those
-    that are healthy only, and what may be repeated is (see `service_config`). Requests may have 4 MiB and replies
+    that are healthy only, and idempotent calls are retried (see `service_config`). Requests may have 4 MiB and replies
     64 MiB, else RESOURCE_EXHAUSTED, which our client raises as Invalid. A peer that went silent is left within 4 s, and
     calls that wait for it end as UNAVAILABLE. Invalid `BAD_TARGET`: it is no address.
     """

@@ -36,7 +36,7 @@ def client(
     deadline: float = DEADLINE,
     patience: float = 0.0,
 ) -> grpc.aio.Channel:
-    """Return a channel whose stubs call as the principal of `acting_as`, or else as `identity`.
+    """Return a channel with stubs that call as the principal of `acting_as`, or else as `identity`.
 
     A unary call has `deadline` seconds unless it is called with `timeout=`; a stream has no deadline unless it is. The
     request id and the trace of the call being served go along. Whatever fails is raised as a PlaneError, also by
@@ -69,7 +69,7 @@ class _Client:
         return getattr(self._channel, name)
 
     def metadata(self, given: _Metadata) -> list[tuple[str, str | bytes]]:
-        """Return the metadata of a call: who calls, for which request and in which trace, and what was given."""
+        """Return the metadata of a call: the caller, the request, the trace, and the given metadata."""
         who = (PRINCIPAL_KEY, self._signed(principal.current() or self._identity))
         request = (REQUEST_ID_KEY, logs.request_id.get() or logs.new_request_id())
         return [who, request, *tracing.carrier(), *given] if tracing.LIVE.on else [who, request, *given]

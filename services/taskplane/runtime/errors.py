@@ -1,6 +1,6 @@
 """Errors as plain exceptions that any room may raise; `status.py` maps them to gRPC and back.
 
-Every error carries a sentence that says what happened and why, a stable reason in capitals (`google.rpc.ErrorInfo`),
+Every error has a sentence on the problem and its cause, a stable reason in capitals (`google.rpc.ErrorInfo`),
 and, where they help, a suggestion, the fields of the request that were wrong, and how long to wait before a retry.
 """
 
@@ -24,7 +24,7 @@ class PlaneError(Exception):
         metadata: Mapping[str, str] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """`fields` maps a request field to what is wrong with it; `retry_after` is in seconds."""
+        """`fields` maps a request field to its problem; `retry_after` is in seconds."""
         super().__init__(message)
         self.message = message
         self.reason = reason or self.default_reason
@@ -98,7 +98,7 @@ class DeadlineExceeded(PlaneError):
 
 
 class Unauthenticated(PlaneError):
-    """Nobody knows who calls."""
+    """The caller is unknown."""
 
     code = "UNAUTHENTICATED"
     default_reason = "UNAUTHENTICATED"

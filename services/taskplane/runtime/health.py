@@ -103,7 +103,7 @@ class Health:
 
 
 class _Servicer(health.aio.HealthServicer):
-    """The health service, whose answers to Check say why."""
+    """The health service; its answers to Check give a reason."""
 
     def __init__(self, of: Health) -> None:
         super().__init__()

@@ -3,7 +3,8 @@
 A method's handler is wrapped once, when its service is registered. Around it stand, outermost first: the request id,
 the span, log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a
 socket or the in-process channel, and unary calls and streams have the same one, so none of these can differ. A stream
-is handed to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator whose client went away.
+is handed to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator after its client went
+away.
 """
 
 import asyncio
@@ -249,7 +250,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
 
 
 def _end(span: Span, error: BaseException) -> None:
-    """End the span of a call that was not answered; only what is no fault of its caller counts as an error."""
+    """End the span of a call that was not answered; only a fault of the service counts as an error."""
     code = error.code if isinstance(error, PlaneError) else "CANCELLED"
     span.set_attribute("rpc.response.status_code", code)
     if isinstance(error, PlaneError):

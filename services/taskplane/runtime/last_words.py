@@ -1,7 +1,7 @@
 """The marks of the message after which a run ends or pauses its task. It comes again with that end or pause.
 
 A run commits its last words, has them copied to the session, and then ends. If its process is lost in between, the
-marks tell the task store what the end was to be.
+marks tell the task store the intended end.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Logging, set up once per process: JSON lines, or a line a human reads on a terminal; secrets never.
 
-Everybody logs through `logging.getLogger(__name__)`. What a record may carry beside its text is the list `FIELDS`
+Everybody logs through `logging.getLogger(__name__)`. The list `FIELDS` has the further members of a record
 (passed as `extra=`); ids come from context variables that are set per call and per run, and from
 the span that is current.
 """
@@ -81,7 +81,7 @@ def redact(text: str) -> str:
 
 
 def _written(text: str) -> str:
-    """Return a text as it stands in the log: what is too long loses its middle, and what is left its credentials."""
+    """Truncate a text for the log in the middle, then redact its credentials."""
     if len(text) <= LONGEST:
         return redact(text)
     # Whole words at the cut: the sign that one is a credential may follow it, or precede it.

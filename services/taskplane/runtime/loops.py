@@ -18,7 +18,7 @@ def complete(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]") -> 
             loop.run_until_complete(future)
             return
         except (SystemExit, KeyboardInterrupt, RuntimeError):
-            # RuntimeError is what asyncio has for a loop that was stopped.
+            # asyncio raises RuntimeError for a loop that was stopped.
             if future.done():
                 raise
             _log.exception("code in the event loop tried to end it; the loop continues")

@@ -1,4 +1,4 @@
-"""The content of a message: what tells it from another one under the same id, its text, and digests of both."""
+"""The content of a message: its identity beside its id, its text, and digests of both."""
 
 import hashlib
 from collections.abc import Iterable

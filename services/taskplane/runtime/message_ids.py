@@ -1,4 +1,4 @@
-"""The ids of messages that come many at once. Clients show what comes under one id once, so another message under an
+"""The ids of messages that come many at once. Clients show each id once, so another message under an
 id that is used gets one of its own. Pure."""
 
 import hashlib
@@ -54,7 +54,7 @@ class Given(NamedTuple):
 
 
 def digest(message: _Message) -> bytes:
-    """Return a hash of what counts as the content of a message; ids and metadata do not."""
+    """Return a hash of the content of a message, without ids and metadata."""
     found = hashlib.sha256(f"{message.role}".encode())
     for part in message.parts:
         encoded = part.SerializeToString(deterministic=True)

@@ -46,7 +46,7 @@ def time_in(message: _Message, known: _Message) -> str:
 
 
 def _content(message: _Message) -> bytes:
-    """Return a message in bytes, without what servers say of it in its metadata."""
+    """Return a message in bytes, without the servers' additions to its metadata."""
     content = deepcopy(message)
     for key in [key for key in content.metadata.fields if key.startswith(_OURS)]:
         del content.metadata.fields[key]

@@ -24,7 +24,7 @@ async def serving_ops(listen: str, health: Health, *, setting: str) -> AsyncGene
 
     `/metrics` is the Prometheus text format, `/healthz` answers 200 while the process runs, `/readyz` 200 while
     `health` says SERVING and 503 with the reason otherwise. Nobody is authenticated: the answers name no task, session
-    or owner. Raise Invalid `BAD_LISTEN` for what is no address, Unavailable `CANNOT_LISTEN` for one that cannot be had;
+    or owner. Raise Invalid `BAD_LISTEN` if the address is malformed, Unavailable `CANNOT_LISTEN` if it is in use;
     both name `setting`.
     """
     if not listen:

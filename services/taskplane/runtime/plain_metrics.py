@@ -79,7 +79,7 @@ class _Family(Collector, Generic[Kept]):
         registry.register(self)
 
     def labels(self, *values: str) -> Kept:
-        """Return what is kept under these values of the labels. Bind it once where it is used often."""
+        """Return the counter for these values of the labels. Bind it once where it is used often."""
         found = self._kept.get(values)
         if found is None:
             if len(values) != len(self.label_names):

@@ -10,7 +10,7 @@ class Access(enum.Enum):
     """The caller that a method demands."""
 
     USER = "user"
-    """Any principal. The stores show it what is in its scope."""
+    """Any principal. The stores show it only its own scope."""
 
     OPERATOR = "operator"
     """A principal that may operate (`Principal.operator`). The stores show it its tenant."""

@@ -8,10 +8,10 @@ from taskplane.runtime.errors import PermissionDenied, Unauthenticated
 
 
 class Principal(NamedTuple):
-    """A caller: `owner` in `tenant`, named `actor` in logs and in what it writes.
+    """A caller: `owner` in `tenant`, named `actor` in logs and in stored data.
 
-    `service` marks our own processes, which may act for any owner and call what only executors may. `operator` marks a
-    caller that may call what only operators may, for all owners of its tenant. A tuple, because every call looks up
+    `service` marks processes of the plane, which may act for any owner and call the RPCs of executors. `operator` marks
+    a caller that may call the RPCs of operators, for all owners of its tenant. A tuple, because every call looks up
     what belongs to its principal.
     """
 

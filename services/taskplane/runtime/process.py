@@ -24,7 +24,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, drain: float = DRAI
 
     SIGTERM and SIGINT set `stop`; `main` then has `drain` seconds, after which the process ends with code 3 whatever it
     is doing, also if its event loop was blocked all the time. A second SIGINT ends it at once. The deadline also holds
-    for what is left when `main` ended by itself. Nothing else ends it: where a callback exits or stops the event loop,
+    for the rest when `main` ended by itself. Nothing else ends it: where a callback exits or stops the event loop,
     this is logged, and the loop goes on.
     """
 

@@ -59,13 +59,13 @@ def retry_briefly(call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
 def retry_until_reachable(call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
     """Return the result of `call`, repeated while it raises a `RETRYABLE` error; raise every other error at once.
 
-    `call` must be idempotent. For runs, whose lease bounds it: a run that loses its lease is cancelled.
+    `call` must be idempotent. For runs, which are bounded by their lease: a run that loses its lease is cancelled.
     """
     return _retrying(call, RETRYABLE, math.inf)
 
 
 async def _retrying(call: Callable[[], Awaitable[T]], errors: tuple[type[PlaneError], ...], seconds: float) -> T:
-    # Almost every call succeeds at once: what tenacity does around it would be an eighth of a send.
+    # Almost every call succeeds at once: the cost of tenacity would be an eighth of a send.
     began = time.monotonic()
     try:
         return await call()

@@ -2,7 +2,7 @@
 
 A run cannot be taken back, so room for others is kept when a slot is given: an owner leaves a quarter of the slots that
 other owners do not use, a tenant an eighth of those that other tenants do not use, both rounded down. One owner alone
-thus gets all but floor(capacity / 4), and each further one most of what is left. A slot that is free is always for an
+thus gets all but floor(capacity / 4), and each further one most of the rest. A slot that is free is always for an
 owner who runs nothing, as far as that one's tenant may have it.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 SharedBy = Literal["tenants", "users", "one"]
-"""Those who send tasks to a plane: users of several tenants, users of one tenant, or one user alone."""
+"""The senders of tasks to a plane: users of several tenants, users of one tenant, or one user alone."""
 
 # Tenant and owner.
 Owner = tuple[str, str]
@@ -21,7 +21,7 @@ _TENANT_LEAVES: Final = 8
 
 
 def leaves_part(own: int, unused: int, part: int = _OWNER_LEAVES) -> bool:
-    """Return whether the holder of `own` of what the others do not use leaves a quarter, or another part, of that."""
+    """Return whether the holder of `own` slots leaves a quarter, or another part, of those unused by others."""
     return own <= unused - unused // part
 
 
@@ -57,7 +57,7 @@ class Slots:
         return lent and self.free > 1 and leaves_part(held, self.free + held)
 
     def tenant_has_room(self, tenant: str) -> bool:
-        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        """Return whether an owner of the tenant without a slot may have one."""
         if self.free <= 0:
             return False
         held = self._by_tenant[tenant]

@@ -93,7 +93,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)
     known: dict[str, Any] = {}
-    # Details that say another code are those of a handler whose call the transport had ended before.
+    # Details with another code are those of a handler after the transport had ended its call.
     if status is not None and status.code == code.value[0]:
         for detail in status.details:
             _read(detail, known)

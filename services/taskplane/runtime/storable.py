@@ -9,7 +9,7 @@ _REPLACEMENT: Final = "\ufffd"
 
 
 def storable(text: str) -> str:
-    """Return a text with U+FFFD for what no database keeps: U+0000, and a half of a surrogate pair without the other.
+    """Return a text with U+FFFD for characters that no database keeps: U+0000 and unpaired surrogates.
 
     Models and tools write both.
     """

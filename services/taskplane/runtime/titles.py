@@ -1,4 +1,4 @@
-"""Titles of sessions, made of the first words of what a user said."""
+"""Titles of sessions, made of the first words of a user's message."""
 
 from typing import Final
 

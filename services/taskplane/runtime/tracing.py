@@ -38,7 +38,7 @@ LIVE: Final = _Live()
 
 
 def look_for_sdk() -> None:
-    """Make spans from now on if the process has an SDK. For whoever composes what is served."""
+    """Make spans from now on if the process has an SDK. For the composition of a process."""
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         LIVE.on = True
 
@@ -121,7 +121,7 @@ def span(name: str, attributes: _Attributes, *, parent: str = "") -> Generator[S
 
 @contextmanager
 def batch(name: str, members: Iterable[SpanContext | None]) -> Generator[None]:
-    """Make a span for what is done for several callers at once, if one of them has a span.
+    """Make a span for work on behalf of several callers at once, if one of them has a span.
 
     It is a child of the first span and has links to the others.
     """
@@ -164,7 +164,7 @@ def link(value: str) -> None:
 
 
 def describe(attributes: _Attributes, *, name: str = "") -> None:
-    """Add attributes to the current span, and rename it if a `name` is given: what became known after it began."""
+    """Add attributes to the current span, and rename it if a `name` is given, both known only after its beginning."""
     if LIVE.on:
         current = trace.get_current_span()
         current.set_attributes(attributes)

@@ -24,7 +24,7 @@ def is_id(value: str) -> bool:
 
 
 def id_problem(value: str) -> str:
-    """Return what is wrong with an id that may be empty, as the end of a sentence; "" if nothing is."""
+    """Return the problem of an id that may be empty, as the end of a sentence; "" if there is none."""
     if len(value) > MAX_ID:
         return f"must have at most {MAX_ID} characters"
     return "must not contain control characters" if not value.isprintable() and has_control(value) else ""

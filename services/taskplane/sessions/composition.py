@@ -54,7 +54,7 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
 async def open_sessions_on(
     engine: Engine, settings: SessionsSettings, services: Services
 ) -> AsyncGenerator[SessionsRoom, None]:
-    """Do as `open_sessions`, over a database whose schema is up to date; the caller closes the engine afterwards."""
+    """Do as `open_sessions`, over a database with an up-to-date schema; the caller closes the engine afterwards."""
     commits = _Commits()
     async with SqlSessionLog(engine, on_commit=commits.take) as log:
         watched = commits.to = Watched(log, poll_every=settings.poll_every)

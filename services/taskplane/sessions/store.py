@@ -2,10 +2,10 @@
 
 The promises below hold for every method, whatever database is below. An answer is given after its transaction is
 committed and synced, and every read is one snapshot of committed data. A session of another owner is answered like one
-that does not exist. Besides the errors named with it each method raises Invalid for what could never be stored or
-listed (see `validation`), and Unavailable where the database cannot be reached: a read may be repeated, and so may an
-append, since a repeat of one that had taken effect is answered with what it stored. Exhausted: too much is waiting
-already; nothing was changed, try again after `retry_after` seconds.
+that does not exist. Besides the errors named with it each method raises Invalid for values that could never be stored
+or listed (see `validation`), and Unavailable where the database cannot be reached: a read may be repeated, and so may
+an append, since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is
+waiting already; nothing was changed, try again after `retry_after` seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class EntryFilter:
 class EntryPage:
     """A page of entries. `session` is as it was when they were read; `next_page_token` is empty on the last page.
 
-    In a listing of what is in effect: `has_events`, if the session has events of an agent runtime, in effect or not;
+    In a list of entries in effect: `has_events`, if the session has events of an agent runtime, in effect or not;
     `listing` names it, as it was then; `unchanged` is the number of entries that it has in common with the known one.
     """
 
@@ -78,7 +78,7 @@ class MessageIds(NamedTuple):
     """The ids of the messages in effect, and the session at the same point.
 
     `ends`: of each turn, by the invocation that began it, the number of messages up to its end. `page_token`: lists the
-    messages by `entries`. With events these are among the messages: what is beside a turn follows those after it.
+    messages by `entries`. With events these are among the messages: an event beside a turn follows the later ones.
     """
 
     session: Session
@@ -89,7 +89,7 @@ class MessageIds(NamedTuple):
 
 
 class UnappliedSession(NamedTuple):
-    """A session whose tasks are not in line with its history. `updated_at`: microseconds since 1970."""
+    """A session with changes that are not applied to its tasks. `updated_at`: microseconds since 1970."""
 
     tenant: str
     owner: str
@@ -108,7 +108,7 @@ class ExpiredSession(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """A deleted session whose tasks are still to be deleted: those changed last up to `tasks_until`.
+    """A deleted session with tasks still to be deleted: those changed last up to `tasks_until`.
 
     `tasks_until`: microseconds since 1970.
     """
@@ -187,7 +187,7 @@ class ReadLog(WatchLog, Protocol):
         """Return one page of the entries of a session, oldest first unless asked otherwise.
 
         A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
-        an empty `next_page_token` ends the list. The pages of an effective listing all show what was in effect when the
+        an empty `next_page_token` ends the list. The pages of an effective list all show the entries in effect when the
         first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`, `BAD_FILTER`.
         """
         ...
@@ -205,7 +205,7 @@ class ReadLog(WatchLog, Protocol):
         """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound.
 
         `events`: the events in effect are among them, under names that begin with a NUL. `page_token`: that of an
-        earlier answer, with the same `events`, for what was in effect then. Invalid `BAD_PAGE_TOKEN`.
+        earlier answer, with the same `events`, for the entries in effect then. Invalid `BAD_PAGE_TOKEN`.
         """
         ...
 
@@ -252,8 +252,8 @@ class WriteLog(Protocol):
     async def append(self, op: commands.Append) -> commands.Appended:
         """Append entries in their order, all or none, each with the next number.
 
-        An entry whose id is stored already is not stored again: the answer has what is stored, with its payload, and of
-        racing callers all but the first get what that one stored. If every id is stored already, `expected_version`
+        An entry with a stored id is not stored again: the answer has the stored entry, with its payload, and of
+        racing callers all but the first get the entry of that one. If every id is stored already, `expected_version`
         is not checked. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
         another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
         metadata: the session is not at the one expected; the version of one that does not exist is 0.
@@ -261,7 +261,7 @@ class WriteLog(Protocol):
         ...
 
     async def rewind(self, op: commands.Rewind) -> commands.Rewound:
-        """Cut an invocation and all first seen after it from what is in effect.
+        """Cut an invocation and all first seen after it from the entries in effect.
 
         It is decided on the history as it is in the transaction that writes the entry. NotFound, also
         `INVOCATION_NOT_FOUND`: the invocation is not in effect; then the entry is stored without effect, and a repeat
@@ -278,7 +278,7 @@ class WriteLog(Protocol):
         ...
 
     async def fork(self, op: commands.Fork) -> commands.Created:
-        """Make a session of what is in effect in another one before an invocation; the other one stays as it is.
+        """Make a session of the entries in effect of another one before an invocation; the other one stays as it is.
 
         Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is made by the
         copied events. A repeat is answered with the session that is there, whatever became of the other one.
@@ -302,7 +302,7 @@ class SweepLog(Protocol):
     """Reads and marks of the sweeps, over the sessions of all owners."""
 
     async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
-        """Return sessions of all owners whose tasks are not in line with their history, oldest change first.
+        """Return sessions of all owners with changes not applied to their tasks, oldest change first.
 
         `after`: the last one of the page before. Invalid `BAD_LIMIT`.
         """
@@ -338,7 +338,7 @@ class SweepLog(Protocol):
         ...
 
     async def remains(self, limit: int) -> Sequence[Remains]:
-        """Return some deleted sessions of all owners whose tasks are still to be deleted. Invalid `BAD_LIMIT`."""
+        """Return some deleted sessions of all owners with tasks still to be deleted. Invalid `BAD_LIMIT`."""
         ...
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
@@ -346,7 +346,7 @@ class SweepLog(Protocol):
         ...
 
     async def delete_user_state(self, scope: Scope) -> int:
-        """Remove the state of an owner with every agent, and what `remains` has of the owner; return how many keys.
+        """Remove the state of an owner with every agent, and the owner's rows in `remains`; return how many keys.
 
         The state of an owner outlives the sessions.
         """
@@ -357,7 +357,7 @@ class ImportLog(Protocol):
     """Import of a session that was exported."""
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """Keep a page of a session that is being imported; the first page replaces what another import staged.
+        """Keep a page of a session that is being imported; the first page replaces the pages of another import.
 
         AlreadyExists `SESSION_EXISTS`. Conflict `IMPORT_REPLACED`. Invalid.
         """
@@ -372,11 +372,11 @@ class ImportLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forget what is staged, by this import or ("") by any; of this session or ("") of any of the owner's."""
+        """Forget the staged pages, of this import or ("") of any; of this session or ("") of any of the owner's."""
         ...
 
     async def drop_abandoned_imports(self) -> int:
-        """Forget what any owner staged and did not continue for an hour; return how many pages."""
+        """Forget pages that any owner staged and did not continue for an hour; return how many."""
         ...
 
 

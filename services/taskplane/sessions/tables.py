@@ -1,8 +1,8 @@
 """The tables of the session log. The columns of `session` and `entry` are the fields of the domain's nouns, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the triggers in `triggers.py` do.
+Times are microseconds since 1970. The triggers in `triggers.py` hold the rules beyond these constraints.
 
-Keys begin with what is rare, a context or entry id, not with the tenant, and the one index that does begin with it is
+Keys begin with a rare value, a context or entry id, not with the tenant, and the one index that does begin with it is
 partial: so each lookup has one index that can serve it. Given a choice, PostgreSQL takes any of them while a table has
 not been analyzed, and one that finds all rows of an owner first makes every append slower than the one before.
 """

@@ -35,7 +35,7 @@ def triggers(dialect: Dialect) -> list[Trigger]:
             " AND e.owner = NEW.owner AND e.context_id = NEW.context_id AND e.seq = NEW.seq - 1))",
             "an entry directly follows its predecessor and never lies beyond the newest entry of its session",
         ),
-        # Otherwise INSERT OR REPLACE would rewrite an entry on SQLite, which runs no trigger for what it replaces.
+        # Otherwise INSERT OR REPLACE would rewrite an entry on SQLite, which runs no trigger for replaced rows.
         Trigger(
             "entry_is_never_replaced",
             "entry",

@@ -219,7 +219,7 @@ def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.
 
 
 def unapplied(sessions: Sequence[UnappliedSession]) -> pb.ListUnappliedResponse:
-    """Convert sessions whose tasks are not in line with their history."""
+    """Convert sessions with changes that are not applied to their tasks."""
     response = pb.ListUnappliedResponse()
     for each in sessions:
         shown = response.sessions.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)
@@ -249,7 +249,7 @@ def to_expired(shown: pb.ExpiredSession) -> ExpiredSession:
 
 
 def remains(found: Sequence[Remains]) -> pb.ListRemainsResponse:
-    """Convert deleted sessions whose tasks are still to be deleted."""
+    """Convert deleted sessions with tasks still to be deleted."""
     response = pb.ListRemainsResponse()
     for each in found:
         shown = response.remains.add(tenant=each.tenant, owner=each.owner, context_id=each.context_id)

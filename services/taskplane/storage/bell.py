@@ -17,7 +17,7 @@ Heard = Callable[[Set[str] | None], None]
 def key_of(*names: str) -> str:
     """Return a short name for something that has these names: eight characters.
 
-    Two things may have one key; who hears it for the wrong one looks in vain.
+    Two things may have one key; a listener for the other one looks in vain.
     """
     digest = hashlib.blake2b("\0".join(names).encode(), digest_size=6).digest()
     return base64.urlsafe_b64encode(digest).decode()
@@ -29,7 +29,7 @@ class Bell:
     def ring(self, keys: Iterable[str]) -> None:
         """Ring for `keys`, texts of ASCII without a space; to be called after the commit. Never waits, never raises.
 
-        What the keys mean is between those who ring and those who hear. A ring may be lost, be late or come twice.
+        The meaning of the keys is between ringers and listeners. A ring may be lost, be late or come twice.
         """
 
     async def run(self) -> None:
@@ -37,7 +37,7 @@ class Bell:
 
 
 class Listener:
-    """One who listens; one task waits at a time. For the tasks of one event loop; not to be used from other threads.
+    """A listener; one task waits at a time. For the tasks of one event loop; not to be used from other threads.
 
     A ring is never queued and never lost: it wakes one that waits, and spares one that is about to wait its waiting.
     Many rings between two waits are one. Listen first, then read, then wait: nothing is missed.

@@ -47,7 +47,7 @@ LATER: Final[Literal[Later.LATER]] = Later.LATER
 
 @dataclass(slots=True)
 class Batch(Generic[Answer]):
-    """The result of a transaction: one outcome per operation, in their order, and what it changed, for `committed`.
+    """The result of a transaction: one outcome per operation, in their order, and its changes, for `committed`.
 
     A PlaneError among the outcomes is a refusal of that operation; the transaction is committed all the same.
     """
@@ -89,7 +89,7 @@ class Committer(Generic[Op, Answer]):
         whether it may be in one batch with others of its key that share. A batch has at most `max_ops` operations and
         `max_bytes` (one that is larger goes alone); at most `queue_ops` and `queue_bytes` are waiting or in flight.
         `committed` is called on the loop for each batch, after its commit and before its answers are delivered; it must
-        not raise. An operation whose outcome is LATER is tried again, which delays no other.
+        not raise. An operation with the outcome LATER is tried again, which delays no other.
         """
         self._engine = engine
         self._apply = apply
@@ -98,7 +98,7 @@ class Committer(Generic[Op, Answer]):
         self._shares = shares
         self._committed = committed
         self._max_ops, self._max_bytes = max_ops, max_bytes
-        # One connection is left for those who write beside the committer.
+        # One connection is left for writers beside the committer.
         self._most_flights = max(1, engine.writers - 1)
         self._queue: Queue[Op, Answer] = Queue(max_ops=queue_ops, max_bytes=queue_bytes)
         self._operations, self._seconds = metrics.OPERATIONS.labels(name), metrics.SECONDS.labels(name)
@@ -121,7 +121,7 @@ class Committer(Generic[Op, Answer]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit what was submitted; what is submitted from now on is refused."""
+        """Commit the submitted operations; refuse later ones."""
         self._open = False
         if self._queue.size or self._flights or self._scheduled:
             self._idle = self._loop.create_future()
@@ -132,7 +132,7 @@ class Committer(Generic[Op, Answer]):
 
         Raise the PlaneError that refused it. Exhausted: the queue is full, nothing was changed. Unavailable: the
         database cannot be reached, or this process is closing; whether `op` took effect may be unknown. Internal: the
-        database refused what `op` wrote. A caller that is cancelled takes an operation back that has not begun.
+        database refused the writes of `op`. A caller that is cancelled takes an operation back that has not begun.
         """
         if not self._open:
             raise closing()
@@ -213,7 +213,7 @@ class Committer(Generic[Op, Answer]):
             self._operations.observe(len(flight))
             if ARMED:
                 await afp("append.after_commit_before_ack")
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, those who wait hear of it
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the callers must get any error
             self._failed.value += 1
             self._fail(flight, error)
         else:
@@ -235,7 +235,7 @@ class Committer(Generic[Op, Answer]):
             try:
                 self._committed(batch)
             except Exception:  # noqa: BLE001
-                # The batch is committed; its callers must hear so whatever becomes of those who are told beside.
+                # The batch is committed: answer the callers even if a listener fails.
                 _log.exception("a listener to commits failed")
         later: list[Waiting[Op, Answer]] = []
         for waiting, outcome in zip(flight, batch.outcomes, strict=True):
@@ -248,7 +248,7 @@ class Committer(Generic[Op, Answer]):
             if later:
                 self._queue.put_back(later)
             return
-        # Nothing moves: do not spin. What waits besides goes on.
+        # No progress: do not spin. Other operations go on.
         pause = max(waiting.pause for waiting in later)
         self._loop.call_later(pause, self._put_back, later)
         for waiting in later:
@@ -264,7 +264,7 @@ class Committer(Generic[Op, Answer]):
             flight = [*flight, *self._suspects]
             self._suspects.clear()
         elif len(flight) > 1 or (isinstance(error, IntegrityError) and not flight[0].suspect):
-            # Each alone, and once more: one that collided with another process now sees what that one wrote.
+            # Each alone, and once more: one that collided with another process now sees the writes of that one.
             for waiting in flight:
                 waiting.suspect = True
             self._suspects.extend(flight)
@@ -280,7 +280,7 @@ async def _traced(flight: "list[Waiting[Op, Answer]]", writing: Coroutine[Any, A
 
 
 def _refusal(error: BaseException) -> PlaneError:
-    """Return the answer to an operation whose transaction failed; a new instance each time, since it is raised."""
+    """Return the answer to an operation of a failed transaction; a new instance each time, since it is raised."""
     if isinstance(error, PlaneError):
         return copy.copy(error)
     if isinstance(error, asyncio.CancelledError):

@@ -17,7 +17,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Dialect(ABC):
-    """One database engine's way of saying what both can do."""
+    """The SQL of one database engine for the features of both."""
 
     name: Literal["sqlite", "postgresql"]
     alone: bool
@@ -30,7 +30,7 @@ class Dialect(ABC):
         """Return the lease clock, in microseconds since 1970 (UTC), to be compared with values of the same store only.
 
         PostgreSQL: the server's `clock_timestamp()`, so that all store processes share it. SQLite has no clock of its
-        own and one store process: the wall time at which that process started plus what has passed since, so that a
+        own and one store process: the wall time at which that process started plus the time since then, so that a
         step of the host's clock expires no lease.
         """
 
@@ -44,7 +44,7 @@ class Dialect(ABC):
     def skip_locked(self, query: Select[*Ts], table: TableClause | None = None) -> Select[*Ts]:
         """Return `query` as `lock` does, but leave out rows held by another transaction instead of waiting for them.
 
-        `table`: the one whose rows are locked, where the query has several.
+        `table`: the one with the rows to lock, where the query has several.
         """
         return query.with_for_update(skip_locked=True, of=table)
 
@@ -83,7 +83,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def drop_trigger(self, name: str, table: str) -> list[str]:
-        """Return statements that remove what `create_trigger` made."""
+        """Return statements that remove a trigger of `create_trigger`."""
 
     @abstractmethod
     def triggers(self, conn: Connection) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Translation of errors of drivers into ours. Above this package only IntegrityError is seen as it was raised.
 
-Our errors travel to clients, so their sentences are always the same: what a driver says can name hosts, files and
+Our errors travel to clients, so their sentences are always the same: texts of a driver can name hosts, files and
 statements. That goes to the log, the same text once in a while, since in an outage every call fails.
 """
 
@@ -156,7 +156,7 @@ def database_damaged() -> DataLoss:
 
 @contextmanager
 def translating() -> Generator[None, None, None]:
-    """Raise what `translated` makes of whatever the body raises."""
+    """Raise exceptions of the body as translated by `translated`."""
     try:
         yield
     except Exception as error:
@@ -223,7 +223,7 @@ def _refused(error: exc.DBAPIError) -> Internal:
 
 def _fate(error: exc.DBAPIError) -> Fate:
     original = error.orig
-    # SQLAlchemy wraps what asyncpg raised once more.
+    # SQLAlchemy wraps exceptions of asyncpg once more.
     if original is not None and type(original.__cause__).__name__ == _NO_SUCH_HOST:
         return Fate.READ_ONLY
     return fate_of(getattr(original, "sqlstate", None) or "")

@@ -37,7 +37,7 @@ async def open_engine(
     `readers` and `writers` are the most connections that read and write; SQLite has one that writes. With durability
     "full" a commit is on disk when it is acknowledged: the settings that decide this are read back, and a weaker one is
     refused. "relaxed" may lose the last commits of a machine that crashes, and logs a warning at each start.
-    `idle_timeout` is the number of seconds after which PostgreSQL ends a transaction whose process says nothing more.
+    `idle_timeout` is the number of seconds after which PostgreSQL ends the transaction of a silent process.
 
     Invalid: the URL names neither engine, the driver of PostgreSQL is missing, or the SQLite file is damaged or a
     folder. Refused: the file is in use by another process, or a setting read back is too weak. Unavailable: the

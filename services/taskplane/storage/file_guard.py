@@ -1,4 +1,4 @@
-"""A guard of the files of a SQLite database: what is written must be in the file that has the name.
+"""A guard of the files of a SQLite database: writes must go to the file that has the name.
 
 SQLite goes on writing to a file that was deleted, replaced or truncated, and answers every COMMIT as if it were
 durable.

@@ -1,4 +1,4 @@
-"""The metrics of commits. `store` is the room whose database it is."""
+"""The metrics of commits. `store` is the service of the database."""
 
 from typing import Final
 

@@ -25,7 +25,7 @@ from taskplane.storage.engine import Engine, run_alone, shown
 from taskplane.storage.triggers import Trigger
 
 _log = logging.getLogger(__name__)
-# It tells at INFO what it assumes whenever it looks at a version table.
+# It logs its assumptions at INFO whenever it looks at a version table.
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 

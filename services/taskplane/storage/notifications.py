@@ -30,7 +30,7 @@ _MAX_PAYLOAD: Final = 7900
 _EVERYTHING: Final = "*"
 _NOTIFY: Final = "SELECT pg_notify($1, $2)"
 
-# The driver raises an internal error where a call meets a connection whose server has just said goodbye.
+# The driver raises an internal error where a call meets a connection that its server has just closed.
 _FAILURES: Final = (
     OSError,
     TimeoutError,
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 class NotifyingBell(Bell):
     """Rings in all processes that listen on the same channel of the same schema; `run` is to be kept running.
 
-    Whenever it has a connection anew, everything is rung here once: what was rung meanwhile was not heard.
+    Whenever it has a connection anew, all keys are rung here once: earlier rings were missed.
     """
 
     def __init__(self, url: str, name: str, heard: Heard) -> None:
-        """`name`: of the channel; those who ring on it mean the same by their keys."""
+        """`name`: of the channel; all its ringers use the same keys."""
         self._url = url
         self._name = name
         self._heard = heard

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class OneThread:
-    """A thread and the queue of what it has to do."""
+    """A thread and its queue of work."""
 
     def __init__(self, name: str, ended: Callable[[], None]) -> None:
         """Start it. It runs `ended` at last, after it was closed."""
@@ -40,7 +40,7 @@ class OneThread:
         return future
 
     async def close(self) -> None:
-        """Finish what was given, and end the thread."""
+        """Finish the queued work, and end the thread."""
         self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -58,7 +58,7 @@ class OneThread:
                     future.get_loop().call_soon_threadsafe(_settle, future, result, error)
                 except RuntimeError:
                     _log.debug("a result arrived after the end of its event loop")
-                # While the thread waits it holds nothing of what is done.
+                # While the thread waits it holds no reference to finished work.
                 del result, error
             del job, future, fn, args
         try:

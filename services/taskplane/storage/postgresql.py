@@ -157,7 +157,7 @@ class PostgresqlEngine(Engine):
         self._connections.on_renewal(tell)
 
     def close(self) -> None:
-        """Refuse further calls; the pools are closed by who opened them."""
+        """Refuse further calls; the pools are closed by their opener."""
         self._closed = True
 
     def _check_open(self) -> None:
@@ -188,7 +188,7 @@ async def open_postgresql(
         connections = Connections()
         writing = _pool(url, WRITABLE, durability, idle_timeout, writers, "READ COMMITTED")
         stack.push_async_callback(writing.dispose)
-        # A standby may lag behind what was acknowledged.
+        # A standby may lag behind acknowledged commits.
         pool = _pool(url, PRIMARY, durability, idle_timeout, readers, "REPEATABLE READ")
         reading = pool.execution_options(postgresql_readonly=True)
         stack.push_async_callback(reading.dispose)

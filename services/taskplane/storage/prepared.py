@@ -18,7 +18,7 @@ _drivers: dict[Connection, sqlite3.Connection] = {}
 
 
 class PreparedQuery:
-    """A SELECT whose parameters are texts, whole numbers, and lists of them."""
+    """A SELECT with parameters that are texts, whole numbers, and lists of them."""
 
     def __init__(self, statement: Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]) -> None:
         self.statement = statement
@@ -64,7 +64,7 @@ class PreparedRows:
         """`columns` are the names of the values of a row, in order; the parameters of `statement` are among them."""
         self._statement = statement
         self._columns = columns
-        # By dialect: the text, and what puts the values of a row in the order of its parameters.
+        # By dialect: the text, and the function that puts the values of a row in the order of its parameters.
         self._texts: dict[str, tuple[str, Callable[[Sequence[Any]], tuple[Any, ...]]]] = {}
 
     def execute(self, conn: Connection, rows: Iterable[Sequence[Any]]) -> int:

@@ -50,7 +50,7 @@ class Waiting(Generic[Op, Answer]):
 
 
 class Together(Generic[Answer]):
-    """The answers to operations whose caller waits for all of them, by place, and how many are `missing`."""
+    """The answers to operations of a caller that waits for all of them, by place, and how many are `missing`."""
 
     __slots__ = ("answers", "future", "missing")
 

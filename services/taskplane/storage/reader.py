@@ -44,7 +44,7 @@ class Readers:
         self._closed = False
 
     async def run(self, work: Callable[[Connection], T]) -> T:
-        """Return what `work` returned for one snapshot.
+        """Return the result of `work` for one snapshot.
 
         When the caller is cancelled, the running statement is interrupted and the connection serves others.
         Unavailable: the readers were closed.
@@ -61,7 +61,7 @@ class Readers:
             raise
 
     async def close(self) -> None:
-        """Finish what was begun and close the connections."""
+        """Finish the running reads and close the connections."""
         self._closed = True
         while self._tasks:
             await asyncio.wait(self._tasks)

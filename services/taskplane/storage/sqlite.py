@@ -88,7 +88,7 @@ async def open_sqlite(
         stack.enter_context(locked(file, wait=0.0))
         writer = Writer(file, durability, statements)
         stack.push_async_callback(writer.close)
-        # Closed before the writer, whose connection merges the log as the last one.
+        # Closed before the writer: the last connection merges the log.
         reading = Readers(file, readers, statements)
         stack.push_async_callback(reading.close)
         with translating(), refusing_damaged(file):

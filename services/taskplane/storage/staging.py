@@ -35,13 +35,13 @@ from taskplane.runtime.errors import Conflict, Invalid
 from taskplane.storage.dialects import Dialect
 from taskplane.storage.port import Engine
 
-# Microseconds after which what nobody went on with is given up.
+# Microseconds after which a staged import without progress is given up.
 GIVEN_UP: Final = 3_600_000_000
 _SIZE: Final = struct.Struct("!I")
 
 
 class Stage(NamedTuple):
-    """Names what is staged: whose, under which name, and by which import."""
+    """Names a staged import: its owner, its name, and its import id."""
 
     tenant: str
     owner: str
@@ -156,7 +156,7 @@ def given_up(conn: Connection, table: Table, now: int) -> bool:
 
 
 def drop_given_up(conn: Connection, table: Table, now: int) -> int:
-    """Remove what nobody went on with, of all owners; return how many pages."""
+    """Remove imports without progress, of all owners; return how many pages."""
     newer = table.alias("newer")
     goes_on = exists().where(
         *(newer.c[name] == table.c[name] for name in ("context_id", "owner", "tenant")),
@@ -168,7 +168,7 @@ def drop_given_up(conn: Connection, table: Table, now: int) -> int:
 
 
 async def drop_abandoned(engine: Engine, table: Table) -> int:
-    """Remove what nobody went on with for an hour, of all owners; return how many pages. Only read if there is none."""
+    """Remove imports without progress for an hour, of all owners; return how many pages. Only read if there is none."""
     now = time.time_ns() // 1000
     return await engine.write(drop_given_up, table, now) if await engine.read(given_up, table, now) else 0
 
@@ -196,7 +196,8 @@ def replaced(context_id: str) -> Conflict:
 
 @contextmanager
 def contested(context_id: str) -> Generator[None]:
-    """Raise Conflict `IMPORT_CONFLICT` if the body, which makes what was staged, met rows that others wrote."""
+    """Raise Conflict `IMPORT_CONFLICT` if the body, which makes the staged import visible, met rows of other
+    writers."""
     try:
         yield
     except IntegrityError as error:

@@ -1,4 +1,4 @@
-"""Triggers that refuse what constraints cannot, whoever asks. Each room says which its schema has."""
+"""Triggers for rules beyond constraints, for every writer. Each service lists those of its schema."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ _LONGEST: Final = 5.0
 
 
 class Turns:
-    """So many places. One that comes free goes to the owner who has the fewest of those who wait, in their order."""
+    """So many places. A free one goes to the waiting owner with the fewest, in their order."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -62,7 +62,7 @@ class Turns:
             line = self._waiting.pop(following)
             turn = line.popleft()
             if line:
-                # Behind the others who have as few.
+                # Behind the others with as few.
                 self._waiting[following] = line
             if not turn.done():
                 self._held[following] += 1
@@ -72,6 +72,6 @@ class Turns:
 
 
 def here() -> Owner:
-    """Return the owner of the call being served; ("", "") for what is done for nobody."""
+    """Return the owner of the call being served; ("", "") for work without an owner."""
     principal = current()
     return ("", "") if principal is None else (principal.tenant, principal.owner)

@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 from taskplane.runtime.errors import Invalid
 
-# The hosts of a URL: what stands between the password and the path.
+# The hosts of a URL: the text between the password and the path.
 _HOSTS: Final = re.compile(r"(?<=://)(?:[^/?#]*@)?(?P<hosts>[^/?#@]+)")
 _HOST: Final = re.compile(r"(?P<host>\[[^\]]+\]|[^:]+)(?::(?P<port>[0-9]+))?")
 _DEFAULT_PORT: Final = 5432

@@ -22,7 +22,7 @@ class Seat(Listener):
     __slots__ = ("_identity", "_known", "_watching")
 
     def __init__(self, watching: "Watching[Any, Any]", identity: Hashable, key: str, head: int) -> None:
-        """Take the seat at what was read to go as far as `head`; it rings in other processes by `key`."""
+        """Take the seat at a log that was read as far as `head`; it rings in other processes by `key`."""
         super().__init__()
         self._watching = watching
         self._identity = identity
@@ -35,7 +35,7 @@ class Seat(Listener):
 
     @property
     def gone(self) -> bool:
-        """Return whether what is watched was deleted."""
+        """Return whether the watched log was deleted."""
         return self._known.gone
 
     def leave(self) -> None:
@@ -59,7 +59,7 @@ class Known(Generic[S]):
         self.seats: set[S] = set()
 
     def ring(self) -> None:
-        """Wake all who watch it."""
+        """Wake all its watchers."""
         for seat in self.seats:
             seat.hear()
 
@@ -73,7 +73,8 @@ class Watching(ABC, Generic[Id, S]):
     """
 
     def __init__(self, noun: str, logger: logging.Logger, watchers: Number, *, poll_every: float, at_once: int) -> None:
-        """`noun`: what is watched, for the log lines; `watchers` counts the seats; `at_once`: logs in one query."""
+        """`noun`: the kind of the watched logs, for the log lines; `watchers` counts the seats; `at_once`: logs in one
+        query."""
         self._noun = noun
         self._logger = logger
         self._watchers = watchers
@@ -94,10 +95,10 @@ class Watching(ABC, Generic[Id, S]):
         """Return the newest number of each of these logs; one that is gone is left out."""
 
     async def _check_more(self) -> None:
-        """Check what is watched beside the logs, whenever all of them are checked."""
+        """Check everything watched beside the logs, whenever all of them are checked."""
 
     def seated(self, seat: S, identity: Id, key: str, head: int) -> Known[S]:
-        """Note a new seat at a log that was read to go as far as `head`; return what is known of the log."""
+        """Note a new seat at a log that was read to go as far as `head`; return the known state of the log."""
         known = self._watched.get(identity)
         if known is None:
             known = self._watched[identity] = Known(key)
@@ -107,7 +108,7 @@ class Watching(ABC, Generic[Id, S]):
         return known
 
     def left(self, seat: S, identity: Id) -> None:
-        """Note that a seat was given up, and forget what nobody watches any more."""
+        """Note that a seat was given up, and forget logs without watchers."""
         known = self._watched[identity]
         known.seats.discard(seat)
         self._watchers.value -= 1
@@ -115,7 +116,7 @@ class Watching(ABC, Generic[Id, S]):
             del self._watched[identity]
 
     def heard_keys(self, keys: Set[str] | None) -> None:
-        """Take in what another process did to the logs with these keys; None: to any."""
+        """Note changes of another process to the logs with these keys; None: to any."""
         if keys is None:
             self._rung = None
             self._bell.hear()

@@ -59,8 +59,8 @@ class Writer:
     ) -> "asyncio.Future[T]":
         """Return the future of `fn(connection, ...)`, which is done once its transaction is committed.
 
-        One whose caller is cancelled before it began is left out. Unavailable: the writer was closed, or a file was
-        lost. DataLoss: damage was found before.
+        An operation is left out if its caller is cancelled before its beginning. Unavailable: the writer was closed, or
+        a file was lost. DataLoss: damage was found before.
         """
         return self._submit(self._transact, fn, args, kwargs or {})
 
@@ -70,7 +70,7 @@ class Writer:
         await self._submit(self._guard.find_damage, detail)
 
     async def close(self) -> None:
-        """Finish what was given and close the connection, which merges the log into the database."""
+        """Finish the queued work and close the connection, which merges the log into the database."""
         await self._thread.close()
 
     async def probe(self) -> None:
@@ -137,7 +137,7 @@ class Writer:
         if self._connection is not None:
             prepared.attach(self._connection, None)
             self._connection.close()
-            # SQLAlchemy takes a transaction whose COMMIT failed for ended.
+            # SQLAlchemy takes a transaction for ended after a failed COMMIT.
             with suppress(sqlite3.Error):
                 self._driver.rollback()
             self._connection = None

@@ -1,4 +1,4 @@
-"""Workers: processes elsewhere that run agents whose cards an executor serves."""
+"""Workers: processes that run agents for an executor that serves their cards."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ __all__ = ["Worker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is public when it is asked for: every process reads the settings here, and few run agents."""
+    """Import public names on demand: every process reads the settings here, and few run agents."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from taskplane.worker import worker

@@ -10,7 +10,7 @@ PREFIX: Final = "TASKPLANE_WORKER_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings(ExecutorSettings):
-    """Settings as those of an executor; what concerns messages and sweeps is not used."""
+    """Settings as those of an executor; the ones for messages and sweeps are unused."""
 
     # Agents to run, each `[name=]module:attribute`, with the same names as at the executors that serve their cards.
     agents: tuple[str, ...] = ()

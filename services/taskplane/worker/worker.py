@@ -43,11 +43,11 @@ class Worker:
         capacity: int | None = None,
         ops_listen: str | None = None,
     ) -> None:
-        """`agent`: what `taskplane.executor.adapters.adapt` takes. `name`: as the executor serves it. `tasks`,
+        """`agent`: an argument of `taskplane.executor.adapters.adapt`. `name`: as the executor serves it. `tasks`,
         `sessions`: addresses of both stores. `secret`: the `internal_secret` of the plane. `capacity`: number of runs
         at once. `ops_listen`: address for /metrics, /healthz and /readyz; "": none.
 
-        What is not given, and every other setting, comes from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
+        Missing arguments, and every other setting, come from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
         """
         self._agents = Agents({name: agent})
         self._settings = load(

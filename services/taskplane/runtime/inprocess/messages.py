@@ -1,4 +1,5 @@
-"""Messages as their receiver gets them: the same object where both sides use one class, else what its bytes say."""
+"""Messages as their receiver gets them: the same object where both sides use one class, else one parsed from its
+bytes."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,7 +19,7 @@ class MessageTooLarge(Exception):
 def received(message: Any, serialize: Serializer, deserialize: Deserializer, limit: int, act: str) -> Any:
     """Return `message` as a receiver with this deserializer gets it.
 
-    MessageTooLarge: it has more than `limit` bytes; `act` says what the client did with it ("Sent", "Received").
+    MessageTooLarge: it has more than `limit` bytes; `act`: the action of the client ("Sent", "Received").
     """
     size: int
     if isinstance(message, _class_of(deserialize)):
@@ -34,6 +35,6 @@ def received(message: Any, serialize: Serializer, deserialize: Deserializer, lim
 
 @lru_cache(maxsize=1_024)
 def _class_of(deserialize: Deserializer) -> type[Message] | tuple[()]:
-    """Return the message class whose `FromString` this is or wraps; an empty tuple: it is none that is known."""
+    """Return the message class of a `FromString` or of its wrapper; an empty tuple: it is none that is known."""
     owner = getattr(unwrap(deserialize), "__self__", None) if deserialize is not None else None
     return owner if isinstance(owner, type) and issubclass(owner, Message) else ()

@@ -26,7 +26,7 @@ def received(metadata: Iterable[tuple[str, str | bytes]]) -> Pairs:
 
 @lru_cache(maxsize=64)
 def _is_text(key: str) -> bool:
-    """Return whether this is a key whose value is text."""
+    """Return whether this is a key with a text value."""
     return _KEY.fullmatch(key) is not None and not key.endswith("-bin")
 
 

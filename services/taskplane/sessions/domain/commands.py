@@ -120,7 +120,7 @@ class Touch:
 
 @dataclass(slots=True, kw_only=True)
 class Fork:
-    """Make a session of what is in effect in another one before an invocation ("": of all). Answer: `Created`.
+    """Make a session of the entries in effect of another one before an invocation ("": of all). Answer: `Created`.
 
     It is not part of a batch. `title` "": that of the other session.
     """

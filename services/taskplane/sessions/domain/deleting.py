@@ -72,7 +72,7 @@ def listed_lines(turns: Iterable[str], hidden: Iterable[tuple[int, int]], entrie
 
 
 class DeletedWords(NamedTuple):
-    """The digests of what was said in deleted tasks, whose turns are `turns`."""
+    """The digests of the messages in deleted tasks with the turns `turns`."""
 
     turns: AbstractSet[str]
     message_ids: AbstractSet[int]
@@ -93,7 +93,7 @@ class DeletedWords(NamedTuple):
     def deleted_among(
         self, pushed: Sequence[tuple[str, Digests]], suspects: Iterable[int], live: AbstractSet[Digests]
     ) -> list[int]:
-        """Return which of the `suspects` have deleted words, given what else was said in the session (`live`).
+        """Return which of the `suspects` have deleted words, given the other messages of the session (`live`).
 
         A message of another turn under the same id, or without one with the same content, is that one's.
         """

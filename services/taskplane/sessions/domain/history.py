@@ -58,7 +58,7 @@ class Reading:
     def followed_by(self, lines: Sequence[Line]) -> "Reading | None":
         """Return the reading of the log with these entries after its own.
 
-        None: one of them changes what is in effect of those before, so all must be read again.
+        None: one of them changes the effect of earlier ones, so all must be read again.
         """
         if any(line.changes_history for line in lines):
             return None
@@ -134,8 +134,8 @@ class CutTurns(NamedTuple):
     """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
     `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back,
-    unless the turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks whose void is not
-    applied yet. `undoable`: the newest rewind can be undone.
+    unless the turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks with a void that is
+    not applied yet. `undoable`: the newest rewind can be undone.
     """
 
     invocations: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""The stored form of what an entry carries: a serialized `Entry` of the contract in which only the payload is set.
+"""The stored form of a payload: a serialized `Entry` of the contract in which only the payload is set.
 
 Replies are put together from it without another copy. No other module of the rules knows the messages of the contract.
 """
@@ -114,7 +114,7 @@ def _messages(entry: pb.Entry) -> Sequence[a2a.Message]:
 
 
 def keep_messages(payload: bytes | None, kept: Sequence[int]) -> bytes:
-    """Return a stored pushed history with only those of its messages whose indexes are `kept`, in order."""
+    """Return a stored pushed history with only the messages at the indexes `kept`, in order."""
     entry = pb.Entry.FromString(payload or b"")
     if len(kept) == len(entry.pushed.messages):
         return payload or b""
@@ -223,7 +223,7 @@ def without_words(stored: Entry, hidden: Collection[int] = ()) -> Entry:
 
 
 def without_state(rewind: Entry) -> Entry:
-    """Return a rewind without the changes of the state, which repeat what earlier events said."""
+    """Return a rewind without the changes of the state, which repeat earlier events."""
     entry = pb.Entry.FromString(rewind.payload or b"")
     if not entry.HasField("state_delta"):
         return rewind

@@ -1,4 +1,4 @@
-"""The comparison of a pushed history with what its session has already: the turns that it names and reduces, and the
+"""The comparison of a pushed history with the entries of its session: the turns that it names and reduces, and the
 messages that are known. Pure."""
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ def compared(entry: Entry, said: Iterable[tuple[str, str]], known: Iterable[a2a.
     """Return a pushed history as it is stored: with the invocations that it reduces, and with the times of those of its
     messages that are known. One that says something else than every known message under its id gets an id of its own.
 
-    `said`: invocation and id of each message before it, in effect or not, whose invocation it names. `known`: messages
-    with their times; one is known that has the id and the content of one of these.
+    `said`: invocation and id of each earlier message, in effect or not, of an invocation that it names. `known`:
+    messages with their times; one is known that has the id and the content of one of these.
     """
     pushed = unpack_pushed(entry.payload)
     known = list(known)

@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
     @property
     def changes_history(self) -> bool:
-        """Return whether it may change what is in effect of the entries before it; any other only adds to them."""
+        """Return whether it may change the effect of earlier entries; any other only adds to them."""
         return self.kind not in SAID and (self.kind != EVENT or bool(self.target))
 
     @property
@@ -190,7 +190,7 @@ def _replay(
     state: Cut | None = None
     # The cuts when each place was reached.
     states: dict[int, Cut | None] = {}
-    # The invocations voided so far; `voided` are those voided in the end whose rewinds do not count, either.
+    # The invocations voided so far; `voided` are those voided in the end, so that their rewinds do not count, either.
     void: set[Name] = set()
     place = 0
     for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:

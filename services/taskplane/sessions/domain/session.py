@@ -33,7 +33,7 @@ WORDS: Final = "\t\t"
 
 
 class Scope(NamedTuple):
-    """The owner whose sessions an operation may touch, and the actor that its entries name."""
+    """The owner of the sessions that an operation may touch, and the actor of its entries."""
 
     tenant: str
     owner: str
@@ -58,7 +58,7 @@ class Session(NamedTuple):
     has_session_task: bool
     created_at: int
     updated_at: int
-    # The number of the newest entry that changes what is in effect of those before it; 0: there is none.
+    # The number of the newest entry that changes the effect of earlier ones; 0: there is none.
     steered_seq: int = 0
     # The entry up to which its tasks are in line with that; never more.
     applied_seq: int = 0
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
     invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
     payload is an A2A message that a conversation shows, and `message_id` is its id; None: it has none that can be
     stored, or the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
-    messages names, or nothing, each followed by a line feed; for the void of a deleted task, what is hidden with it,
+    messages names, or nothing, each followed by a line feed; for the void of a deleted task, the hidden entries,
     after a line feed (see `domain.deleting`); "" for any other.
     """
 
@@ -155,7 +155,7 @@ def begins_session_task(entry: Entry) -> bool:
 
 
 def changes_history(entry: Entry) -> bool:
-    """Return whether the entry changes what is in effect of those before it, and so what its tasks show.
+    """Return whether the entry changes the effect of earlier ones, and so the display of its tasks.
 
     A void that can be taken back concerns one turn and does not; that of a deleted task does.
     """

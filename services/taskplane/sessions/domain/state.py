@@ -6,7 +6,7 @@ a key. The state of a session is made by its events in effect, in the order in w
 brings the earlier state back. The states of an owner and of an agent are never rewound.
 
 A runtime that rewinds by itself writes into the event the changes that bring its own view of the state back. That event
-is not in effect, so they are left out: for what ADK writes the result is the same, and it stays right when the rewind
+is not in effect, so they are left out: for writes of ADK the result is the same, and it stays right when the rewind
 is undone.
 """
 
@@ -42,7 +42,7 @@ class Delta(NamedTuple):
 
 
 def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
-    """Return what entry number `index` of a request changes, or None if it changes nothing.
+    """Return the changes of entry number `index` of a request, or None if there are none.
 
     `state` and `artifacts` are the event's deltas as its JSON has them. Values that cannot be stored are converted as
     in messages: U+FFFD, null, and the text of a number or of data nested too deeply. Raise Invalid `BAD_STATE` if the
@@ -114,7 +114,7 @@ class State:
         self.versions.update(versions)
 
 
-# The number of an event and what it changes of its session (`Delta.own`).
+# The number of an event and its changes of its session (`Delta.own`).
 Change = tuple[int, bytes]
 
 

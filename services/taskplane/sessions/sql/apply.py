@@ -97,7 +97,7 @@ def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dial
 def _with_log(
     conn: Connection, was: Session, op: commands.Append, known: Mapping[str, Entry]
 ) -> tuple[commands.Append, Deletions | None]:
-    """Return an append with what follows from the log of its session, and what is deleted there."""
+    """Return an append with the facts from the log of its session, and its deletions."""
     deletions = read_deletions(conn, was)
     if deletions is not None:
         op = without_deleted(conn, was, op, known)

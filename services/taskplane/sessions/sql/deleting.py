@@ -1,4 +1,4 @@
-"""Deleted tasks: what of them the log has is looked up, completed as a void is written, and kept out of every read.
+"""Deleted tasks: their entries are looked up, completed as a void is written, and kept out of every read.
 
 A session without a rewind or a deletion has nothing of that, which its row says: no statement is executed for it.
 """
@@ -37,7 +37,7 @@ _WORDS: Final = select(entry.c.payload).where(*OF_SESSION, text(DELETES)).order_
 
 
 def read_deletions(conn: Connection, of: Session) -> Deletions | None:
-    """Return what is deleted of a session's tasks; None: nothing is."""
+    """Return the deletions of a session's tasks; None: there are none."""
     if not of.steered_seq:
         return None
     rows = conn.execute(_DELETIONS, key_of(of)).all()
@@ -45,7 +45,7 @@ def read_deletions(conn: Connection, of: Session) -> Deletions | None:
 
 
 def without_deleted(conn: Connection, of: Session, op: Append, stored: Collection[str]) -> Append:
-    """Return an append to a session with deletions, whose new pushed histories have no words of deleted tasks."""
+    """Return an append to a session with deletions, with pushed histories without words of deleted tasks."""
     new = {each.id for each in op.entries if each.kind == PUSHED and each.id not in stored}
     if not new:
         return op
@@ -76,7 +76,7 @@ def _deleted_in(
 
 
 def _live(conn: Connection, of: Session, lines: Sequence[Line], words: DeletedWords) -> Iterator[Digests]:
-    """Yield the digests of what was said in other turns than those of deleted tasks."""
+    """Yield the digests of messages in other turns than those of deleted tasks."""
     turns = words.turns
     seqs = [line.seq for line in lines if line.speaks and line.name not in turns and line.group not in turns]
     for payload in _payloads(conn, of, seqs):
@@ -89,7 +89,7 @@ def _payloads(conn: Connection, of: Session, seqs: Sequence[int]) -> Iterator[by
 
 
 def completed(conn: Connection, of: Session, op: Append, stored: Collection[str]) -> Append:
-    """Return the append of voids of deleted tasks with what they hide of earlier pushed histories, and with the title
+    """Return the append of voids of deleted tasks with the hidden parts of earlier pushed histories, and with the title
     that the session gets if its own has their words."""
     new = [each for each in op.entries if is_deletion(each) and each.id not in stored]
     if not new:

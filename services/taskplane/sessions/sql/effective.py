@@ -38,7 +38,7 @@ _Unit = tuple[int, int]
 _WHOLE: Final = -1
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.task_id == bindparam("task_id"))
-# An entry that may change what is in effect of those before it, as `Line.changes_history` says.
+# An entry that may change the effect of earlier ones, as `Line.changes_history` says.
 _CHANGES: Final[Select[Any]] = (
     select(entry.c.seq)
     .where(*OF_SESSION, entry.c.seq > bindparam("after"), entry.c.seq <= bindparam("last"))
@@ -50,7 +50,7 @@ _CHANGES: Final[Select[Any]] = (
 def list_effective(
     conn: Connection, scope: Scope, context_id: str, query: EntryFilter, key: bytes, cache: HistoryIndexCache
 ) -> EntryPage:
-    """Implement `SessionLog.entries`, for a listing of what is in effect."""
+    """Implement `SessionLog.entries`, for a list of entries in effect."""
     of, reads = read_short(conn, scope, context_id)
     now = of
     bound = bound_of(of, query)
@@ -132,7 +132,7 @@ class _Listing:
     def unchanged_since(self, seq: int) -> int:
         """Return how many units at the beginning are those of the listing of when the log had `seq` entries.
 
-        Nothing came since that changes what is in effect of those.
+        No later entry changes the effect of those.
         """
         if not seq:
             return 0
@@ -152,7 +152,7 @@ class _Listing:
 
 
 class _Page:
-    """The listed units as entries. What was deleted since an earlier page was read is listed without its words."""
+    """The listed units as entries. Entries deleted since an earlier page was read are listed without their words."""
 
     def __init__(
         self, conn: Connection, of: Session, reading: Reading, reads: Mapping[int, Read], *, deleted_since: int

@@ -1,6 +1,6 @@
-"""Indexes of the effective history of long logs: entries never change, so only what came since is read again.
+"""Indexes of the effective history of long logs: entries never change, so only new ones are read.
 
-A session of thousands of entries takes tens of milliseconds to go through. What is remembered is that of a certain
+A session of thousands of entries takes tens of milliseconds to go through. A cached index is that of a certain
 number of entries of a certain row, which the salt tells from every other one with its key. A read asks for what its own
 transaction finds in the row: so nothing remembered is ever stale, whoever else writes.
 """
@@ -22,7 +22,7 @@ from taskplane.sessions.tables import entry
 
 # The most entries of all sessions together; one takes about half a kilobyte.
 _MOST_ENTRIES: Final = 100_000
-# The most indexes of one session: clients that read older pages need what there was when they began.
+# The most indexes of one session: clients that read older pages need the state of their first page.
 _MOST_OF_ONE: Final = 4
 # Payloads that are read at once.
 _SOME: Final = 16
@@ -32,7 +32,7 @@ _Key = tuple[str, str, str, int]
 
 
 class HistoryIndex(NamedTuple):
-    """The effective history, with the ids of its messages and what repeats (`domain.repeats`).
+    """The effective history, with the ids of its messages and the repeats (`domain.repeats`).
 
     `pushed` has the ids of all messages of the pushed history, `kept` the indexes of those that are shown.
     """
@@ -105,7 +105,7 @@ _LINES_AND_HEADS: Final = (
 
 
 def read_index(conn: Connection, of: Session, cache: HistoryIndexCache) -> HistoryIndex:
-    """Return the index of the session's first `of.seq` entries; read what is not cached."""
+    """Return the index of the session's first `of.seq` entries; read the missing ones."""
     before = cache.newest(of)
     if before is not None and before.reading.seq == of.seq:
         return before
@@ -127,7 +127,7 @@ def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, byte
 
 
 def _followed(conn: Connection, of: Session, before: HistoryIndex) -> HistoryIndex | None:
-    """Return what `before` has become; None: a rewind, an undo or the like came since."""
+    """Return `before` with the new entries; None: a rewind, an undo or the like came since."""
     lines, ids = _read(conn, of, before.reading.seq)
     reading = before.reading.followed_by(lines)
     if reading is None:

@@ -89,7 +89,7 @@ def key_of(of: Session) -> dict[str, Any]:
 
 
 class Log(NamedTuple):
-    """A session's log without its payloads: `sizes` has their sizes and `reads` what was read whole, by number."""
+    """A session's log without its payloads: `sizes` has their sizes and `reads` the ones read whole, by number."""
 
     lines: Sequence[Line]
     sizes: Mapping[int, int]
@@ -164,5 +164,5 @@ def fitting(sizes: Iterable[int], most: int) -> int:
 
 
 def line_of(read: Read) -> Line:
-    """Return what the history needs to know of an entry."""
+    """Return the facts about an entry for the history."""
     return Line._make(_line_fields(read.entry))

@@ -41,9 +41,9 @@ from taskplane.storage.staging import Stage, contested
 
 
 class SqlSessionLog:
-    """The session log in a database that `taskplane.storage` opened; see `store.SessionLog` for what it promises.
+    """The session log in a database that `taskplane.storage` opened; see `store.SessionLog` for its promises.
 
-    To be used with `async with`: on exit, what waits is still written.
+    To be used with `async with`: on exit, waiting operations are still written.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SqlSessionLog:
         queue_bytes: int = 64 * 1024 * 1024,
         on_commit: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`.
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and waiting operations to `queue_*`.
 
         `on_commit` is called for each commit of this process, before its callers are answered; it must not raise.
         """

@@ -32,7 +32,7 @@ def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) 
     """Return the operation with what its pushed histories reduce in the session, and with the times of messages that
     the session has.
 
-    Those whose ids are `stored` already stay as they are.
+    Those with ids in `stored` stay as they are.
     """
     new = {each.id for each in op.entries if each.kind == PUSHED and each.id not in stored}
     if not new:

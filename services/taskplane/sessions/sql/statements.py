@@ -183,7 +183,7 @@ def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -
 
 
 def insert_remains(conn: Connection, dialect: Dialect, remains: Iterable[tuple[Session, int]]) -> None:
-    """Insert what is left of sessions, in the order of their keys; one that is there stays."""
+    """Insert the remains of sessions, in the order of their keys; existing rows stay."""
     rows = [{**dict(zip(KEY_FIELDS, key_of(one), strict=True)), "tasks_until": until} for one, until in remains]
     conn.execute(
         dialect.insert_ignore(session_remains), sorted(rows, key=lambda row: [row[name] for name in KEY_FIELDS])

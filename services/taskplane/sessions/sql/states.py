@@ -17,7 +17,7 @@ from taskplane.sessions.store import REPLY_BYTES
 from taskplane.sessions.tables import app_state, event_delta, user_state
 from taskplane.storage.dialects import Dialect
 
-# Events whose changes are in memory at once.
+# Number of events with changes in memory at once.
 PAGE: Final = 200
 
 _CHANGES: Final = (

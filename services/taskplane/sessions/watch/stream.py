@@ -33,7 +33,8 @@ class Watch:
         self._quiet_after = quiet_after
 
     async def stream(self, scope: Scope, context_id: str, after: int | None) -> AsyncGenerator[Seen, None]:
-        """Yield what one watcher sees, by the contract (`SessionHistory.WatchEntries`). `after` None: from now on.
+        """Yield the entries for one watcher, by the contract (`SessionHistory.WatchEntries`). `after` None: from now
+        on.
 
         Ends without `Deleted` when the store drains. NotFound; OutOfRange `BEYOND_HEAD`.
         """
@@ -50,7 +51,7 @@ class Watch:
         try:
             yield session
             spoke = time.monotonic()
-            # Once in any case: what was committed before the seat was taken rang no bell.
+            # Once in any case: commits before the seat was taken rang no bell.
             unsure = True
             while not self._watched.draining:
                 if seat.gone:
@@ -80,7 +81,7 @@ class Watch:
             seat.leave()
 
     async def _page(self, scope: Scope, session: Session, place: int) -> EntryPage | None:
-        """Return what follows `place`; None: the session is gone, even if there is another one with its id."""
+        """Return the entries after `place`; None: the session was deleted, even if another one has its id now."""
         try:
             page = await self._log.after(scope, session.context_id, place, PAGE_ENTRIES)
         except NotFound:

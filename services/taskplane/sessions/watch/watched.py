@@ -26,7 +26,7 @@ class Watched(Watching[_Identity, Seat]):
         self._log = log
 
     def enter(self, session: Session) -> Seat:
-        """Take a seat at a session as it was found. What is committed from now on is noticed; so read once more."""
+        """Take a seat at a session as it was found. Later commits are noticed; so read once more."""
         identity = _identity(session)
         return Seat(self, identity, key_of(*identity[:3]), session.seq)
 
@@ -47,7 +47,7 @@ class Watched(Watching[_Identity, Seat]):
 
 
 def keys_of(writes: Sequence[Write]) -> Iterator[str]:
-    """Yield what to ring for after a commit."""
+    """Yield the keys to ring after a commit."""
     for write in writes:
         yield key_of(*_identity(write.session)[:3])
 

@@ -295,7 +295,7 @@ def _inferred(model: str | Model) -> Model:
         raise Invalid(
             f"the language model {model!r} cannot be used: {error}",
             reason="BAD_SETTING",
-            suggestion="name it PROVIDER:NAME, for example openai-chat:gpt-5-mini or ollama:qwen3, and set the variables"
+            suggestion="name it PROVIDER:NAME, for example openai-chat:gpt-5-mini or ollama:qwen3, with the variables"
             " of its provider, for example OPENAI_API_KEY",
             fields={"TASKPLANE_LLM_MODEL": str(error)},
         ) from error
