@@ -31,7 +31,7 @@ Print Probe Process Prompt Publish Push Put Raise Read Receive Reconcile Record 
 Register Reject Release Remember Remove Rename Render Renew Repeat Replace Replay Report Request Reserve Reset Restore
 Restrict Resume Retry Return Rewind Ring Roll Run Save Say Schedule Search Select Send Serve Set Settle Show Shut Sign
 Skip Sort Split Spread Stage Start Stop Store Stream Submit Subscribe Supersede Sweep Switch Take Talk Tell Test Track
-Translate Trim Undo Unpack Update Upgrade Use Validate Verify Void Wait Wake Watch Work Wrap Write Yield
+Translate Trim Truncate Undo Unpack Update Upgrade Use Validate Verify Void Wait Wake Watch Work Wrap Write Yield
 """
 _IN_PLACE_OF_A_NOUN: Final = re.compile(r"(?:What|Of|Who|Whose|Where)\b")
 _ELSEWHERE: Final = re.compile(r"(?i)\b(?:see|as) above\b")

@@ -12,7 +12,7 @@ from taskplane.runtime.json_values import to_dict
 async def read_artifact(
     store: TaskStoreStub, task_id: str, artifact_id: str, having: Mapping[str, Any]
 ) -> a2a.Artifact | None:
-    """Return the newest version of an artifact whose metadata has the values `having`; None if it has none.
+    """Return the newest version of an artifact with the values `having` in its metadata; None if it has none.
 
     NotFound: there is no such task or artifact.
     """

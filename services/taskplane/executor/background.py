@@ -40,7 +40,7 @@ class BackgroundTasks:
         return not self._working
 
     async def dismiss(self, timeout: float) -> None:
-        """Cancel what is still at work and waits for it, at most `timeout` seconds."""
+        """Cancel the remaining jobs and wait for them, at most `timeout` seconds."""
         for task in self._working:
             task.cancel()
         if not await self.settle(timeout):

@@ -177,7 +177,7 @@ Put = Status | StatusText | Saved
 
 
 def storable_chunk(chunk: ArtifactChunk) -> ArtifactChunk:
-    """Return a chunk whose texts are `storable`; its data is made so by `value_of`."""
+    """Return a chunk with texts that are `storable`; its data is made so by `value_of`."""
     news: dict[str, Any] = {}
     for name in ("text", "name", "description", "filename"):
         text = getattr(chunk, name)

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class ExecutorRoom:
-    """An open executor or worker: its agents, its runs, what is done beside them, and its drain."""
+    """An open executor or worker: its agents, its runs, its background jobs, and its drain."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ExecutorRoom:
         self._beside.append(self._group.create_task(work, name=name))
 
     def stop(self) -> None:
-        """Cancel what was started beside the runs."""
+        """Cancel the background jobs beside the runs."""
         for task in self._beside:
             task.cancel()
 
@@ -129,7 +129,7 @@ async def open_executor(
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
 ) -> AsyncGenerator[ExecutorRoom, None]:
-    """Open an executor whose service is added to `services`, which needs the lines of `servicer.POLICY`.
+    """Open an executor and add its service to `services`, which needs the lines of `servicer.POLICY`.
 
     Arguments and promises as those of `open_runs`. `process_id`: with the prefix of the store's resident executor where
     both are one process. `agents`: instead of loading `settings.agents`. Invalid: an agent cannot be loaded.
@@ -257,7 +257,7 @@ async def open_runs(
 
 
 async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every: float) -> None:
-    """Copy, apply, void and finish what nobody else did, at the start and every so often."""
+    """Copy, apply, void and finish the unfinished work of all executors, at the start and every so often."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)

@@ -22,7 +22,7 @@ class Conversation(NamedTuple):
     session: pb.Session
 
     def messages(self, task_id: str, without: Container[str]) -> Sequence[a2a.Message]:
-        """Return what was said, as the prompt of the task `task_id`, but for the entries with the ids `without`.
+        """Return the messages for the prompt of the task `task_id`, but for the entries with the ids `without`.
 
         A pushed history is the messages that it holds. Calls of tools that other tasks made are left out as long as
         their results are not there; those of the task itself are its own business.
@@ -122,7 +122,7 @@ class ConversationCache:
         self._listed: LRUCache[tuple[str, str, str], Listed] = LRUCache(most_bytes, getsizeof=_size_of)
 
     def get(self, context_id: str) -> Listed:
-        """Return what was listed last of a session; NONE: it is not known."""
+        """Return the last listing of a session; NONE: there is none."""
         return self._listed.get(_key(caller(), context_id), NONE)
 
     def keep(self, context_id: str, listed: Listed) -> None:
@@ -134,7 +134,7 @@ class ConversationCache:
             self._listed.pop(key, None)
 
     def drop(self, context_id: str) -> None:
-        """Drop what is known of a session."""
+        """Drop the cached listing of a session."""
         self._listed.pop(_key(caller(), context_id), None)
 
 

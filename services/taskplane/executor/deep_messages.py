@@ -1,4 +1,4 @@
-"""Messages of agents whose data is nested more deeply than parsers of protobuf read."""
+"""Messages of agents with data that is nested more deeply than parsers of protobuf read."""
 
 from typing import Any, TypeVar
 

@@ -36,7 +36,7 @@ async def delete_task(store: TaskStoreStub, sessions: SessionLog, reconciler: Re
 
 
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
-    """Delete the session's tasks, of either origin and canceling what runs, then the session with its entries.
+    """Delete the session's tasks, of either origin and canceling running ones, then the session with its entries.
 
     NotFound: the caller has no such session, and no task in it. One that fails half way is finished by doing it again.
     """

@@ -16,13 +16,13 @@ class Elsewhere:
     """The card of an agent, and the policy of its tasks."""
 
     def __init__(self, card: AgentCard, on_orphan: OnOrphan = "fail") -> None:
-        """`on_orphan`: what becomes of a task whose worker is lost. Of all other rules the defaults hold."""
+        """`on_orphan`: the policy for a task of a lost worker. All other rules have their defaults."""
         self.card = card
         self._policy = Policy(on_orphan=on_orphan)
 
     @classmethod
     def read(cls, path: str, on_orphan: OnOrphan = "fail") -> "Elsewhere":
-        """Read the card from a file of A2A 1.0 JSON. ValueError: says what is wrong with it."""
+        """Read the card from a file of A2A 1.0 JSON. ValueError: with the problem."""
         try:
             return cls(Parse(Path(path).read_text("utf-8-sig"), AgentCard()), on_orphan)
         except OSError as error:

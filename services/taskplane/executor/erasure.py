@@ -1,7 +1,7 @@
 """Deletes all that there is of an owner, in both stores.
 
-What is staged of imports goes first, so that none of it becomes visible later. Tasks go before sessions and are looked
-for again after them: whoever begins a turn saves its message first and makes the task then, so of a turn that begins
+Staged imports go first, so that none of them becomes visible later. Tasks go before sessions and are looked
+for again after them: an executor saves the message of a turn first and creates the task then, so of a turn that begins
 meanwhile at least one is seen.
 """
 
@@ -21,7 +21,7 @@ _WORKING: Final = 3.0
 
 
 async def erase_owner(store: TaskStoreStub, sessions: SessionLog) -> pb.EraseOwnerResponse:
-    """Delete what the caller's owner has; `more` says that the time was up. Done again, it goes on."""
+    """Delete the data of the caller's owner; `more`: the time was up. Done again, it goes on."""
     began = time.monotonic()
     await sessions.drop_imports()
     await store.DropImport(tasks.DropImportRequest())

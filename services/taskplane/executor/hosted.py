@@ -43,7 +43,7 @@ class Hosted:
         """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         if isolation in ("thread", "process") and getattr(agent, "routes_by_running", False):
-            # Its router does what is to be done there.
+            # Its router has the work to do there.
             router = None
         at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
         return cls(
@@ -81,7 +81,7 @@ class Hosted:
         return bool(getattr(self.agent, "one_event_loop", False))
 
     async def close(self) -> None:
-        """Close what the agent holds open; what it raises goes to the log."""
+        """Close resources of the agent; exceptions go to the log."""
         if not isinstance(self.agent, Closing):
             return
         try:

@@ -34,9 +34,9 @@ class Agents:
         isolations: Mapping[str, str] | None = None,
         sources: Mapping[str, str] | None = None,
     ) -> None:
-        """`agents`: what `adapt` takes, by name. `isolations`: where agents run, by name, instead of where their policy
-        says. `sources`: the specs by which their own processes load them, as `load_agents` takes them. Invalid: an
-        agent shall run in a process, and has no source, or in a thread, and belongs to one event loop.
+        """`agents`: arguments of `adapt`, by name. `isolations`: where agents run, by name, instead of where their
+        policy says. `sources`: the specs by which their own processes load them, as `load_agents` takes them. Invalid:
+        an agent shall run in a process, and has no source, or in a thread, and belongs to one event loop.
         """
         wanted, named = isolations or {}, sources or {}
         for name, isolation in wanted.items():
@@ -51,11 +51,11 @@ class Agents:
             if hosted.isolation == "thread" and hosted.one_event_loop:
                 raise bad_agent(f"{name}@thread", NO_THREAD, "leave @thread out, or run it in a process: @process")
         self.names: Final = tuple(self.by_name)
-        # All but those whose tasks are left in the queue for workers elsewhere.
+        # All but those with tasks for workers.
         self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)
 
     def replace(self, newer: "Agents") -> list[Hosted]:
-        """Take the agents of `newer` in the places of those with the same names, for what begins from now on.
+        """Take the agents of `newer` in the places of those with the same names, for turns that begin from now on.
 
         Return those that were replaced.
         """
@@ -80,11 +80,11 @@ class Agents:
 def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_orphan: OnOrphan = "fail") -> Agents:
     """Load every agent that is named, in their order; none: `demo`.
 
-    A spec is `[name=]module:attribute` - the attribute what `adapt` takes - or `name=URL` of the card of an agent
+    A spec is `[name=]module:attribute` - the attribute an argument of `adapt` - or `name=URL` of the card of an agent
     elsewhere, or `name=worker:PATH.json`, the file of the card of an agent that workers run, or a short name, and then
     perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are looked for on the import path and in
-    the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: what becomes of a task
-    whose worker is lost. Invalid: says what could not be loaded, why, and what was perhaps meant.
+    the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: the policy for a task
+    of a lost worker. Invalid: with the agent that could not be loaded, the reason, and a similar name.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash), "llm": _language_model}
     agents: dict[str, Agent] = {}

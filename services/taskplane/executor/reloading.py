@@ -1,4 +1,4 @@
-"""Agents whose code is loaded anew when their files change, for authors at work.
+"""Agents with code that is loaded anew when their files change, for authors at work.
 
 The modules are looked at every so often: a few dozen `stat` calls, which need no library and work on every file system.
 """
@@ -27,12 +27,12 @@ _Mark = tuple[int, int, int] | None
 class AgentModules:
     """The modules that are imported for agents from a folder, which are not those of its virtual environment.
 
-    They are replaced by new module objects; whoever has the old ones, such as a run at work, keeps them. What old code
-    imports only then is new, though.
+    They are replaced by new module objects; holders of the old ones, such as a running agent, keep them. Modules that
+    old code imports only then are new, though.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Begin with what is imported now, which is left alone: to be called before the agents are loaded."""
+        """Begin with the modules imported now, which are left alone: to be called before the agents are loaded."""
         self._inside = f"{folder}{os.sep}"
         prefix = f"{sys.prefix}{os.sep}"
         self._installed = prefix if prefix.startswith(self._inside) else ""

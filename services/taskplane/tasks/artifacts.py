@@ -18,7 +18,7 @@ from taskplane.tasks.store import ArtifactVersion, ReadLog
 PIECE: Final = 256 * 1024
 """Bytes of a response, and of a page of the log."""
 _PAGE_EVENTS: Final = 512
-# Bytes of trimmed tasks whose artifacts are held in memory while they are sent.
+# Bytes of trimmed tasks with artifacts held in memory while they are sent.
 _MOST_HELD: Final = 256 * 1024 * 1024
 
 
@@ -69,7 +69,8 @@ class ArtifactReader:
     async def _logged(
         self, row: Row, artifact_id: str, version: ArtifactVersion, outline: Outline | None = None
     ) -> AsyncIterator[Iterable[Piece]]:
-        """Yield the pieces of the artifact, page by page; tell the outline, if there is one, what else is in them."""
+        """Yield the pieces of the artifact, page by page; tell the outline, if there is one, about their other
+        contents."""
         parts = Parts()
         async for updates in self._updates(row, artifact_id, version):
             for update in updates:

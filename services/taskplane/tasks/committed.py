@@ -1,4 +1,4 @@
-"""The effect of a commit, as those who watch are told of it."""
+"""The effect of a commit, as reported to watchers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -88,7 +88,7 @@ def open_database(settings: TasksSettings) -> AbstractAsyncContextManager[Engine
 async def open_tasks(
     settings: TasksSettings, engine: Engine, *, resident: str | None = None, pacer: Pacer | None = None
 ) -> AsyncGenerator[TasksRoom, None]:
-    """Open the task store over a database whose schema is up to date; the caller closes the engine afterwards.
+    """Open the task store over a database with an up-to-date schema; the caller closes the engine afterwards.
 
     `resident`: the process id of the executor in this process (it begins with `queue.RESIDENT`); it is used only if
     this store is alone on its database, that is on SQLite. `pacer`: that of the services of this process, for watches
@@ -149,7 +149,7 @@ class _Commits:
         self.bell: Bell | None = None
 
     def heard(self, keys: Set[str] | None) -> None:
-        """Tell those who wait what another process did; None: anything."""
+        """Tell waiting callers about changes of another process; None: any change."""
         rung = None if keys is None else read(keys)
         for part in self.to[2:4]:
             part.heard(rung)

@@ -1,4 +1,4 @@
-"""Checks of the depth of what nests in requests: JSON values and unknown groups.
+"""Checks of the nesting depth in requests: JSON values and unknown groups.
 
 Protocol Buffers write messages of any depth, but their parsers stop at 100 nested messages.
 """

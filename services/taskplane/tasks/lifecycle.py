@@ -26,7 +26,7 @@ _SECONDS: Final = Histogram(
 
 
 class Lifecycle:
-    """Logs and counts each beginning and each end once, in the process whose commit it was.
+    """Logs and counts each beginning and each end once, in the process that committed it.
 
     Every task works between the two, mostly for a moment. So that has no line of its own at INFO: the line of the end
     names the states that the task passed, as far as this process saw them. A pause has one.

@@ -120,7 +120,7 @@ class MessageFilter:
 
     `before`: only messages before the one with this id; "": all. `shown`: ids of messages that are shown already, in
     their order; pages count them, and tell where they are. `ends`: by the invocation that created a
-    task, or that a document named last, the number of `shown` before what it says besides; the messages of other tasks
+    task, or that a document named last, the number of `shown` before its other messages; the messages of other tasks
     follow all of `shown`.
     `documents_only`: only the messages of documents.
     """
@@ -165,7 +165,7 @@ class TaskPage:
 class EventFilter:
     """A filter of the events of a task; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`.
 
-    `status_messages`: only those whose content has the mark of a status text, of a StatusWriter or not.
+    `status_messages`: only those with the mark of a status text in their content, of a StatusWriter or not.
     """
 
     kinds: Sequence[int] = ()

@@ -37,7 +37,7 @@ def session_key(session: Session) -> str:
 
 
 def is_told(change: Changed) -> bool:
-    """Return whether those who watch its session are told: the task is new, has another state, or was marked; also of
+    """Return whether watchers of its session are notified: the task is new, has another state, or was marked; also of
     a document that was written again."""
     return change.imported or any(event.changed_to is not None or event.kind in RINGING for event in change.events)
 
@@ -53,7 +53,7 @@ def is_news_to_its_holder(change: Changed) -> bool:
 
 
 def keys_of(commit: Committed) -> Iterator[str]:
-    """Yield what to ring for after a commit."""
+    """Yield the keys to ring after a commit."""
     for change in commit.changes:
         row = change.row
         if is_news_to_its_holder(change):
@@ -82,7 +82,7 @@ def _of_task(change: Changed, *, told: bool) -> Iterator[str]:
 
 
 def read(keys: Iterable[str]) -> Rung:
-    """Return what the keys of another process mean; one that is not understood means nothing."""
+    """Return the meaning of keys of another process; unknown ones are ignored."""
     rung = Rung()
     for key in keys:
         kind, name = key[:1], key[1:]

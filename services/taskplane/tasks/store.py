@@ -4,7 +4,7 @@ The promises below hold for every method, whatever database is below. An answer 
 committed and synced, and every read is one snapshot of committed data. A task of another owner is answered like one
 that does not exist. Besides the errors named with it each method raises Unavailable where the database cannot be
 reached. Whether an operation took effect is then unknown, and it may be submitted again, unchanged: a repeated Create,
-Append or AddMessage is answered with what the first did, a repeated Cancel or Delete with the refusal that says it is
+Append or AddMessage is answered with the result of the first, a repeated Cancel or Delete with the refusal that it is
 done, and the others do nothing twice.
 """
 
@@ -66,7 +66,7 @@ class Room(Protocol):
         ...
 
     def tenant_has_room(self, tenant: str) -> bool:
-        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        """Return whether an owner of the tenant without a slot may have one."""
         ...
 
 
@@ -105,7 +105,7 @@ class Renewed(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """An import whose tasks are stored, and whose session may not be."""
+    """An import with stored tasks, but possibly without a stored session."""
 
     tenant: str
     owner: str
@@ -157,7 +157,7 @@ class ReadLog(Protocol):
     async def get(self, scope: Scope, task_id: str, *, whole: bool = False) -> tuple[Row, a2a.Task]:
         """Return the task folded at exactly the generation of the row. NotFound.
 
-        `whole`: a document also with what was said in turns that a rewind cut.
+        `whole`: a document also with the messages in turns that a rewind cut.
         """
         ...
 
@@ -193,8 +193,8 @@ class ReadLog(Protocol):
     ) -> Page:
         """Return the events that follow `generation`, oldest first, without a gap, at most `limit`.
 
-        Payloads together stay within `max_bytes`, but one event is always returned if there is one. What was returned
-        once is returned again, unchanged. An empty page means "nothing yet", never "no such task".
+        Payloads together stay within `max_bytes`, but one event is always returned if there is one. Later reads
+        return the same events, unchanged. An empty page means "nothing yet", never "no such task".
         NotFound: the task is gone. OutOfRange `CURSOR_AHEAD`: `generation` lies beyond the head; `CURSOR_TRIMMED`: the
         log no longer goes back that far (metadata `oldest_generation`): take a snapshot and go on from there. `gaps`:
         return the rest of a trimmed log all the same.
@@ -262,12 +262,12 @@ class SessionReadLog(Protocol):
 
 
 class CopyLog(Protocol):
-    """Reads of tasks whose messages are not all in their session."""
+    """Reads of tasks with messages that are missing in their session."""
 
     async def uncopied(
         self, context: tuple[str, str, str] | None, limit: int, after: tuple[int, str] | None = None
     ) -> Sequence[Row]:
-        """Return managed tasks at rest whose messages are not all in their session, the longest at rest first.
+        """Return managed tasks at rest with messages that are missing in their session, the longest at rest first.
 
         `context` is (tenant, owner, context id); None: of every session. `after`: `status_at` and uid of the last one
         of the page before.
@@ -367,7 +367,7 @@ class ImportLog(Protocol):
     """Import of the tasks of a session that was exported."""
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """Keep a page of tasks that are being imported; the first page replaces what another import staged.
+        """Keep a page of tasks that are being imported; the first page replaces the pages of another import.
 
         Conflict `IMPORT_REPLACED`.
         """
@@ -386,14 +386,14 @@ class ImportLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forget what is staged and delete the tasks of an import that was not finished.
+        """Forget the staged pages and delete the tasks of an import that was not finished.
 
         `import_id`: of this import; "": of any. `context_id`: of this session; "": of any of the owner's.
         """
         ...
 
     async def drop_abandoned_imports(self) -> int:
-        """Forget what any owner staged and did not continue for an hour; return how many pages."""
+        """Forget pages that any owner staged and did not continue for an hour; return how many."""
         ...
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
@@ -430,7 +430,7 @@ class OperationsLog(ServingLog, Protocol):
         ...
 
     async def tenant_tasks(self, scope: Scope, query: TenantFilter) -> TenantPage:
-        """Return one page of the tasks of the tenant of `scope`, who is the operator that page tokens are made for.
+        """Return one page of the tasks of the tenant of `scope`, which names the operator of the page tokens.
 
         It is no change feed. With an agent a page may have fewer tasks than asked for, or none, although more follow.
         Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`.

@@ -1,7 +1,7 @@
 """The tables of the task log. The columns of `task`, `event` and `lease` are the fields of the domain's Row, Event and
 Lease, in order.
 
-Times are microseconds since 1970. What the constraints here cannot say, the triggers in `triggers.py` do.
+Times are microseconds since 1970. The triggers in `triggers.py` hold the rules beyond these constraints.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ def among(column: str, states: Iterable[int]) -> str:
     return "(" + " OR ".join(f"{column} = {state}" for state in sorted(states)) + ")"
 
 
-# A managed task at rest whose messages are not all in its session. Queries repeat this text word for word, since only
-# then does either engine see that the partial index serves them.
+# A managed task at rest with messages that are missing in its session. Queries repeat this text word for word, since
+# only then does either engine see that the partial index serves them.
 UNCOPIED: Final = f"origin = '{MANAGED}' AND {among('state', AT_REST)} AND copied_generation < message_generation"
 
 # The changes of state that cannot be read from their task's row, as the creation and the end of a managed task can: so
@@ -52,7 +52,7 @@ STATE_CHANGES: Final = (
     f"changed_to IS NOT NULL AND kind <> {CREATED} AND (kind = {REPLACED} OR NOT {among('changed_to', TERMINAL)})"
 )
 
-# A managed task that has ended and of whose log something may still go. The column stands on the left, since SQLite
+# A managed task that has ended, with a log that may still be trimmed. The column stands on the left, since SQLite
 # turns a comparison around that has it on the right, and then does not find the index.
 TRIMMABLE: Final = (
     f"origin = '{MANAGED}' AND terminal_generation IS NOT NULL AND terminal_generation > trimmed_generation + 1"
@@ -64,7 +64,7 @@ DOCUMENTS: Final = f"origin = '{DOCUMENT}'"
 OF_ANY_OWNER: Final = "status_at >= 0"
 # The newest few of these are read while others are written.
 STATUS_TEXTS: Final = f"kind = {STATUS_TEXT}"
-# Events that show a line of progress, whoever wrote it; by the name of the engine. What is sought is the mark itself,
+# Events that show a line of progress, of any writer; by the name of the engine. The search is for the mark itself,
 # which no column has.
 STATUS_MESSAGES: Final = {
     dialect.name: f"{among('kind', STATUSES)} AND NOT speaks AND {dialect.contains('payload', STATUS_TEXT_ENTRY)}"
@@ -134,7 +134,7 @@ event: Final = Table(
 partial_index(
     "event_invocation", "invocation_id IS NOT NULL", event.c.invocation_id, event.c.tenant, event.c.owner, unique=True
 )
-# Whether a task has an artifact is asked for what goes on with another one than the last; see `Row.artifact_id`.
+# The lookup of an artifact is for updates of another one than the last; see `Row.artifact_id`.
 partial_index("event_artifact", "artifact_id IS NOT NULL", event.c.task_uid, event.c.artifact_id, event.c.generation)
 partial_index("event_status_text", STATUS_TEXTS, event.c.task_uid, event.c.generation)
 Index(
@@ -261,8 +261,8 @@ partial_index("task_uncopied", UNCOPIED, task.c.status_at)
 partial_index("task_paused", WAITING, task.c.state)
 partial_index("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner, task.c.context_id)
 
-# One row per task that runs. A renewal rewrites these narrow rows only. The fence, and what changes with it, stands in
-# the row of the task, which decides who holds the lease.
+# One row per task that runs. A renewal rewrites these narrow rows only. The fence, and columns that change with it,
+# stand in the row of the task, which decides about the holder of the lease.
 lease: Final = Table(
     "lease",
     metadata,

@@ -59,7 +59,8 @@ class Trimmer:
                     _log.info("trimmed %d events of %d tasks", gone.events, gone.tasks)
 
     async def trim(self, seconds: float | None = None) -> Garbage:
-        """Trim for about so many seconds (None: until all is trimmed); return what was deleted. Unavailable."""
+        """Trim for about so many seconds (None: until all is trimmed); return the counts of deleted rows.
+        Unavailable."""
         gone = Garbage()
         if not self._ttl:
             return gone
@@ -73,7 +74,7 @@ class Trimmer:
         return gone
 
     async def survey(self) -> Garbage:
-        """Return what `trim` would delete now."""
+        """Return the counts that `trim` would delete now."""
         found = Garbage()
         if not self._ttl:
             return found

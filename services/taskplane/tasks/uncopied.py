@@ -1,4 +1,4 @@
-"""Index of the sessions that may have tasks whose messages are not all in them yet."""
+"""Index of the sessions that may lack messages of their tasks."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -64,5 +64,5 @@ class Uncopied:
 
 
 def is_uncopied(row: Row) -> bool:
-    """Return whether a task is a managed one at rest whose newest message is not in its session."""
+    """Return whether a task is a managed one at rest, with its newest message missing in its session."""
     return row.copied_generation < row.message_generation and row.state in AT_REST and row.origin == MANAGED

@@ -125,7 +125,7 @@ def trim(task: a2a.Task, history_length: int | None, *, artifacts: bool = True) 
 def event(stored: Event, *, service: bool = False) -> pb.Event:
     """Convert an event of the log; its payload is parsed here and nowhere else.
 
-    `service`: with what is for services only.
+    `service`: with the fields for services only.
     """
     message = pb.Event(
         generation=stored.generation,
@@ -154,7 +154,7 @@ def cause(stored: Event) -> str:
 
 
 def uncopied(row: Row) -> pb.UncopiedTask:
-    """Convert the row of a task whose messages are not all in its session."""
+    """Convert the row of a task with messages that are missing in its session."""
     message = pb.UncopiedTask(
         tenant=row.tenant,
         owner=row.owner,
@@ -202,7 +202,7 @@ def create(
     queue_limit: float = 0.0,
     pause_limit: float = 0.0,
 ) -> commands.Create:
-    """Convert a CreateTask request, whose `message` and `changes` were read. `lease_until` is used if it claims.
+    """Convert a CreateTask request; its `message` and `changes` were read before. `lease_until` is used if it claims.
 
     `queue_limit` and `pause_limit` are seconds, for a request that has none; 0: no limit.
     """
@@ -372,7 +372,7 @@ def lease_states(leases: Sequence[pb.Lease], renewed: Sequence[Renewed]) -> list
 
 
 def shared_by(request: pb.ClaimRequest) -> SharedBy:
-    """Return those who share the slots of the process; several tenants if the request does not say."""
+    """Return the sharing of the slots of the process; several tenants if the request does not say."""
     if request.shared_by == pb.SHARED_BY_ONE:
         return "one"
     return "users" if request.shared_by == pb.SHARED_BY_USERS else "tenants"

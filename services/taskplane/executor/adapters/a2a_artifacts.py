@@ -46,7 +46,7 @@ class ShownArtifacts:
         return chunks(update.artifact, append=append, last=update.last_chunk)
 
     def snapshot(self, artifact: a2a.Artifact, *, last: bool) -> Iterator[ArtifactChunk]:
-        """Yield the chunks of what a whole artifact has beyond what was shown: all of it if that is another one."""
+        """Yield the chunks of a whole artifact beyond its shown part: all of it if that is another one."""
         shown = self._shown.get(artifact.artifact_id)
         rest = None if shown is None else shown.rest(artifact.parts)
         if rest is None:
@@ -88,7 +88,7 @@ class _Shown:
                 self._hash.update(part.text.encode())
 
     def rest(self, parts: Sequence[a2a.Part]) -> list[a2a.Part] | None:
-        """Return the parts that follow what was shown; None if `parts` do not begin with that."""
+        """Return the parts after the shown ones; None if `parts` do not begin with those."""
         joined = _joined(parts)
         begin = joined[: self._parts]
         rest = joined[self._parts :]

@@ -26,7 +26,7 @@ class Spoken:
     """
 
     def __init__(self, before: Iterable[a2a.Message] = ()) -> None:
-        """`before`: what was said on the task before."""
+        """`before`: the earlier messages of the task."""
         # The pause that the newest status asks for.
         self.pause: AskInput | AskAuth | None = None
         mine = [message for message in before if message.role == a2a.ROLE_AGENT]
@@ -88,7 +88,7 @@ class Spoken:
         return [*said, Say(message)]
 
     def snapshot(self, task: a2a.Task) -> list[Change]:
-        """Return what a snapshot of the task says that was not said yet, without its status."""
+        """Return the new messages in a snapshot of the task, without its status."""
         said: list[Change] = []
         for message, after in zip(task.history, [*task.history[1:], task.status.message], strict=False):
             if not _is_whole(message):
@@ -103,13 +103,13 @@ class Spoken:
         return said
 
     def piece(self, message: a2a.Message) -> list[Change]:
-        """Return the rest of a text that grows, of which a snapshot has what there is so far."""
+        """Return the rest of a growing text, of which a snapshot has the part so far."""
         known = self._open_text if message.message_id == self._open_id else ""
         whole = text_of(message)
         return self._grow(message.message_id, whole[len(known) :]) if whole.startswith(known) else []
 
     def flush(self) -> list[Change]:
-        """Return what was held back, since something follows."""
+        """Return the message that was held back, since another one follows."""
         held, self._held, self._held_id = self._held, None, ""
         if held is None:
             return []
@@ -129,7 +129,7 @@ class Spoken:
         self._before.add((message.message_id, content))
 
     def _last(self, message: a2a.Message | None) -> tuple[list[Change], a2a.Message | None]:
-        """Return what is to be said before the last message of a run, and that message: without an id if it ends the
+        """Return the messages before the last one of a run, and that one: without an id if it ends the
         text that grows."""
         if message is None:
             return self.flush(), None

@@ -91,7 +91,7 @@ class ExecutorAgent:
 
 
 class Execution(AsyncIterator[Change]):
-    """One call of `execute`, in an asyncio task of its own, and what it sends as changes."""
+    """One call of `execute`, in its own asyncio task, and its events as changes."""
 
     def __init__(self, executor: AgentExecutor, turn: Turn) -> None:
         self._executor = executor
@@ -155,7 +155,7 @@ class Execution(AsyncIterator[Change]):
             log.debug("execute of task %s raised while stopping: %r", self._turn.task_id, error)
 
     async def _next(self) -> Event | None:
-        """Return the next event, or None at the end. Raises what `execute` raises."""
+        """Return the next event, or None at the end. Raises the exceptions of `execute`."""
         if self._work is None:
             self._context = await _context(self._turn)
             self._work = asyncio.create_task(self._executor.execute(self._context, self._events), name="execute")
@@ -245,7 +245,7 @@ class Events(EventQueue):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def enqueue_event(self, event: Any) -> None:
-        """Send an event, and wait until it is passed on. What comes after the end is discarded. TypeError: it is
+        """Send an event, and wait until it is passed on. Events after the end are discarded. TypeError: it is
         none of this version of the SDK. RuntimeError: this is not the event loop of `execute`."""
         given: object = event
         kind = _EVENTS.get(type(given))

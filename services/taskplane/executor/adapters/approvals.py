@@ -12,7 +12,7 @@ def _words(words: str) -> frozenset[str]:
 
 _YES: Final = _words("y yes ok okay true confirm confirmed approve approved accept accepted allow allowed")
 _NO: Final = _words("n no false deny denied reject rejected decline declined cancel disallow disallowed")
-# Members of an object whose value is the answer, and those whose truth is a denial.
+# Members of an object with the answer as their value, and those with a denial as their truth.
 _ANSWERS: Final = _words("confirmed confirm approved approve accepted accept allowed allow decision answer type result")
 _DENIALS: Final = _words("denied deny rejected reject declined decline")
 # Members that may stand beside it and decide nothing.

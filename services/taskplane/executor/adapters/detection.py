@@ -1,4 +1,4 @@
-"""Detection of what an agent was written for: by its type, without importing a library that it does not use.
+"""Detection of an agent's library: by its type, without importing a library that it does not use.
 
 To serve agents of a further library: a line in `LIBRARIES`, and a module with `adapt(found, name) -> Agent`.
 """
@@ -29,11 +29,11 @@ _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 class Library:
     """A library that agents are written with."""
 
-    # Names of modules, with those below them: what the library's objects are made of, and what else the extra installs.
+    # Names of modules, with those below them: the modules of the library's objects, and the others of the extra.
     packages: tuple[str, ...]
-    # The types of what is an agent, by their public names.
+    # The types of agents, by their public names.
     types: tuple[str, ...]
-    # The module here that serves them, and the extra that installs what it needs.
+    # The module here that serves them, and the extra with its requirements.
     adapter: str
     extra: str
 
@@ -64,7 +64,7 @@ LIBRARIES: Final = (
     ),
     Library(("a2a",), ("a2a.server.agent_execution:AgentExecutor",), "a2a_sdk", "a2a-sdk"),
 )
-"""The libraries whose agents are served."""
+"""The libraries with agents that can be served."""
 REMOTE: Final = Library(("a2a",), (), "remote", "a2a-sdk")
 """The library for agents that are elsewhere, named by the URL of their card."""
 
@@ -74,7 +74,7 @@ def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
 
     `thing` is an agent of ours, which is returned as it is; an agent of pydantic-ai, google-adk, LangGraph or the A2A
     SDK; the URL of the card of a remote agent; a function of one parameter; or a class or function without parameters
-    that makes one of them. `policy` takes the place of the agent's own. Invalid `BAD_AGENT` says what is wrong with it.
+    that makes one of them. `policy` takes the place of the agent's own. Invalid `BAD_AGENT` names the problem.
     """
     agent = detect(thing, name, name)
     if policy is not None:
@@ -111,9 +111,9 @@ def is_url(target: str) -> bool:
 
 
 def advice(error: ImportError) -> str:
-    """Return what to do about an import that failed; empty if that is not known."""
+    """Return the remedy for an import that failed; empty if it is unknown."""
     missing = error.name or ""
-    # Every version has `a2a.types`: one who misses that has none.
+    # Every version has `a2a.types`: without it the SDK is not installed.
     if missing.startswith("a2a.") and (missing != "a2a.types" or not isinstance(error, ModuleNotFoundError)):
         return f"the code may be written for a2a-sdk 0.3: {OLD_SDK}"
     if isinstance(error, ModuleNotFoundError):

@@ -75,7 +75,7 @@ def _change(piece: Any) -> Change:
 
 def _is_async(function: Callable[..., Any]) -> bool:
     """Return whether a function is a coroutine or an async generator, or an object with such a `__call__`."""
-    called: tuple[object, ...] = (function, getattr(function, "__call__", None))  # noqa: B004 - what it is, matters
+    called: tuple[object, ...] = (function, getattr(function, "__call__", None))  # noqa: B004 - its type matters
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called)
 
 
@@ -83,7 +83,7 @@ def _takes_turn(function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError:
-        # An annotation names what is imported for type checkers only.
+        # An annotation may name an import for type checkers only.
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         return False

@@ -89,7 +89,7 @@ class PydanticAgent:
 
 
 def _external(agent: AbstractAgent[Any, Any]) -> list[str]:
-    """Return the names of the tools whose results come from outside."""
+    """Return the names of the tools with results from outside."""
     names: list[str] = []
 
     def look(toolset: AbstractToolset[Any]) -> None:
@@ -102,7 +102,7 @@ def _external(agent: AbstractAgent[Any, Any]) -> list[str]:
 
 
 def _waiting(turn: Turn) -> dict[str, Any] | None:
-    """Return the run that waits for the message of a turn: if that answers what the task asked for last."""
+    """Return the run that waits for the message of a turn: if that answers the task's last question."""
     found: dict[str, Any] = turn.checkpoint or {}
     own = [message.message_id for message in turn.history if message.task_id == turn.task_id]
     return found if own and own[-1] == found.get("asked") else None
@@ -120,7 +120,7 @@ def _dumped(messages: list[ModelMessage]) -> list[Any]:
 
 
 def _question(turn: Turn, requests: DeferredToolRequests) -> Message:
-    """Return a message that asks for what the calls wait for: in words, and as data for programs."""
+    """Return a message that asks for the missing results of the calls: in words, and as data for programs."""
     calls = [*requests.calls, *requests.approvals]
     lines: list[str] = []
     data: list[Any] = []
@@ -151,7 +151,7 @@ def _checkpoint(asked: Message, since: str, said: list[Any], requests: DeferredT
 
 
 def _again(turn: Turn) -> Message:
-    """Return the question once more, whose answer was not clear."""
+    """Return the question once more, after an unclear answer."""
     asked = last_question(turn) or Message(parts=[Part(text="Please answer with yes or no.")])
     asked.message_id = _asked_id(turn)
     return asked

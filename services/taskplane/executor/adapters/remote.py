@@ -28,7 +28,7 @@ _BINDINGS: Final = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
 def adapt(found: str, name: str) -> Agent:
     """Return the agent at a URL: that of its card, or the one below which the card is.
 
-    The environment variable `A2A_<NAME>_AUTHORIZATION` (the name in capitals, `_` for what is no letter or digit) is
+    The environment variable `A2A_<NAME>_AUTHORIZATION` (the name in capitals, `_` for other characters) is
     sent as the header `Authorization`. Invalid `BAD_AGENT`: there is no card, or none that can be used.
     """
     secret = environment().get(f"A2A_{re.sub('[^A-Z0-9]', '_', name.upper())}_AUTHORIZATION")
@@ -36,8 +36,9 @@ def adapt(found: str, name: str) -> Agent:
 
 
 class RemoteAgent:
-    """An agent that another A2A server runs. Messages go there as they come; what it says, asks and makes becomes this
-    server's. Its task there is kept in the task's checkpoints, its conversation there in the state of the session.
+    """An agent that another A2A server runs. Messages go there as they come; its messages, questions and artifacts
+    become this server's. Its task there is kept in the task's checkpoints, its conversation there in the state of the
+    session.
 
     Tasks go on with the remote task when their process is lost (`on_orphan="resume"`).
     """
@@ -72,7 +73,7 @@ class RemoteAgent:
         return Policy(on_orphan="resume")
 
     def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """Send the message of the turn, or go on with what was sent, and follow the remote task to its end or pause."""
+        """Send the message of the turn, unless it was sent before, and follow the remote task to its end or pause."""
         return RemoteRun(self._connected(), self._key, turn).changes()
 
     async def aclose(self) -> None:

@@ -45,9 +45,9 @@ _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 5.0
 _SEND_TRIES: Final = 4
 _MOST_DOUBTFUL: Final = 1024 * 1024
-# Servers that put it on the first task of a stream send exactly what follows that task.
+# Servers that put it on the first task of a stream send exactly the events after that task.
 _CURSOR: Final = "taskplane.dev/cursor"
-# For the end of a stream whose task has ended, so that its connection can be used again.
+# For the end of a stream after its task has ended, so that its connection can be used again.
 _END_SECONDS: Final = 1.0
 
 
@@ -84,8 +84,8 @@ class RemoteRun:
         self._over = False
 
     async def changes(self) -> AsyncGenerator[Change]:
-        """Yield what the remote agent does. A run that is stopped cancels the remote task, unless the task goes on with
-        it elsewhere. AgentError: says what went wrong."""
+        """Yield the changes of the remote agent. A run that is stopped cancels the remote task, unless the task goes on
+        with it elsewhere. AgentError: with the problem."""
         work = self._work()
         try:
             async for change in work:
@@ -290,7 +290,7 @@ class RemoteRun:
         return changes
 
     async def _caught_up(self) -> list[Change]:
-        """Read the task; return what its artifacts have that was not shown."""
+        """Read the task; return the parts of its artifacts that were not shown."""
         task = await self._current()
         last = task.status.state in TERMINAL
         return [
@@ -316,7 +316,7 @@ class RemoteRun:
                 log.warning("an unknown event of the remote task %s is ignored", self._task_id)
 
     def _snapshot(self, task: a2a.Task) -> Iterator[Change]:
-        """Yield what a snapshot of the task has that was not shown yet."""
+        """Yield the new parts of a snapshot of the task."""
         yield from self._spoken.snapshot(task)
         for artifact in task.artifacts:
             yield from self._artifacts.snapshot(artifact, last=task.status.state in TERMINAL)

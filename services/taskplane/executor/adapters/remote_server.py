@@ -1,4 +1,4 @@
-"""Calls to the server of a remote A2A agent, by the SDK's client, and what its errors mean to a user."""
+"""Calls to the server of a remote A2A agent, by the SDK's client, and its errors in words for users."""
 
 import re
 from collections.abc import AsyncIterator, Iterable

@@ -42,7 +42,7 @@ class Rest:
         self._part: a2a.Part | None = None
 
     def of(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Yield what is left of the next pieces."""
+        """Yield the rest of the next pieces."""
         for part, data in pieces:
             if self._offset or (part is None and self._part is not None):
                 part = part or self._part

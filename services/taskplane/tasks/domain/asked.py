@@ -1,7 +1,8 @@
 """The words that began a task, read from the beginning of the event that created it, so that large files in its message
 are not read for a list.
 
-It relies on rules of Protocol Buffers: a field begins with its number and its type, and what nests with its length.
+It relies on rules of Protocol Buffers: a field begins with its number and its type, and a nested message with its
+length.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ MOST_ASKED: Final = 200
 BEGINNING: Final = 4096
 """Bytes of the event that they are looked for in."""
 MOST_READ: Final = 1024 * 1024
-"""Bytes of an event whose beginning is read: of a larger one an engine may read all of it for that."""
+"""Largest size in bytes of an event for a read of its beginning: an engine may read all of a larger one for that."""
 
 # The numbers of the fields on the way to a text: the task of a StreamResponse, its history, the parts of a message, and
 # the text of a part. A test compares them with the contract.
@@ -31,7 +32,7 @@ def asked_of(payload: bytes) -> str:
 
 
 def _contents(message: bytes, number: int) -> Iterator[bytes]:
-    """Yield what nests in the fields with this number, of the last one as much as there is."""
+    """Yield the contents of the fields with this number, of the last one as much as there is."""
     at = 0
     with suppress(IndexError):
         while at < len(message):

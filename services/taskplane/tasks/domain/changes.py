@@ -94,7 +94,7 @@ def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> Sta
 
 
 def read_status_text(update: a2a.TaskStatusUpdateEvent, field: str) -> StatusUpdate:
-    """Read a status update whose message becomes a status text. Raise Invalid `TOO_DEEP`, naming the `field`."""
+    """Read a status update with a message that becomes a status text. Raise Invalid `TOO_DEEP`, naming the `field`."""
     read = read_status(update, field)
     read.kind = STATUS_TEXT
     read.status_text = read.message_id is not None

@@ -156,7 +156,7 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True)
 class Orphan:
-    """Take back a lease that expired or that its holder gave up; the policy of the task decides what follows.
+    """Take back a lease that expired or that its holder gave up; the policy of the task decides about its next state.
 
     `process_id` and `fence`: only if it is still this lease. `expired_before`: only if it ran out before this time
     (None: whatever its time). `released`: given up on purpose, so the attempt does not count.
@@ -232,7 +232,7 @@ class Created:
 class Appended:
     """Answer to Append: the generations of the item and of the newest user message, or its `refusal`.
 
-    `created_at` is the time of its events (microseconds); 0: there are none, or it is a repeat whose time is not known.
+    `created_at` is the time of its events (microseconds); 0: there are none, or it is a repeat of unknown time.
     """
 
     first_generation: int

@@ -16,7 +16,7 @@ class _HasId(Protocol):
 
 
 class Outline(Protocol):
-    """A task of whose messages only the ids are needed: an A2A Task, or one that was read without their content."""
+    """A task for reading the ids of its messages: an A2A Task, or one that was read without their content."""
 
     @property
     def history(self) -> Iterable[_HasId]: ...

@@ -1,5 +1,5 @@
 """Documents as they are stored: each message has an id and the time at which it first came; and as they are shown:
-without what was said in turns that a rewind cut. Pure."""
+without the messages in turns that a rewind cut. Pure."""
 
 import hashlib
 import json
@@ -98,7 +98,7 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
 
 
 def said_under(task: a2a.Task, ids: Set[str], turn: str | None) -> dict[str, Content]:
-    """Return what a task says under some ids. `turn`: that of the task if it names none."""
+    """Return the messages of a task under some ids. `turn`: that of the task if it names none."""
     found: dict[str, Content] = {}
     for message, named in zip(messages_in(task), turns_of(task), strict=True):
         if message.message_id in ids and not any(message_flags(message)):
@@ -137,8 +137,8 @@ def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
 def turns_of(document: a2a.Task) -> Sequence[str]:
     """Return the turn of each message, that of the status last; "" for all where the document names none.
 
-    A message that names no turn is of the one before it. What the user says begins a turn: if it names none, it is of
-    the next one that is named. The last one may be named by the document alone.
+    A message that names no turn is of the one before it. A message of the user begins a turn: if it names none, it is
+    of the next one that is named. The last one may be named by the document alone.
     """
     said = messages_in(document)
     turns = [named_turn(message) or "" for message in said]
@@ -175,7 +175,8 @@ def _add_ids(document: a2a.Task) -> None:
 
 
 def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str, Content]) -> None:
-    """Give each message that would be lost under its id one of its own, and leave out what only grew or repeats."""
+    """Give each message that would be lost under its id one of its own, and leave out messages that only grew or
+    repeat."""
     ids = [message.message_id for message in messages_in(document)]
     had = {message.message_id for message in messages_in(before)} if before is not None else set[str]()
     if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids) and (before is None or had.issuperset(ids)):

@@ -83,8 +83,8 @@ class Draft:
     def __init__(
         self, row: Row, actor: str, now: int, *, trace: bytes | None = None, artifacts: Set[str] = frozenset()
     ) -> None:
-        """Begin with the row as it is. `trace`: what its events name. `artifacts`: ids of artifacts of the task, beside
-        the one last written to."""
+        """Begin with the row as it is. `trace`: the one in its events. `artifacts`: ids of artifacts of the task,
+        beside the one last written to."""
         self.row = row
         self.events: list[Event] = []
         # The messages of status events, by generation; see `fold`.

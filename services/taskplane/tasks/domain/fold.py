@@ -12,7 +12,7 @@ from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event
 
 # Metadata of the status event that queues a lost attempt again, beside LOST_ATTEMPT.
 LOST_MESSAGES = "taskplane.dev/lost_messages"
-# In place of LOST_ATTEMPT for an attempt whose artifacts and messages are kept.
+# In place of LOST_ATTEMPT for an attempt with artifacts and messages that are kept.
 RESUMED_ATTEMPT = "taskplane.dev/resumed_attempt"
 # Figures of a run, in the metadata of the status event that ends, pauses or loses it, and of all runs, in that of the
 # task.

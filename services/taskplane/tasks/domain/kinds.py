@@ -15,7 +15,7 @@ class Kind(NamedTuple):
     `begins_turn`: it records an invocation of the task's owner, which a repeated call finds again.
     `mark`: it tells how a session shows the task, and may follow the end; it says nothing of the task.
     `lasting`: it stays in a trimmed log.
-    `rings`: those who watch the session are told of it, whether the state changed or not.
+    `rings`: watchers of the session are notified of it, whether the state changed or not.
     `may_speak`: it may give the task a message that its session keeps.
     """
 

@@ -1,4 +1,4 @@
-"""The rules of leases: who may take one, keep one, and what becomes of a task whose lease is lost."""
+"""The rules of leases: taking one, keeping one, and the next state of a task after its lease is lost."""
 
 import hashlib
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, go on, or fail.
 
-    Whatever the policy is, a task whose run had said its last words ends or pauses with them.
+    Whatever the policy is, a task of a run with recorded last words ends or pauses with them.
     """
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:

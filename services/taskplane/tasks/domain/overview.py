@@ -1,4 +1,4 @@
-"""The figures of a tenant that its operators see, made of what the database counted. Pure."""
+"""The figures of a tenant for its operators, made of counts of the database. Pure."""
 
 import math
 from collections import Counter
@@ -95,7 +95,7 @@ class ExecutorSeen(NamedTuple):
 class Capacity(NamedTuple):
     """The slots of the processes that are alive, and how many of them the tasks of the tenant and of others hold.
 
-    `holders`: the owners of the tenant whose tasks hold most, with how many.
+    `holders`: the owners of the tenant with the most slots, and their numbers.
     """
 
     slots: int
@@ -190,7 +190,7 @@ def executors_of(
 
 
 def capacity_of(announced: Mapping[str, tuple[int, int]], running: Iterable[Running], now: int) -> Capacity:
-    """Return the slots of the processes that are alive, and whose tasks hold them."""
+    """Return the slots of the processes that are alive, and the owners of the tasks that hold them."""
     alive = {process_id: capacity for process_id, (until, capacity) in announced.items() if until > now}
     held: Counter[str | None] = Counter()
     for each in running:
@@ -211,7 +211,7 @@ def _most_first(holder: tuple[str, int]) -> tuple[int, str]:
 
 
 def minutes_of(recent: Iterable[Recent], now: int) -> Sequence[Minute]:
-    """Return what happened in each minute, oldest first; the last one is under way."""
+    """Return the figures of each minute, oldest first; the last one is under way."""
     begun: Counter[int] = Counter()
     ended: Counter[int] = Counter()
     failed: Counter[int] = Counter()

@@ -40,7 +40,7 @@ NEXT: Final[dict[int, frozenset[int]]] = {
     REJECTED: frozenset(),
 }
 
-# The policy for a task whose executor is lost: it fails, runs again, or goes on with what it has.
+# The policy for a task of a lost executor: it fails, runs again, or goes on from its checkpoint.
 FAIL_ON_ORPHAN: Final = 1
 RERUN_ON_ORPHAN: Final = 2
 RESUME_ON_ORPHAN: Final = 3
@@ -53,7 +53,7 @@ INTERRUPT: Final = 4
 
 
 class Scope(NamedTuple):
-    """The owner whose tasks an operation may touch, and the actor and the trace that its events name.
+    """The owner of the tasks that an operation may touch, and the actor and the trace of its events.
 
     `trace`: the packed `traceparent` of the call; None: nobody traces it.
     """

@@ -1,4 +1,4 @@
-"""The turns of a task and what was said in them, as its session must forget them when it is deleted. Pure."""
+"""The turns of a task and their messages, as its session must forget them when it is deleted. Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -14,8 +14,8 @@ _MOST_OPENINGS: Final = 100
 
 
 class TurnsOfTask(NamedTuple):
-    """The turns of a task in order, the digests of the id and of the content of each message, and the beginning of what
-    its users said."""
+    """The turns of a task in order, the digests of the id and of the content of each message, and the beginning of the
+    messages of its users."""
 
     turns: Sequence[str]
     message_ids: Sequence[int]

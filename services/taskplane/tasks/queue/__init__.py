@@ -1,4 +1,4 @@
-"""The queue of tasks that must run: who runs what (claims), for how long (leases), and what is taken back (sweep)."""
+"""The queue of tasks that must run: assignments (claims), their duration (leases), and recovery (sweep)."""
 
 from taskplane.tasks.queue.claims import Claims
 from taskplane.tasks.queue.leases import RESIDENT, Leases

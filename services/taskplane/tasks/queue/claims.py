@@ -23,9 +23,9 @@ from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
 _MAX_CLAIMS: Final = 64
-# Owners whose tasks wait that executors are told by name; if there are more, nobody's new task takes a slot at once.
+# Owners of waiting tasks that executors get by name; if there are more, no new task takes a slot at once.
 _MOST_NAMED: Final = 256
-# Seconds: how soon what failed is tried again, and what another one may have been faster at.
+# Seconds until a retry: after a failure, and after a lost race with another process.
 _RETRY: Final = 1.0
 _SOON: Final = 0.01
 
@@ -39,7 +39,7 @@ class Records(Protocol):
 
 
 class Claims:
-    """The executor processes connected here, what they hold, and what they are told.
+    """The executor processes connected here, their tasks, and the messages to them.
 
     Everything said here may be lost: a lease lives by its renewals, and an assignment that nobody saw runs out.
     """
@@ -54,7 +54,7 @@ class Claims:
         keepalive: float = 5.0,
     ) -> None:
         self._log = log
-        # The principal who was given a task last; the next one after them is due.
+        # The principal that got a task last; the next one after it is due.
         self._after = ("", "")
         self._leases = leases
         self._records = records
@@ -144,7 +144,7 @@ class Claims:
             self._idle.set()
 
     def committed(self, commit: Committed) -> None:
-        """Take in one commit: wake the dispatcher, and tell holders what happened to their tasks."""
+        """Take in one commit: wake the dispatcher, and tell holders about changes of their tasks."""
         for change in commit.changes:
             row = change.row
             if is_news_to_its_holder(change):
@@ -162,7 +162,7 @@ class Claims:
             self._hint(change.holder)
 
     def heard(self, rung: Rung | None) -> None:
-        """Take in what another store did; None: anything."""
+        """Note changes of another store; None: any change."""
         for stream in self._streams.values():
             if rung is None or stream.key in rung.executors:
                 stream.hint()
@@ -216,7 +216,7 @@ class Claims:
         self._patience = min(self._patience, seconds)
 
     async def _give_back(self) -> None:
-        """Release assignments whose stream ended before it took them."""
+        """Release assignments that their stream did not take before its end."""
         unseen, self._unseen = self._unseen, []
         for process_id, row in unseen:
             stream = self._streams.get(process_id)

@@ -16,7 +16,7 @@ RESIDENT: Final = "resident:"
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """One Renew of the resident executor: when, by the clock of leases, and what it named."""
+    """One Renew of the resident executor: its time, by the clock of leases, and its leases."""
 
     at: int
     uids: frozenset[str]
@@ -53,7 +53,7 @@ class Leases:
         await self._log.announce(process_id, await self.until(), capacity, agents)
 
     async def renew(self, process_id: str, held: Sequence[Held]) -> Sequence[Renewed]:
-        """Extend each lease that is still this process's; return what became of them, in the order given."""
+        """Extend each lease that is still this process's; return the results, in the order given."""
         now = await self._log.now()
         if process_id == self._resident:
             self._renewals = (*self._renewals[-1:], _Renewal(now, frozenset(uid for uid, _ in held)))

@@ -1,4 +1,4 @@
-"""Owners whose queued tasks wait although there are slots, and for how long they have been given none."""
+"""Owners of tasks that wait although there are slots, and the time since they got one."""
 
 import time
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ So long none of its runs has ended: they may wait for tasks that are queued.
 
 
 class Patience:
-    """The owners who wait, each since when, by the monotonic clock."""
+    """The waiting owners, each with its start, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._since: dict[Owner, float] = {}
@@ -24,12 +24,12 @@ class Patience:
         self._since.pop(owner, None)
 
     def over(self) -> frozenset[Owner]:
-        """Return the owners who have waited long enough to be lent a slot."""
+        """Return the owners that have waited long enough to borrow a slot."""
         now = time.monotonic()
         return frozenset(owner for owner, since in self._since.items() if now - since >= LENT_AFTER)
 
     def note(self, waiting: Iterable[Owner]) -> float | None:
-        """Note who waits now; return the seconds until another one of them will have waited long enough."""
+        """Note the waiting owners; return the seconds until another one of them will have waited long enough."""
         now = time.monotonic()
         self._since = {owner: self._since.get(owner, now) for owner in waiting if owner[1]}
         left = [LENT_AFTER - (now - since) for since in self._since.values()]

@@ -8,7 +8,7 @@ from taskplane.runtime.sharing import Owner, Slots
 class Rooms:
     """The slots of each of these processes. An owner has room if one of them has.
 
-    `patient`: owners who are lent a slot beyond their share.
+    `patient`: owners that may borrow a slot beyond their share.
     """
 
     def __init__(self, slots: Mapping[str, Slots], patient: Set[Owner] = frozenset()) -> None:
@@ -26,7 +26,7 @@ class Rooms:
         return any(each.has_room(owner, lent=lent) for each in self._slots.values())
 
     def tenant_has_room(self, tenant: str) -> bool:
-        """Return whether an owner of the tenant who holds nothing may have a slot."""
+        """Return whether an owner of the tenant without a slot may have one."""
         return any(each.tenant_has_room(tenant) for each in self._slots.values())
 
     def take(self, owner: Owner) -> tuple[str, bool]:

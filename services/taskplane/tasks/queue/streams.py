@@ -1,4 +1,4 @@
-"""One claim stream: what its process was told, and what it is to be told."""
+"""One claim stream: the messages sent to its process, and those to be sent."""
 
 from collections import deque
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from taskplane.runtime.sharing import Owner, Slots
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.task import Row
 
-# True: tasks wait since there is no free slot. With it, the owners whose tasks wait although there is one.
+# True: tasks wait since there is no free slot. With it, the owners of tasks that wait although there is one.
 NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
 
 
@@ -19,10 +19,10 @@ class Stream:
         self.process_id = process_id
         self.key = key_of(process_id)
         self.agents = frozenset(agents)
-        # All of them free: what it holds is read when tasks are given.
+        # All of them free: its tasks are counted when tasks are given.
         self.slots = slots
         self.assigned: deque[Row] = deque()
-        # Tasks whose slot is lent to their owner, by uid.
+        # Tasks in slots beyond the share of their owner, by uid.
         self.lent: set[str] = set()
         self.renew_now = False
         # The backlog that the process was told of.

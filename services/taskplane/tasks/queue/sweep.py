@@ -82,7 +82,7 @@ class Sweeper:
             timed_out = await self._log.submit_all([TimeOut(task_uid=uid) for uid in found])
             for uid, answer in zip(found, settled(timed_out), strict=True):
                 if isinstance(answer, PlaneError):
-                    _log.error("the task %s, whose wait exceeded its limit, could not be ended: %s", uid, answer)
+                    _log.error("task %s exceeded its waiting limit but could not be ended: %s", uid, answer)
                 elif isinstance(answer, Done):
                     ended += 1
             if ended:

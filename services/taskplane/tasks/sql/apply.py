@@ -104,13 +104,13 @@ class _Decided:
         self._artifacts: dict[str, set[str]] = {}
         self._last_words: Mapping[str, a2a.TaskStatusUpdateEvent] = {}
         self._turns: Mapping[str, str] = {}
-        # Queued tasks whose turn has not come.
+        # Queued tasks that are not due yet.
         self._waiting: Set[str] = frozenset()
         # Queued tasks of the owners and tenants of new ones.
         self._queued: dict[Principal, QueueLimits] = {}
         self._newly_queued: Counter[Principal] = Counter()
         self._content = 0
-        # Tasks whose open text is for the next batch to read.
+        # Tasks with an open text that the next batch reads.
         self._too_much: set[str] = set()
         self._read_log(conn, operations)
 
@@ -164,7 +164,7 @@ class _Decided:
         self.outcomes[index] = outcome
 
     def refolded(self, conn: Connection) -> dict[str, a2a.Task]:
-        """Return the tasks whose stored snapshot is rewritten, folded with their new events."""
+        """Return the tasks with a stored snapshot to rewrite, folded with their new events."""
         folding = {write.row.uid: write for write in self.all_writes() if write.refold}
         # Trimmed events are in the snapshot only.
         large = [uid for uid, write in folding.items() if content_size(write.row) > LARGE and write.trims is None]
@@ -225,7 +225,7 @@ class _Decided:
         return text
 
     def _read_log(self, conn: Connection, operations: Sequence[Operation]) -> None:
-        """Read what operations need of the log: texts, documents, messages, artifacts, turns, order."""
+        """Read the needs of operations from the log: texts, documents, messages, artifacts, turns, order."""
         texts: set[str] = set()
         large: dict[str, Row] = {}
         lost: set[str] = set()

@@ -1,4 +1,4 @@
-"""Queued tasks in the order in which they are given to executors: the principals who wait take turns.
+"""Queued tasks in the order of their assignment to executors: the waiting principals take turns.
 
 The queue is read along an index by principal, a few entries of each, so that a round costs the same however many tasks
 one of them has queued.
@@ -32,7 +32,7 @@ _NEXT_TENANT: Final = (
     .order_by(task.c.tenant, task.c.owner)
     .limit(1)
 )
-# It returns tasks whose time has not come, too, to tell how long that takes.
+# It returns tasks that are not due yet, too, with the time until then.
 _OF_PRINCIPAL: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(

@@ -41,7 +41,7 @@ class LeaseClock:
         now = self._dialect.now(conn)
         with self._reading:
             if self._read is None or self._read is before:
-                # Carried on from after the answer: what is carried is never ahead of what is read next.
+                # Carried on from after the answer: the carried time is never ahead of the next read.
                 self._read = now, time.monotonic()
                 return now
             # Another one asked meanwhile and was answered sooner; this answer may be the older of the two.

@@ -25,7 +25,7 @@ def _nothing(column: Column[Any]) -> Cast[Any]:
 
 
 # The snapshot has the shape of an event, with generation 0; its invocation is the cut turns of a document that is shown
-# without them. One that is hidden as a whole is shown whole to who asks for it. Nothing is sorted here: payloads are
+# without them. A document hidden as a whole is shown whole on request. Nothing is sorted here: payloads are
 # large and the order inside a task is the index's.
 _IN_SNAPSHOTS: Final[Mapping[Any, Any]] = {
     event.c.payload: task.c.snapshot,
@@ -168,7 +168,7 @@ def last_words(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.TaskSt
 
 
 def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
-    """Return what the tails of tasks are made of; one without events is left out. It reads no payload."""
+    """Return the contents of the tails of tasks; one without events is left out. It reads no payload."""
     found = conn.execute(_PIECES, {"uids": uids})
     return {uid: Tail(pieces, int(others), begun, artifacts) for uid, pieces, others, begun, artifacts in found}
 

@@ -1,4 +1,4 @@
-"""A page of what the tasks of a session say, without reading again what has not changed.
+"""A page of the messages of a session's tasks, which reads changed tasks only.
 
 Of a task that was read before, the ids of its messages are remembered for its generation, which the salt of the row
 tells from that of every other row. Each read asks for the generations that its own transaction finds, so nothing
@@ -30,7 +30,7 @@ from taskplane.tasks.tables import task
 
 # The most ids of all sessions together, those of tasks among them; one takes about a hundred bytes.
 _MOST_IDS: Final = 300_000
-# Tasks whose content is read at once, and their bytes.
+# Number of tasks read at once with their content, and their bytes.
 _SOME: Final = 256
 _SOME_BYTES: Final = 16 * 1024 * 1024
 # A page ends early beyond so many bytes.
@@ -90,12 +90,12 @@ class MessageIdCache:
         self._sessions: LRUCache[_Key, Mapping[str, _Said]] = LRUCache(most, getsizeof=_weight)
 
     def find(self, key: _Key) -> Mapping[str, _Said]:
-        """Return what is known of a session's tasks, by uid; nobody changes it."""
+        """Return the known tasks of a session, by uid; read only."""
         with self._lock:
             return self._sessions.get(key, {})
 
     def keep(self, key: _Key, said: Mapping[str, _Said]) -> None:
-        """Replace what is known of a session. One that is too large is not kept."""
+        """Replace the known tasks of a session. Too large ones are not kept."""
         with self._lock:
             self._sessions.pop(key, None)
             if _weight(said) <= self._sessions.maxsize:
@@ -183,7 +183,7 @@ def documents_of_session(
 
 
 def _ids(conn: Connection, outlines: Sequence[_Outline], key: _Key, cache: MessageIdCache) -> Sequence[Sequence[str]]:
-    """Return the ids of what each of the tasks says."""
+    """Return the ids of the messages of each task."""
     known = cache.find(key)
     said: dict[str, _Said] = {}
     unknown: list[_Outline] = []

@@ -1,4 +1,4 @@
-"""Reads and locks what a batch of operations concerns, before anything is decided."""
+"""Reads and locks the rows of a batch of operations, before anything is decided."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from taskplane.tasks.sql.sessions import Session, session_of, sessions
 
 PublicId = tuple[str, str]
 Turn = tuple[str, str, str]
-# How an operation names what it concerns: its task by uid, or by tenant and id; and the turn that it begins, by tenant,
-# owner and invocation. What it does not name is None.
+# How an operation names its rows: its task by uid, or by tenant and id; and the turn that it begins, by tenant,
+# owner and invocation. Missing names are None.
 Names = tuple[str | None, PublicId | None, Turn | None]
 
 
 def names_of(op: Operation) -> Names:
-    """Return what the operation names."""
+    """Return the names in the operation."""
     return _NAMES[type(op)](op)
 
 
@@ -74,7 +74,7 @@ class Target:
     row: Row | None
     known: Known | None
     known_row: Row | None
-    # Another transaction holds what it needs.
+    # Another transaction holds its rows.
     waits: bool
     # The tasks of its session, for an operation on those.
     others: Sequence[Found] = ()
@@ -82,7 +82,7 @@ class Target:
     lease_until: int | None = None
 
     def found(self) -> Found:
-        """Return what `decide` needs to know, except what is said."""
+        """Return the facts for `decide`, except messages."""
         return Found(
             self.row, self.known, self.known_row, others=self.others, busy=self.busy, lease_until=self.lease_until
         )
@@ -97,12 +97,12 @@ class Gathered:
 
 
 def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> Gathered:
-    """Read and lock what the operations concern.
+    """Read and lock the rows of the operations.
 
     These are two statements at most, a third where another transaction holds rows or a task is unknown, one more where
     leases may end; some for each session.
 
-    Rows that another transaction holds are left out, not waited for: what needs one is for a later batch.
+    Rows that another transaction holds are left out, not waited for: operations on them are for a later batch.
     """
     names = [names_of(op) for op in operations]
     uids, turns = _look_up(conn, names)

@@ -65,7 +65,7 @@ def finish(conn: Connection, of: Stage, dialect: Dialect) -> None:
 
 
 def dropped(conn: Connection, of: Stage, dialect: Dialect) -> Sequence[str]:
-    """Delete the pages; return the uids of stored tasks whose session is not stored, if they are of this import."""
+    """Delete the pages; return the uids of stored tasks without a stored session, if they are of this import."""
     staging.lock(conn, dialect, of)
     kept = staging.page(conn, task_import, of, 0)
     staging.drop_pages(conn, task_import, of)
@@ -106,7 +106,7 @@ def _write(conn: Connection, reader: TaskReader, writing: Writing) -> Row:
     row, snapshot, events = reader.finished()
     _check_turns(conn, row, reader)
     if any(tenant != row.tenant for _, tenant, _ in conn.execute(sql.IDENTITIES, {"uids": [row.uid]})):
-        # Nothing tells the importer what exists in another tenant.
+        # The importer must not learn about other tenants.
         uid = hashlib.sha256(f"{row.tenant}\0{row.uid}".encode()).hexdigest()[:32]
         row, events = row._replace(uid=uid), [event._replace(task_uid=uid) for event in events]
     if not writing.insert_tasks(conn, [(row, pack(snapshot))]):

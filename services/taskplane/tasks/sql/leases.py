@@ -1,4 +1,4 @@
-"""Renewals, and what is asked about leases and the processes that hold them. Taking a lease and losing one changes its
+"""Renewals, and queries about leases and the processes that hold them. Taking a lease and losing one changes its
 task, and is in `apply`."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ class Renewing:
         self._renewed: Update = renewed if dialect.alone else renewed.add_cte(self._alive.cte("alive"))
         old = select(executor.c.process_id).where(executor.c.alive_until < bindparam("long_ago", type_=BigInteger))
         self._announced = dialect.insert_ignore(executor)
-        # Unlike a renewal it waits for others, so that what a process says of itself is never passed over.
+        # Unlike a renewal it waits for others, so that the report of a process is never lost.
         self._said = (
             update(executor)
             .where(executor.c.process_id == _process)

@@ -66,10 +66,10 @@ from taskplane.tasks.tables import task_import
 
 
 class SqlTaskLog:
-    """The task log in a database that `taskplane.storage` opened; see `store.TaskLog` for what it promises.
+    """The task log in a database that `taskplane.storage` opened; see `store.TaskLog` for its promises.
 
     `on_commit` is called on the event loop after each commit that changed something, before its operations are
-    answered; it must not raise. To be used with `async with`: on exit, what waits is still written.
+    answered; it must not raise. To be used with `async with`: on exit, waiting operations are still written.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SqlTaskLog:
         queue_ops: int = 10_000,
         queue_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        """Limit a transaction to `max_ops` operations or about `max_bytes`, and what waits to `queue_*`."""
+        """Limit a transaction to `max_ops` operations or about `max_bytes`, and waiting operations to `queue_*`."""
         self._engine = engine
         self._on_commit = on_commit
         parts = Parts.of(engine.dialect)
@@ -366,7 +366,7 @@ class SqlTaskLog:
 
 
 def key_of(op: Operation) -> Hashable:
-    """Return the name of what an operation changes: its task, or the session of one on a session.
+    """Return the key of an operation: its task, or its session.
 
     A new task counts as one on its session, so that the tasks of a session are listed in the order in which they came.
     If two operations name one task differently, `apply_batch` leaves the second for the next batch.

@@ -1,4 +1,4 @@
-"""Figures of one tenant, from indexes of what is open and of what changed last; each count has a limit."""
+"""Figures of one tenant, from indexes of open tasks and of the newest changes; each count has a limit."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -41,7 +41,7 @@ from taskplane.tasks.tables import OF_ANY_OWNER, STATE_CHANGES, UNCOPIED, event,
 # Open tasks of one kind that are counted, and tasks in one state that changed in the last minutes.
 MOST_OPEN: Final = 10_000
 MOST_RECENT: Final = 50_000
-# Tasks whose durations are looked at.
+# Number of tasks for the figures of durations.
 _SAMPLE: Final = 1_000
 
 _of_tenant: Final = task.c.tenant == bindparam("tenant")

@@ -14,7 +14,7 @@ _HEAD: Final = struct.Struct("!qI")
 
 
 class Place(NamedTuple):
-    """The place after task `id`, whose time is `at` (microseconds). `total` was counted for the first page."""
+    """The place after task `id` with the time `at` (microseconds). `total` was counted for the first page."""
 
     at: int
     id: str

@@ -34,7 +34,7 @@ from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import OF_ANY_OWNER, event, lease, task
 
 MOST_LOOKED_AT: Final = 10_000
-"""Tasks that are looked at for one page, where no index has what is asked for."""
+"""Tasks that are read for one page, where no index fits the filter."""
 
 # That of a document is in its content, like its error.
 _created: Final = (event.c.task_uid == task.c.uid) & (event.c.generation == 1) & (event.c.kind == CREATED)

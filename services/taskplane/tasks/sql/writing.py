@@ -92,7 +92,7 @@ class Writing:
         self._packs = not dialect.compresses
 
     def insert_tasks(self, conn: Connection, new: Sequence[tuple[Row, bytes]]) -> int:
-        """Insert rows with their snapshots; one whose key is taken is left out. For a single row: how many went in."""
+        """Insert rows with their snapshots; one with a used key is left out. For a single row: how many went in."""
         return self._insert_tasks.execute(conn, [(*row, snapshot) for row, snapshot in new])
 
     def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Collection[str], bytes | None]]) -> None:

@@ -1,7 +1,7 @@
 """Watching a task, or all of a session: reading from a place, then waiting for more.
 
-A watcher is a place, not a queue: a slow one costs no memory and misses nothing. What was committed a moment ago is
-kept here too, so that watchers who are caught up need no database; it is a copy of the log, and may be lost.
+A watcher is a place, not a queue: a slow one costs no memory and misses nothing. The newest commits are
+kept here too, so that watchers at the head need no database; it is a copy of the log, and may be lost.
 """
 
 from taskplane.tasks.watch.event_cache import EventCache

@@ -14,7 +14,7 @@ from taskplane.tasks.watch.watched import Watched
 class Following:
     """Serves any number of watchers of any sessions; `render` shows a task.
 
-    `alone`: no other process writes to this log, so that what is known of a session in memory is all there is.
+    `alone`: no other process writes to this log, so that the memory has all tasks of a session.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Following:
     async def stream(self, scope: Scope, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
         """Yield the messages of one watch, until the store drains; the contract (`TaskStore.WatchSession`) says which.
 
-        Each task is told once per change, as it is when it is told: what changed twice meanwhile is told once.
+        Each task is reported once per change, in its state at that time: two changes meanwhile are reported once.
         """
         bell = Listener()
         sessions = self._watched.sessions

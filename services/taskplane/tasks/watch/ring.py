@@ -29,7 +29,7 @@ class Ring:
         self.size = 0
 
     def add(self, new: Sequence[Event]) -> None:
-        """Add what was just committed. Events that do not follow the last one start the ring anew."""
+        """Add the events of a commit. Events that do not follow the last one start the ring anew."""
         events = self._events
         if events and new and new[0].generation != events[-1].generation + 1:
             self._clear()

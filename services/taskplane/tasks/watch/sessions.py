@@ -1,4 +1,4 @@
-"""Which sessions are being watched, what their tasks are known to be, and the bell that wakes their watchers."""
+"""The watched sessions, the known state of their tasks, and the bell that wakes their watchers."""
 
 import asyncio
 from collections.abc import Iterable, Sequence, Set
@@ -27,7 +27,7 @@ class News(NamedTuple):
 
 
 class WatchedSession:
-    """The tasks of one session, as they were read last; shared by all who watch it.
+    """The tasks of one session, as they were read last; shared by all its watchers.
 
     News are numbered, so that a watcher is a number: it is told of each task that has news after it, as that task is
     now. Whoever is woken first reads for all.
@@ -67,9 +67,9 @@ class WatchedSession:
         return news
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Read what may have changed; `anew`: all of it, whatever was noticed."""
+        """Read the tasks that may have changed; `anew`: all tasks."""
         self._stale = self._stale or anew
-        # Somebody else may be reading what was noticed.
+        # Another watcher may be reading the noted changes.
         if self._stale or self._dirty or self._reading.locked():
             async with self._reading:
                 while self._stale or self._dirty:
@@ -120,7 +120,7 @@ class WatchedSession:
                 self._tell(uid)
 
     def notice(self, uid: str) -> None:
-        """Note that a commit changed what is told of this task."""
+        """Note that a commit changed the reported state of this task."""
         self._dirty.add(uid)
         self.ring()
 
@@ -144,7 +144,7 @@ class WatchedSession:
             self.ring()
 
     def ring(self) -> None:
-        """Wake all who watch it."""
+        """Wake all its watchers."""
         for listener in self.listeners:
             listener.hear()
 
@@ -164,7 +164,7 @@ class WatchedSessions:
         return len(self._sessions)
 
     def enter(self, scope: Scope, context_id: str, listener: Listener) -> WatchedSession:
-        """Take part in watching a session. What is committed from now on is noticed."""
+        """Take part in watching a session. Later commits are noticed."""
         name = scope.tenant, scope.owner, context_id
         session = self._sessions.get(name)
         if session is None:
@@ -183,7 +183,7 @@ class WatchedSessions:
             del self._sessions[name]
 
     def committed(self, commit: Committed) -> None:
-        """Wake the watchers of the sessions whose tasks this commit changed in a way that is told."""
+        """Wake the watchers of the sessions with tasks whose reported state this commit changed."""
         if not self._sessions:
             return
         for change in commit.changes:
@@ -209,7 +209,7 @@ class WatchedSessions:
                 session.compare(found)
 
     def heard(self, rung: Rung) -> None:
-        """Take in what another process did."""
+        """Note changes of another process."""
         for session in self._sessions.values():
             if session.key in rung.sessions:
                 session.notice_keys(rung.sessions[session.key])

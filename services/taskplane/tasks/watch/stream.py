@@ -43,7 +43,7 @@ class Records(Protocol):
 class Watch:
     """Serves any number of watchers of any tasks.
 
-    `alone`: no other process writes to this log. Then the cache says who owns a task and how far it goes; otherwise
+    `alone`: no other process writes to this log. Then the cache has the owner and the head of a task; otherwise
     that is read from the database when a watch begins.
     """
 
@@ -173,7 +173,7 @@ class Watch:
         return await self._log.row(scope, task_id), None
 
     async def _events(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Event]]:
-        """Return what follows `place`, at least one event, with its row, and the ring if it is from there."""
+        """Return the events after `place`, at least one, with its row, and the ring if it is from there."""
         cached = self._cache.get(uid)
         if cached is not None:
             events = cached.ring.after(place, PAGE_BYTES)
@@ -220,7 +220,7 @@ class Watch:
 
 
 def _batches(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Cut what was read into messages of at most `PAGE_EVENTS` events and `BATCH_BYTES`, or of one event."""
+    """Cut the events into messages of at most `PAGE_EVENTS` events and `BATCH_BYTES`, or of one event."""
     first = size = 0
     for index, event in enumerate(events):
         size += len(event.payload)

@@ -68,7 +68,7 @@ class Watched(Watching[str, Seat]):
 
     @contextmanager
     def starting(self) -> Generator[Start, None, None]:
-        """Remember what is heard while a watch reads how far its task goes; to be given to `enter`."""
+        """Remember rings while a watch reads the head of its task; to be given to `enter`."""
         start = Start()
         self._starting.add(start)
         try:
@@ -101,7 +101,7 @@ class Watched(Watching[str, Seat]):
                 known.ring()
 
     def heard(self, rung: Rung | None) -> None:
-        """Take in what another process did; None: anything."""
+        """Note changes of another process; None: any change."""
         for start in self._starting:
             if rung is None:
                 start.everything = True

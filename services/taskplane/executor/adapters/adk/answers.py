@@ -20,7 +20,7 @@ _QUESTIONS: Final = ("question", "message", "hint")
 def question(waiting: Sequence[Call], said: str | Message | None) -> AskInput | AskAuth:
     """Return the pause in which the user is asked for the answers to `waiting`.
 
-    `said`: what the agent said last, if that is the question.
+    `said`: the last message of the agent, if that is the question.
     """
     asks_auth = any(call.name == _CREDENTIAL for _, call in waiting)
     asked = said if said is not None else "\n".join(_question(call) for _, call in waiting)

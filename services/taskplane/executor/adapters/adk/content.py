@@ -21,7 +21,7 @@ _TEXT_PIECE: Final = _RAW_PIECE // 4
 def content_of(message: Message, role: str) -> types.Content:
     """Return a message as ADK has it: texts and files as they are, data as JSON text.
 
-    What an agent told of its tools is left out.
+    Texts about tools are left out.
     """
     parts: list[types.Part] = []
     for part in message.parts:
@@ -65,7 +65,7 @@ def visible(content: types.Content | None) -> Sequence[types.Part]:
 
 
 def text_in(content: types.Content | None) -> str:
-    """Return what a content says, in one piece."""
+    """Return the text of a content, in one piece."""
     return "".join(part.text for part in visible(content) if part.text)
 
 
@@ -103,7 +103,7 @@ def artifact_chunks(name: str, version: int, part: types.Part) -> Iterator[Artif
 
 
 def part_of(artifact: Artifact, media_type: str | None) -> types.Part:
-    """Return the version of an ADK artifact whose pieces `artifact` has."""
+    """Return the version of an ADK artifact with the pieces in `artifact`."""
     first = artifact.parts[0]
     if first.HasField("text"):
         return types.Part(text="".join(part.text for part in artifact.parts))

@@ -38,7 +38,7 @@ class SavedArtifact(BaseModel):
 
 
 class Stored(NamedTuple):
-    """An entry of the session: an event of ADK, or what became of an artifact, and who wrote it in which turn."""
+    """An entry of the session: an event of ADK, or the outcome of an artifact, with its author and turn."""
 
     turn: str
     marks: Marks
@@ -64,7 +64,7 @@ def _marks(turn: Turn) -> dict[str, Any]:
 
 
 def unpack(entries: Iterable[Mapping[str, Any]], turn: Turn) -> Sequence[Stored]:
-    """Return what ADK stored in the session and counts, in order, without an earlier attempt at this turn.
+    """Return the entries of ADK in the session that count, in order, without an earlier attempt at this turn.
 
     Entries of other agents are left out; those of a runtime outside that is ADK, too, are not.
     """
@@ -143,7 +143,7 @@ class Call(NamedTuple):
 def waiting_calls(events: Iterable[Event]) -> Sequence[Call]:
     """Return the calls of long-running tools that the user has not answered, oldest first.
 
-    What such a tool returns itself is no answer yet.
+    The result of such a tool is no answer yet.
     """
     calls: dict[str, Call] = {}
     for event in events:

@@ -26,7 +26,7 @@ class TurnSessions(BaseSessionService):
 
     @classmethod
     async def of(cls, turn: Turn, app_name: str, author: str) -> "TurnSessions":
-        """Read the session of a turn. `author`: who gave the answers that ADK has no events of."""
+        """Read the session of a turn. `author`: the one of answers without events of ADK."""
         stored = list(events.unpack(await turn.session.events(), turn))
         state = await turn.session.state()
         known = events.events_for(turn, stored, author)
@@ -72,7 +72,7 @@ class TurnSessions(BaseSessionService):
         return {key.removeprefix(_USER_STATE): state[key] for key in state if key.startswith(_USER_STATE)}
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, unless it is partial, as one of the turn; one whose id is taken gets another.
+        """Store an event, unless it is partial, as one of the turn; one with a used id gets another.
 
         AgentError: it is too large, or no JSON.
         """

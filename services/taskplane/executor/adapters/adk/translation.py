@@ -23,7 +23,7 @@ class Translation:
 
     A streamed text is repeated whole by the event that ends it. It is held back until something else follows, so that
     it can be the last word of the task; until then its pieces show it. Agents that work in parallel stream one after
-    the other: what the others say meanwhile follows.
+    the other: messages of the others follow.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Translation:
 
     @property
     def held(self) -> Message | None:
-        """Return what was said last, if it is only known by its pieces yet and nothing followed."""
+        """Return the last text, if only its pieces are known so far and nothing followed."""
         return self.last if self._is_held else None
 
     @property
     def end(self) -> Message | str | None:
-        """Return the last word: what was said last, or the result of a workflow, as text or JSON."""
+        """Return the last word: the last text, or the result of a workflow, as text or JSON."""
         if self.last is not None or self._output is None:
             return self.last
         return self._output if isinstance(self._output, str) else encode_text(self._output)
@@ -71,7 +71,7 @@ class Translation:
         yield from self._queued()
 
     def rest(self) -> Iterator[Change]:
-        """Yield what still waits when the run is over, but not what is `held`."""
+        """Yield the waiting texts when the run is over, but not the `held` one."""
         if self._streams is not None:
             self._errors[self._streams] = "The answer of the model was truncated."
         self._streams = None
@@ -120,7 +120,7 @@ class Translation:
                 yield ToolResult(response.id or "", response.name or "", json_of(response).get("response", {}))
 
     def _release(self) -> Iterator[Change]:
-        """Say what is held back, since something follows."""
+        """Say the text that is held back, since another one follows."""
         if self._is_held and self.last is not None:
             yield Say(self.last)
         self.last, self._is_held = None, False

@@ -1,4 +1,4 @@
-"""Conversion of what a graph streams to changes, and of a conversation to messages of a graph."""
+"""Conversion of a graph's stream to changes, and of a conversation to messages of a graph."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,13 @@ class GraphMessages:
     """The messages of one run: one text grows at a time; a second model beside it is shown after it."""
 
     def __init__(self, *known: Any) -> None:
-        """`known`: states whose messages are not shown again: that before the run, and what the graph is given."""
+        """`known`: states with messages that are not shown again: the one before the run, and the input of the
+        graph."""
         self._shown = {_name(message) for state in known for message in _messages_in(state)}
         # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
         self._growing: dict[str, list[Any]] = {}
         self._ended: set[str] = set()
-        # The open text: whose it is, and its words; and the texts before it.
+        # The open text: its message and its words; and the texts before it.
         self._open = ""
         self._words: list[str] = []
         self._said: set[str] = set()
@@ -55,13 +56,13 @@ class GraphMessages:
             yield written
 
     def answer(self, words: str) -> Iterator[Change]:
-        """Yield a whole text, unless it is what was just shown: nodes return what they have streamed."""
+        """Yield a whole text, unless it was just shown: nodes return the texts that they have streamed."""
         if words.strip() != "".join(self._words).strip():
             yield from self._text(words, words)
 
     def rest(self, state: Any) -> Iterator[Change]:
-        """Yield what is left of messages that did not end, and what the state of the graph has beyond what it streamed,
-        as messages in other forms are."""
+        """Yield the rest of messages that did not end, and the messages in the state of the graph that it did not
+        stream, as messages in other forms are."""
         while self._growing:
             yield from self._end(next(iter(self._growing)))
         found: list[BaseMessage] = []
@@ -83,7 +84,7 @@ class GraphMessages:
                 yield from self._end(name)
 
     def _end(self, name: str) -> Iterator[Change]:
-        """End the message that is shown, and show what there is of the next one."""
+        """End the shown message, and show the beginning of the next one."""
         pieces = self._growing.pop(name)
         self._ended.discard(name)
         whole = pieces[0] + pieces[1:]
@@ -112,7 +113,7 @@ class GraphMessages:
             self._words.clear()
 
     def _made(self, message: Any) -> Iterator[Change]:
-        """Yield what a message has beside its text."""
+        """Yield the contents of a message beside its text."""
         for call in message.tool_calls:
             self._close()
             yield ToolCall(call["id"] or "", call["name"], call["args"])
@@ -121,7 +122,8 @@ class GraphMessages:
 
 
 def _name(message: BaseMessage) -> tuple[str, ...]:
-    """Return what tells a message from others: an id alone does not, since some models and nodes have one for all."""
+    """Return the key that tells a message from others: an id alone does not, since some models and nodes have one for
+    all."""
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     return str(message.id), str(message.text), *(str(call["id"]) for call in calls)
 

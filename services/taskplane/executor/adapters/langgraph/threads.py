@@ -13,7 +13,7 @@ from taskplane.executor.agent import Message, Turn
 from taskplane.runtime.message_metadata import INVOCATION
 
 _KEY: Final = "taskplane_invocation"
-# No checkpoint has this id: who goes on from it begins anew, in the same thread.
+# No checkpoint has this id: a run from it begins anew, in the same thread.
 _NOTHING: Final = "00000000-0000-0000-0000-000000000000"
 
 
@@ -45,7 +45,7 @@ class Thread:
         self._config = {"configurable": {"thread_id": "/".join(quote(part, safe="") for part in who)}}
 
     async def place(self, history: Sequence[Message], *, own: bool) -> Place:
-        """Return where the turn goes on. `own`: also from what an earlier attempt at it has done."""
+        """Return where the turn goes on. `own`: also after the work of an earlier attempt."""
         newest = await self._graph.aget_state(self._config)
         if newest.metadata is None:
             return Place(self._config, None, "")

@@ -1,4 +1,4 @@
-"""An HTTP client of remote A2A servers, whose answers are limited and mended before the SDK reads them."""
+"""An HTTP client of remote A2A servers. It limits and mends their answers before the SDK reads them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ _LENGTHS: Final = ("content-length", "content-encoding", "transfer-encoding")
 
 
 class PeerClient(httpx.AsyncClient):
-    """A client whose answers have the form that the request asked for.
+    """A client with answers in the form that the request asked for.
 
     RefusedAnswer: an answer is too large, or it is not JSON.
     """

@@ -16,7 +16,7 @@ Kind = str
 _TASK, _MESSAGE, _STATUS, _ARTIFACT = "task", "message", "status-update", "artifact-update"
 _WRAPPERS: Final = {_TASK: _TASK, _MESSAGE: _MESSAGE, "statusUpdate": _STATUS, "artifactUpdate": _ARTIFACT}
 _WRAPPER: Final = {kind: wrapper for wrapper, kind in _WRAPPERS.items()}
-# The methods of 1.0 whose results name their kind by a wrapper.
+# The methods of 1.0 with results that name their kind by a wrapper.
 _WRAPPED: Final = frozenset({"SendMessage", "SendStreamingMessage", "SubscribeToTask"})
 _AT_REST: Final = frozenset(
     {"completed", "failed", "canceled", "rejected", "input-required", "auth-required", "unknown"}
@@ -45,7 +45,7 @@ class Mending:
         params = members(asked.get("params"))
         task_id = str(params.get("id") or members(params.get("message")).get("taskId") or "")
         if not method:
-            # REST. That of 0.3 has the JSON of a proto of its own, whose parser takes null and needs no member.
+            # REST. That of 0.3 has the JSON of its own proto; the parser accepts null and requires no member.
             return cls(None if "/v1/" in request.url.path else "proto")
         dialect: Dialect = "0.3" if "/" in method else "proto"
         return cls(dialect, call_id=asked.get("id"), wrapped=method in _WRAPPED, task_id=task_id)

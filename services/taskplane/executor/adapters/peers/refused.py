@@ -4,7 +4,7 @@ import httpx
 
 
 class RefusedAnswer(httpx.RequestError):
-    """An answer of a remote server that is too large, or not what A2A defines. Its text is for users.
+    """An answer of a remote server that is too large, or invalid by A2A. Its text is for users.
 
     It is an error of httpx, so that the SDK raises it as its own error, with this one as the cause.
     """
