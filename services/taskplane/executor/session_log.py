@@ -1,4 +1,4 @@
-"""The session log as the executor needs it: append entries, read what is in effect, look one entry up."""
+"""The session log as the executor needs it: append entries, read the entries in effect, look one entry up."""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -27,7 +27,7 @@ class SessionLog:
     """
 
     def __init__(self, service: SessionHistoryStub, cache_bytes: int = 0) -> None:
-        """`cache_bytes`: of the conversations that are cached; a later read of one asks only for what has changed."""
+        """`cache_bytes`: of the conversations that are cached; a later read of one asks only for its changes."""
         self._service = service
         self._cache = ConversationCache(cache_bytes)
 
@@ -179,7 +179,8 @@ class SessionLog:
         )
 
     async def remains(self) -> Sequence[pb.Remains]:
-        """Return some deleted sessions of any owner whose tasks are not deleted yet; none if there are none at all."""
+        """Return some deleted sessions of any owner with tasks that are not deleted yet; none if there are none at
+        all."""
         return (await self._service.ListRemains(pb.ListRemainsRequest())).remains
 
     async def drop_remains(self, context_id: str, tasks_until: Timestamp) -> None:

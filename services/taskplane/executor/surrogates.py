@@ -18,7 +18,7 @@ class Surrogates:
         return bool(self._held)
 
     def join(self, piece: str) -> str:
-        """Return what can be said now: every pair as one character, U+FFFD for a half without the other."""
+        """Return the complete text so far: every pair as one character, U+FFFD for a half without the other."""
         piece = self._held + piece
         self._held = ""
         if piece.isascii() or not _ANY.search(piece):
@@ -28,7 +28,7 @@ class Surrogates:
         return _joined(piece)
 
     def end(self) -> str:
-        """Return what still waited."""
+        """Return the rest of the text."""
         held, self._held = self._held, ""
         return _joined(held)
 

@@ -9,7 +9,7 @@ from taskplane.runtime.message_metadata import TOOL_KEYS
 def kind_of(message: a2a.Message, part: a2a.Part) -> str:
     """Return how a data part of an agent's message is marked: `function_call`, `function_response` or otherwise.
 
-    Empty: it is not marked, or a user said it. Users may mark what they like; it stays what they said.
+    Empty: it is not marked, or a user said it. Marks in messages of users are ignored.
     """
     return "" if message.role == a2a.ROLE_USER else mark_of(part)
 
@@ -24,7 +24,7 @@ def mark_of(part: a2a.Part) -> str:
 
 
 def results(messages: Iterable[a2a.Message]) -> Iterator[str]:
-    """Yield the ids of the calls whose results are among the messages."""
+    """Yield the ids of the calls with results among the messages."""
     return (
         _id(part) for message in messages for part in message.parts if kind_of(message, part) == "function_response"
     )

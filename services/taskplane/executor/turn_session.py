@@ -56,8 +56,8 @@ class TurnSession:
     async def append(self, event: Mapping[str, Any]) -> None:
         """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
 
-        Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message: what
-        clients are to see is yielded. The same event again changes nothing. ValueError: it is no JSON. EventIdTaken:
+        Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message:
+        changes for clients are yielded. The same event again changes nothing. ValueError: it is no JSON. EventIdTaken:
         another one has its id. PlaneError: it could not be stored.
         """
         await self._calls.append_session_event(event)
@@ -69,10 +69,10 @@ class TurnSession:
     async def artifact(
         self, task_id: str, artifact_id: str, having: Mapping[str, Any] | None = None
     ) -> Artifact | None:
-        """Return an artifact of a task of the caller, whole: its newest version, or the newest one whose metadata has
-        the values `having`. None: there is none, or it is an older version and the log of the task was trimmed."""
+        """Return an artifact of a task of the caller, whole: its newest version, or the newest one with metadata that
+        has the values `having`. None: there is none, or it is an older version and the log of the task was trimmed."""
         return await self._calls.artifact(task_id, artifact_id, having or {})
 
     async def update_state(self, **delta: Any) -> None:
-        """Change the state by an event of its own, whose id is made; None deletes a key, `temp:` is not stored."""
+        """Change the state by an event of its own with a new id; None deletes a key, `temp:` is not stored."""
         await self._calls.append_session_event({"actions": {"state_delta": delta}})

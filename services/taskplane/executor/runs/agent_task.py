@@ -1,4 +1,5 @@
-"""The asyncio task in which an agent answers one message: what the agent cancels there is never its run."""
+"""The asyncio task in which an agent answers one message: a cancellation by the agent there is never that of its
+run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,7 @@ class AgentTask:
     """
 
     def __init__(self, work: Callable[["AgentTask"], Awaitable[None]]) -> None:
-        """`work` calls `ends_with`, and raises what fails the run."""
+        """`work` calls `ends_with`, and raises the error of a failed run."""
         # The run canceled it; any other cancellation is the agent's own.
         self.stopped = False
         self._end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
@@ -59,7 +60,7 @@ class AgentTask:
     # The run's side.
 
     async def end(self) -> End:
-        """Return how the agent ended the turn. Raises what fails the run."""
+        """Return how the agent ended the turn. Raises the error of a failed run."""
         try:
             return await self._end
         except asyncio.CancelledError:
@@ -69,7 +70,7 @@ class AgentTask:
             raise
 
     async def finish(self) -> None:
-        """Let the agent finish what follows its final change. Raises what is a bug of it."""
+        """Let the agent finish after its final change. Raises errors that are bugs of the agent."""
         self._goes_on = True
         self._told.set()
         await asyncio.wait((self._task,))

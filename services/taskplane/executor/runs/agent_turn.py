@@ -1,4 +1,4 @@
-"""The agent's side of one turn: what it yields, the artifact that it is made to make, and how the turn ends."""
+"""The agent's side of one turn: its changes, its required artifact, and the end of the turn."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class AgentTurn:
         self._begun = begun
 
     def so_far(self) -> port.Turn:
-        """Return the turn with what was said in it."""
+        """Return the turn with its messages."""
         turn = self._turn
         return replace(turn, history=[*turn.history, turn.message, *self._buffer.said])
 
@@ -73,7 +73,7 @@ class AgentTurn:
         changes = self._begun or self._changes(self._turn, "run")
         try:
             final = await self._drive(changes, acting)
-            # At once, so that the last words are sent along with what was yielded just before.
+            # At once, so that the last words are sent along with the changes just before.
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
                 if final is None:
@@ -148,7 +148,7 @@ class AgentTurn:
     async def _drive(
         self, changes: AsyncIterator[port.Change], acting: AgentTask, allowed: tuple[type, ...] = ()
     ) -> port.Final | None:
-        """Take what the agent yields; return its final change, or None if it returned without one. `allowed`: the
+        """Take the changes of the agent; return its final change, or None if it returned without one. `allowed`: the
         changes that it may yield; none: all."""
         outbox = self._outbox
         # A cancellation by the agent itself that came while it did not run.
@@ -184,7 +184,7 @@ class AgentTurn:
                     canceled = error
 
     async def _expect_no_more(self, changes: AsyncIterator[port.Change], acting: AgentTask) -> None:
-        """Let the agent finish what follows its final change; a further change is its bug."""
+        """Let the agent finish after its final change; a further change is its bug."""
         try:
             extra = await anext(changes)
         except StopAsyncIteration:

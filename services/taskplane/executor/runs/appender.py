@@ -21,10 +21,10 @@ MAX_CALL_BYTES: Final = 3_500_000
 
 
 class Appender:
-    """Sends what all runs of this process produced meanwhile as one AppendEvents, one call at a time.
+    """Sends the new changes of all runs of this process as one AppendEvents, one call at a time.
 
-    Runs are served in the order in which they had something to send, each again at the end of the line. An item whose
-    outcome is unknown is sent again unchanged, with what else has come up, until its run no longer has its lease.
+    Runs are served in the order in which they had something to send, each again at the end of the line. An item of
+    unknown outcome is sent again unchanged, with newer changes of others, until its run no longer has its lease.
     """
 
     def __init__(self, store: TaskStoreStub, tries: Tries) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from taskplane.executor import agent as port
 
 Ask = Callable[..., Awaitable[Any]]
-"""Makes the call of this name with these arguments where the run is; returns and raises what that does."""
+"""Makes the call of this name with these arguments where the run is; returns its result and raises its exceptions."""
 
 
 class AskedCalls:

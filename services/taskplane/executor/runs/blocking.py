@@ -1,4 +1,4 @@
-"""A watch over the event loop: a thread that notices when something blocks it, and says what and where."""
+"""A watch over the event loop: a thread that notices a blocking call, and logs its place."""
 
 import asyncio
 import logging
@@ -109,7 +109,7 @@ _AtWork = Run | AgentTurn | RouterCall | StatusTexts
 
 
 def _run_of(frame: FrameType | None) -> _AtWork | None:
-    """Return the part of a run on whose behalf a frame is executed."""
+    """Return the part of a run that executes a frame."""
     while frame is not None:
         found = frame.f_locals.get("self")
         if isinstance(found, _AtWork):

@@ -26,11 +26,11 @@ from taskplane.runtime.storable import dumped, storable
 class ChangeBuffer:
     """The way of an agent's changes into an outbox.
 
-    All methods raise ValueError or TypeError for what cannot be stored.
+    All methods raise ValueError or TypeError for changes that cannot be stored.
     """
 
     def __init__(self, outbox: Outbox, factory: MessageFactory, ids: GivenIds, *, remembers: bool) -> None:
-        """`remembers`: somebody asks for what was `said`."""
+        """`remembers`: somebody reads `said`."""
         self.factory = factory
         self.ids = ids
         # Ids of the artifacts that the task has.
@@ -55,7 +55,7 @@ class ChangeBuffer:
         self._halves: dict[str, Surrogates] = {}
 
     def begin_turn(self, factory: MessageFactory) -> None:
-        """Attribute what is put from now on to a turn, and take status texts."""
+        """Attribute later changes to a turn, and take status texts."""
         self.factory = factory
         self.ids.close()
         self.made_artifact = False
@@ -68,7 +68,7 @@ class ChangeBuffer:
 
     @property
     def said(self) -> Sequence[a2a.Message]:
-        """Return what was said in this turn, oldest first, with the text that is still open."""
+        """Return the messages of this turn, oldest first, with the text that is still open."""
         said = tuple(self._said)
         return (*said, self.factory.message("".join(self._open_text), self._open_id)) if self._open_id else said
 
@@ -148,7 +148,7 @@ class ChangeBuffer:
         return message
 
     def end_artifacts(self) -> None:
-        """Put U+FFFD for the halves of pairs whose other half did not come."""
+        """Put U+FFFD for the halves of incomplete pairs."""
         for artifact_id in list(self._halves):
             self._put_half(artifact_id)
 

@@ -7,7 +7,7 @@ from taskplane.executor.runs.outbox import Committed
 from taskplane.executor.sweeps.copying import Copier, Source
 
 MAX_REMEMBERED_BYTES: Final = 1024 * 1024
-"""Above this a run forgets what it said and reads it from the log when it copies."""
+"""Above this a run forgets its messages and reads them from the log when it copies."""
 
 
 class CopyBuffer:

@@ -1,4 +1,4 @@
-"""Exceptions of the code of agents, told from what comes through it from outside."""
+"""Exceptions of the code of agents, told from those that pass through it from outside."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ _MAX_ERROR: Final = 2_000
 
 
 class AgentFailed(Exception):
-    """The agent raised, or yielded what is no change, or its process died; the text and the code are for clients, and
-    `cause` is for operators."""
+    """The agent raised, or yielded a value that is no change, or its process died; the text and the code are for
+    clients, and `cause` is for operators."""
 
     def __init__(self, text: str, reason: str = AGENT_ERROR, cause: str = "") -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ class AgentProcessDied(Exception):
 
 
 class AgentProcessGarbled(AgentProcessDied):
-    """The process of an agent sent its executor what cannot be read, and was killed; the text says what it was."""
+    """The process of an agent sent its executor unreadable data, and was killed; the text describes the data."""
 
     reason = "AGENT_PROCESS_GARBLED"
 
@@ -43,7 +43,7 @@ class AgentProcessGarbled(AgentProcessDied):
 
 
 async def shut(changes: AsyncIterator[port.Change]) -> None:
-    """Close what an agent yields from; what it raises then is logged."""
+    """Close the iterator of an agent; exceptions are logged."""
     close = getattr(changes, "aclose", None)
     if close is None:
         return
@@ -56,7 +56,8 @@ async def shut(changes: AsyncIterator[port.Change]) -> None:
 
 
 async def thrown(changes: AsyncIterator[port.Change], error: BaseException) -> port.Change:
-    """Raise `error` in the code of an agent at its `yield`; return its next change. Raises what the agent raises."""
+    """Raise `error` in the code of an agent at its `yield`; return its next change. Raises the exceptions of the
+    agent."""
     if not isinstance(changes, AsyncGenerator):
         raise error
     change: port.Change = await changes.athrow(error)
@@ -72,7 +73,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
-    """Return the failure of a run whose agent raised `error`, or is told of it. `at`: the `file:line` of the author's
+    """Return the failure of a run for the exception `error` of its agent. `at`: the `file:line` of the author's
     code, if it is not where the error was raised.
 
     Its text may have secrets in it: it goes to the log and to operators, and to clients only that of an AgentError.
@@ -96,7 +97,7 @@ def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
 
 
 def unexpected(task_id: str) -> str:
-    """Return what clients are told of a fault that only the log describes."""
+    """Return the text for clients about a fault that only the log describes."""
     request = logs.request_id.get()
     where = f"request {request}" if request else f"task {task_id}"
     return f"The agent failed unexpectedly; its log has the cause under {where}."

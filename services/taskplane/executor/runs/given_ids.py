@@ -1,4 +1,4 @@
-"""The ids that an agent gives its messages. Clients show what comes under one id once, so each message that would be
+"""The ids that an agent gives its messages. Clients show each id once, so each message that would be
 lost under its id gets one of its own before it is written anywhere."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ class UsedIds(set[str]):
 class SessionsAtWork:
     """The used ids of the sessions that runs of this process are at work in.
 
-    Runs beside each other do not find in the history what the others say.
+    Parallel runs do not find the messages of the others in the history.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class GivenIds:
     ) -> None:
         """Begin a turn. `read` lists the ids of its history; it is called once, for the first id that is given.
 
-        `before`: what an earlier attempt at this turn said, of which the same again is a repeat. `own`: how the ids
+        `before`: the messages of an earlier attempt at this turn; the same ones again are repeats. `own`: how the ids
         begin that are given here.
         """
         self._read, self._history = read, None
@@ -112,7 +112,7 @@ class GivenIds:
 
 
 def said_before(task: a2a.Task, invocation_id: str) -> Sequence[a2a.Message]:
-    """Return what an agent has said on a task in a turn, without what was lost with its attempt."""
+    """Return the messages of an agent on a task in a turn, without those lost with its attempt."""
     return [
         message
         for message in (*task.history, task.status.message)
@@ -125,6 +125,6 @@ def said_before(task: a2a.Task, invocation_id: str) -> Sequence[a2a.Message]:
 
 
 def _content(message: a2a.Message) -> bytes:
-    """Return a hash of what makes a message another one: its parts and references."""
+    """Return a hash of a message's identity: its parts and references."""
     content = a2a.Message(parts=message.parts, reference_task_ids=message.reference_task_ids)
     return sha256(content.SerializeToString(deterministic=True)).digest()

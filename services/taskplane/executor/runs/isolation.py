@@ -1,7 +1,7 @@
 """Decision of where an agent runs: in the event loop of the process, in a thread of it, or in a process of its own.
 
-Beside the event loop may run what blocks: a `run` that is a plain generator always does, any other if the policy or the
-operator says so.
+A blocking `run` may run beside the event loop: one that is a plain generator always does, any other if the policy or
+the operator says so.
 """
 
 import inspect
@@ -21,7 +21,7 @@ def changes_of(
     until: Callable[[], float],
     method: str,
 ) -> AsyncIterator[port.Change]:
-    """Call a method of an agent that yields changes, where the agent is to run. Raises what the agent raises.
+    """Call a method of an agent that yields changes, where the agent is to run. Raises the exceptions of the agent.
 
     `until` tells the monotonic time up to which the lease of the run is certain.
     """

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 # The store sends something at least every 5 seconds.
 SILENCE: Final = 15.0
-# Seconds until leases are renewed again of which a store could not tell, or did not, what became of them.
+# Seconds until leases are renewed again after a store gave no result for them.
 _SOON: Final = 0.2
 _SHARED_BY: Final[dict[SharedBy, pb.SharedBy.ValueType]] = {
     "tenants": pb.SHARED_BY_TENANTS,
@@ -129,7 +129,7 @@ class Leases:
                 if response.hint.now:
                     self.renew_now()
         except Unavailable:
-            # So every stream ends whose connection has reached its age.
+            # So every stream ends when its connection has reached its age.
             if not begun:
                 raise
         finally:
@@ -137,7 +137,7 @@ class Leases:
             call.cancel()
 
     async def _renew(self) -> bool:
-        """Renew all leases once; return False where the store could not tell what became of some."""
+        """Renew all leases once; return False where the store gave no result for some."""
         runs = self._runs.leases()
         request = pb.RenewRequest(
             process_id=self._runs.process_id,

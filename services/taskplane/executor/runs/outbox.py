@@ -178,7 +178,7 @@ class Outbox:
         committed: Callable[[Committed], None],
         lost: Callable[[], object],
     ) -> None:
-        """`ring` tells the appender that there is something to take, `committed` what is in the log, `lost` that the
+        """`ring` tells the appender about waiting changes, `committed` the position in the log, `lost` that the
         store takes nothing of this run any more.
 
         `until` is the monotonic time up to which the lease is certain; past it nothing is handed out and the run stands
@@ -251,7 +251,7 @@ class Outbox:
 
     @property
     def ending(self) -> bool:
-        """Return whether the final change was sent and its answer, which says what became of it, may still come."""
+        """Return whether the final change was sent and its answer may still come."""
         return self._item is not None and self._item.final and not self._expired
 
     @property
@@ -319,7 +319,7 @@ class Outbox:
             self._ring(self)
 
     def clear(self) -> None:
-        """Forget what waits and what was refused, so that a last change can be tried by itself."""
+        """Forget waiting and refused changes, so that a last change can be tried by itself."""
         self._waiting.clear()
         self._bytes = 0
         self._text = None
@@ -328,7 +328,7 @@ class Outbox:
         self._refusal = None
 
     def close(self) -> None:
-        """Discard what waits, since the lease is gone, and tell the run."""
+        """Discard waiting changes, since the lease is lost, and tell the run."""
         self._stopped = True
         self._item = None
         self._final = None
@@ -433,7 +433,7 @@ class Outbox:
 
     def refuse(self, refusal: ItemRefused) -> None:
         """Drop an item that the store will never take; the run is told at its next step, and nothing is sent until it
-        has cleared what waits."""
+        has cleared the waiting changes."""
         self._item = None
         self._final = None
         self._refusal = refusal

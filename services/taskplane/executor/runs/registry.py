@@ -23,7 +23,7 @@ from taskplane.runtime.sharing import Owner, Slots
 
 log = logging.getLogger(__name__)
 
-# The number of leases whose fences are remembered: many more than may be answered late.
+# The number of leases with remembered fences: many more than may be answered late.
 REMEMBERED: Final = 10_000
 
 
@@ -130,7 +130,7 @@ class Runs:
         return run
 
     def stop(self, run: Run, why: str) -> None:
-        """Stop a run whose lease is lost. What it still yields is discarded."""
+        """Stop a run after its lease is lost. Its later changes are discarded."""
         if run.stop():
             self._let_in()
             log.info("stopping the run of task %s under fence %d: %s", run.task_id, run.fence, why)
@@ -216,7 +216,7 @@ class Runs:
             self._background.start(self._after_loss(run), name=f"clean-up after task {run.task_id}")
 
     async def _after_loss(self, run: Run) -> None:
-        """Copy what was interrupted, or release the lease, after a run that did not end its task."""
+        """Copy interrupted messages, or release the lease, after a run that did not end its task."""
         try:
             response = await self.ports.store.GetTask(pb.GetTaskRequest(task_id=run.task_id, history_length=0))
             record = response.record

@@ -1,4 +1,4 @@
-"""The call of a Router, in an asyncio task of its own, which outlasts the request and goes on with what was begun."""
+"""The call of a Router, in its own asyncio task, which outlasts the request and continues its work."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ class RouterCall(AsyncIterator[port.Change]):
     """A call of `route`, and the changes of the iterator that it returned, if any.
 
     All steps are taken in one asyncio task, from the first one of `route` to the closing of the iterator: libraries
-    leave what they entered in the task in which they entered it. Belongs to one event loop; `aclose` ends it.
+    leave their contexts in the task in which they entered them. Belongs to one event loop; `aclose` ends it.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class RouterCall(AsyncIterator[port.Change]):
         await asyncio.wait((self._decided,), timeout=timeout)
 
     async def decision(self) -> object:
-        """Return what `route` returned. Raises what it raised."""
+        """Return the result of `route`. Raises its exceptions."""
         return _given(await asyncio.shield(self._decided))
 
     def now(self) -> object:
-        """Return what `route` returned; None as long as it has not, or if it raised."""
+        """Return the result of `route`; None before its return, or if it raised."""
         found = self._decided.result() if self.is_decided else None
         return None if isinstance(found, _Raised) else found
 
@@ -90,7 +90,7 @@ class RouterCall(AsyncIterator[port.Change]):
         return change  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
     def stop(self) -> None:
-        """Cancel what the router waits for, and close its iterator, without waiting for that."""
+        """Cancel the router's waits, and close its iterator, without waiting for that."""
         if not self._stopped:
             self._stopped = True
             self._task.cancel()
@@ -155,5 +155,5 @@ def _given(found: object) -> object:
 
 
 async def no_messages() -> list[port.Message]:
-    """Return what comes to a turn that has no task yet."""
+    """Return the messages to a turn that has no task yet."""
     return []

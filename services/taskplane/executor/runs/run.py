@@ -42,7 +42,7 @@ from taskplane.runtime.retry import retry_briefly, retry_until_reachable
 
 log = logging.getLogger(__name__)
 
-# Refusals of what is sound, since the task has no room for it.
+# Refusals of valid changes, since the task has no room for them.
 _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
 
 
@@ -62,7 +62,7 @@ class Fresh:
     saved: bool
     # The session had nothing before this turn.
     begins_session: bool
-    # A router that was too slow for the caller, or failed, or began what the run is to go on with.
+    # A router that was too slow for the caller, or failed, or began work for the run to continue.
     routing: RouterCall | None = None
 
 
@@ -124,9 +124,9 @@ class Run:
         self._session.committed(item)
 
     def stop(self) -> bool:
-        """Stop a run whose lease is lost or whose task has ended: store nothing more, and tell the agent.
+        """Stop a run after its lease is lost or its task has ended: store nothing more, and tell the agent.
 
-        Return False, and do nothing, if it was stopped before: what the agent does to clean up is not cancelled.
+        Return False, and do nothing, if it was stopped before: the clean-up of the agent is not cancelled.
         """
         if self._stopped:
             return False
@@ -156,7 +156,7 @@ class Run:
         return self._session.unchecked
 
     async def work(self) -> None:
-        """Run the agent to the end or pause of the task. Raises only what is a bug."""
+        """Run the agent to the end or pause of the task. Raises only bugs."""
         logs.task_id.set(self.task_id)
         logs.agent.set(self.agent)
         attributes: dict[str, str | int] = {
@@ -166,7 +166,7 @@ class Run:
             "taskplane.attempt": self._record.attempt,
             "taskplane.fence": self.fence,
         }
-        # The run of a task just created is part of the call that made it, in whose context it stands.
+        # The run of a task just created is part of the call that made it, and stands in its context.
         parent = "" if self._fresh is not None else self._record.traceparent
         with tracing.span(f"run {self._record.agent}", attributes, parent=parent) as self._span:
             self.outbox.traceparent = tracing.traceparent()
@@ -275,11 +275,11 @@ class Run:
         return json.loads(found.events[0].checkpoint) if found.events else None
 
     async def _copy_others(self) -> None:
-        """Copy what nobody copied of other tasks of the session, so that the history of a turn has it."""
+        """Copy missing messages of other tasks of the session, so that the history of a turn has them."""
         await retry_until_reachable(lambda: self._ports.copier.sweep(self._ports.actor, self._source.context_id))
 
     async def _begin_further_turn(self) -> None:
-        """Copy what was said so far, so that the next turn has it as history, and read the task."""
+        """Copy the messages so far, so that the next turn has them as history, and read the task."""
         await self._flush()
         await self._session.copy()
         response = await retry_until_reachable(
@@ -400,7 +400,7 @@ class Run:
         return await self._pause(state, message)
 
     async def _complete(self, message: a2a.Message | None) -> bool:
-        """Complete the task once its last message is committed and copied: who sees the end can read all of it."""
+        """Complete the task once its last message is committed and copied: at its end all of it can be read."""
         if self._inputs.unread:
             return False
         if self._change_buffer.spoke:
@@ -419,7 +419,7 @@ class Run:
         return at_rest
 
     async def _pause(self, state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> bool:
-        """Pause the task once its question is committed and copied: who sees it wait can read all of it."""
+        """Pause the task once its question is committed and copied: at its pause all of it can be read."""
         if self._inputs.unread:
             return False
         await self._flush()

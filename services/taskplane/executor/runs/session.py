@@ -71,11 +71,11 @@ class RunSession:
         self._shown: Conversation | None = None
         self._context: contextvars.Context | None = None
         self._copying: asyncio.Task[None] | None = None
-        # While an agent is at work what it says is copied at once; at the end of its turn all of it in one call.
+        # While an agent is running its messages are copied at once; at the end of its turn all of them in one call.
         self.copies_at_once = False
 
     def begin_turn(self, invocation_id: str) -> None:
-        """Attribute what is committed from now on to this turn, and copy it on behalf of the caller's principal."""
+        """Attribute later commits to this turn, and copy it on behalf of the caller's principal."""
         self._context = contextvars.copy_context()
         self._buffer.invocation_id = invocation_id
 
@@ -88,7 +88,7 @@ class RunSession:
             )
 
     async def history(self, given: Input, unread: Iterable[str]) -> Sequence[a2a.Message]:
-        """Return what the session says before `given`. `unread`: turns whose message is yet to be answered."""
+        """Return the messages of the session before `given`. `unread`: turns with an unanswered message."""
         if self._begins and given.generation == 1:
             return ()
         try:
@@ -96,7 +96,7 @@ class RunSession:
         except NotFound as error:
             if self._unseen:
                 raise SessionGone from error
-            # The session was deleted, and with it what it showed.
+            # The session was deleted, with its messages.
             return ()
         self._saw()
         self._shown = shown
@@ -134,7 +134,7 @@ class RunSession:
         await self._check_alone(session.entry_count)
 
     async def copy_at_rest(self) -> None:
-        """Copy what a task said that has ended, after its clients were told; a sweep repeats what fails."""
+        """Copy the messages of an ended task, after its clients were told; a sweep repeats failures."""
         try:
             await self._settle()
             if await self._copy():

@@ -1,4 +1,4 @@
-"""The texts of a StatusWriter, beside a run: one call at a time, and none that repeats what was just said."""
+"""The texts of a StatusWriter, beside a run: one call at a time, and none that repeats the last one."""
 
 import asyncio
 import logging
@@ -85,7 +85,7 @@ class StatusTexts:
                 self._tell(error)
 
     def _tell(self, error: BaseException) -> None:
-        """Log what a call raised; with its traceback once, since it may be raised at every call of a long run."""
+        """Log the exception of a call; with its traceback once, since every call of a long run may raise it."""
         told = "the agent of task %s gave no status text: %s"
         log.error(told, self.task_id, described(error), exc_info=None if self._failed else error)
         self._failed = True

@@ -80,7 +80,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
         return change  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
-        """Close what the agent yields from. Waits while the agent blocks."""
+        """Close the iterator of the agent. Waits while the agent blocks."""
         self._stop_watching()
         await self._there(self._close)
 
@@ -151,7 +151,7 @@ class ThreadedRun(RunElsewhere):
         threading.Thread(target=self._live, name=f"{THREAD}-{name}", daemon=True).start()
 
     async def aclose(self) -> None:
-        """Close what the agent yields from, and end the thread. Waits while the agent blocks."""
+        """Close the iterator of the agent, and end the thread. Waits while the agent blocks."""
         if self._ended:
             self._stop_watching()
             return
@@ -181,13 +181,13 @@ class ThreadedRun(RunElsewhere):
 
 
 def end(over: "asyncio.Future[None]") -> None:
-    """Have the loop end whose owner waits for `over`. Called in that loop."""
+    """End the loop of the owner that waits for `over`. Called in that loop."""
     if not over.done():
         over.set_result(None)
 
 
 def wind_down(loop: asyncio.AbstractEventLoop) -> None:
-    """Run what is left in a loop to its end, and cancel its tasks."""
+    """Run the remaining work in a loop to its end, and cancel its tasks."""
     # Calls that were handed over until now become tasks.
     complete(loop, loop.create_task(asyncio.sleep(0)))
     left = asyncio.all_tasks(loop)
@@ -198,7 +198,7 @@ def wind_down(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _asking(calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> Ask:
-    """Return what makes the calls of a turn in the event loop where they belong."""
+    """Return an object that makes the calls of a turn in their own event loop."""
 
     async def ask(method: str, *arguments: Any) -> Any:
         call = getattr(calls, method)(*arguments)

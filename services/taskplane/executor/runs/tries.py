@@ -1,8 +1,8 @@
 """Short tries of a call that may be repeated, each at another replica of the store than the one before.
 
 A replica that is stopped or hangs says nothing, and runs whose renewals wait for it lose their leases, though the other
-replicas are well. So renewals and appends wait for a fraction of the lease only and are then made again. What takes
-them elsewhere is `round_robin`, which gives each call of a channel to the next address: renewals have a channel of
+replicas are well. So renewals and appends wait for a fraction of the lease only and are then made again. The change of
+address comes from `round_robin`, which gives each call of a channel to the next one: renewals have a channel of
 their own, which carries one call at a time, so that the next call is the next try, and so have appends. Retries of the
 service config do not do this: they share one deadline, and begin when a connection has ended.
 """
@@ -19,7 +19,7 @@ class Tries:
     """How long the next try waits for its answer, in seconds: `timeout`.
 
     Twice as long after each try without an answer, up to the deadline of any call, so that a store that is slow but
-    alive is not asked for ever what it has no time to answer; as at first after an answer.
+    alive does not get calls for ever without time to answer them; as at first after an answer.
     """
 
     def __init__(self, renew_every: float) -> None:

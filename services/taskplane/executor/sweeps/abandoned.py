@@ -3,7 +3,7 @@
 Such a turn is voided, so that its message is in no further prompt; a repeat of it takes the void back. The session
 history knows which turns to look at, whichever executor began them, and each is looked at once.
 
-A turn whose task was deleted is voided already, for good, and stays so.
+A turn of a deleted task is voided already and stays so.
 """
 
 import logging

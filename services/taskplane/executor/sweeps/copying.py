@@ -4,7 +4,7 @@ Copying means: read every message after `copied_generation`, append all of them 
 claim the last one. The ids are fixed (`<task uid>-<generation>`, a user's message has that of its invocation), so
 copying twice changes nothing, and anybody may copy a task at rest.
 
-A generation is claimed only by who saw the session when the task was there already. So a task of which nothing is
+A generation is claimed only by a process that saw the session after the task. So a task of which nothing is
 claimed may be one whose session was deleted while it was created: then its first copy begins the session anew.
 """
 
@@ -63,7 +63,7 @@ class Source:
         )
 
     def rename(self, entries: Iterable[sessions.Entry], error: Refused) -> bool:
-        """Give the entry whose id was refused as `KEY_REUSED` the id of a copy. Return False if it has that already."""
+        """Give the entry with an id refused as `KEY_REUSED` the id of a copy. Return False if it has that already."""
         refused = error.metadata.get("entry_id") if error.reason == "KEY_REUSED" else None
         for entry in entries:
             if entry.id == refused and entry.id != self.entry_id(entry.generation):
@@ -155,7 +155,7 @@ class Copier:
                     raise
 
     async def from_log(self, source: Source, copied: int) -> Copied:
-        """Copy what the log has after `copied`."""
+        """Copy the messages of the log after `copied`."""
         found: list[pb.Event] = []
         head = copied
         async for page in events(self._store, source.task_id, after=copied, speaking=True):
@@ -177,7 +177,7 @@ class Copier:
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
     async def _task_or_none(self, source: Source, copied: int) -> None:
-        """Copy a task, or delete it: one that was created for a turn whose task was deleted must not stay."""
+        """Copy a task, or delete it: one that was created for a turn of a deleted task must not stay."""
         try:
             await self.task(source, copied)
         except Refused as error:

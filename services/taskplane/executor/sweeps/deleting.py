@@ -81,7 +81,7 @@ async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
 
 
 async def _rewinds_before(history: SessionLog, context_id: str, turns: list[str]) -> list[str]:
-    """Return the rewinds whose request has the words of one of these turns, which it began."""
+    """Return the rewinds with a request that began one of these turns and has its words."""
     if not (await history.session(context_id)).steered_seq:
         return []
     return [rewind for rewind in await history.rewinds(context_id) if turn_after(rewind) in turns]

@@ -37,7 +37,7 @@ class Expiry:
         self._ttl = ttl
 
     async def sweep(self) -> int:
-        """Delete what is due; how many sessions. Errors of the stores are the caller's; the rest is found again."""
+        """Delete expired sessions; return how many. Errors of the stores are the caller's; the rest is found again."""
         while remains := await self._sessions.remains():
             for one in remains:
                 with acting_as(Principal(one.tenant, one.owner, self._actor, service=True)):
@@ -73,7 +73,7 @@ class Expiry:
     def _is_due(self, info: pb.TaskInfo) -> bool:
         """Return whether a task is not live and was not changed lately, as documents are without their session.
 
-        What a rewind cut does not run, and waits for nobody.
+        Tasks cut by a rewind neither run nor wait.
         """
         old = info.updated_at.ToMicroseconds() <= 1_000_000 * (time.time() - self._ttl)
         return old and (info.state in TERMINAL or info.superseded)

@@ -1,8 +1,8 @@
 """Imports that got no further than their tasks: the session was to follow, and whoever was to make it is gone.
 
-A session is visible last, so until then nobody misses it, and its tasks are to go. First what is staged of the session
-is dropped, so that it cannot follow any more; only then is it decided by whether it is there. What did not even get so
-far is forgotten by the stores after an hour.
+A session is visible last, so until then nobody misses it, and its tasks are to go. First the staged part of the session
+is dropped, so that it cannot follow any more; only then is it decided by whether it is there. Imports that did not get
+so far are forgotten by the stores after an hour.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Application of a session's history to its tasks, after an entry that changes which turns are in effect: a rewind, an
 undo, a pushed history, the event of a runtime that rewinds by itself, or the void of a deleted task.
 
-What is cut follows from the whole history, so it does not matter who applies it, how often, or in which order: a task
+The cut turns follow from the whole history, so their applier, repetition and order do not matter: a task
 keeps the number of the newest entry that it was brought in line with. An executor that dies half way leaves a session
 behind that says so (`applied_seq`); its next turn, its next rewind or a sweep begins anew.
 """
@@ -44,8 +44,8 @@ class Reconciler:
         self._log = SessionLog(history)
 
     async def apply(self, context_id: str) -> Applied:
-        """Cancel and supersede the tasks with a cut invocation, restore the others, and delete those whose deletion was
-        not finished.
+        """Cancel and supersede the tasks with a cut invocation, restore the others, and delete those with a deletion
+        that was not finished.
 
         Tasks of voided turns are not superseded, since a void can be taken back while this runs. Done again it changes
         nothing, but for tasks that were created since. NotFound: there is no such session.
@@ -68,7 +68,7 @@ class Reconciler:
         return Applied(cut, frozenset(found.deleted_invocation_ids))
 
     async def sweep(self, actor: str) -> None:
-        """Apply what nobody applied, in every session, each on behalf of its owner.
+        """Apply all unapplied changes, in every session, each on behalf of its owner.
 
         A session that fails leaves the others their turn. Errors are raised only where sessions are listed.
         """

@@ -26,7 +26,7 @@ _WORKING: Final = tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskS
 async def fill_session(
     plane: Plane, history: Sequence[a2a.Message], events: Sequence[Mapping[str, Any]], state: Mapping[str, Any]
 ) -> None:
-    """Begin the session with what was said, and with the events and the state that a runtime left.
+    """Begin the session with the earlier messages, and with the events and the state that a runtime left.
 
     PlaneError: it cannot be stored.
     """

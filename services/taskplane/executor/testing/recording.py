@@ -1,4 +1,4 @@
-"""An agent whose changes are recorded on their way into the executor, and held up where a test wants to act."""
+"""An agent with changes that are recorded on their way into the executor, and held up where a test wants to act."""
 
 import asyncio
 import inspect
@@ -58,7 +58,7 @@ class Recorder:
 
 
 def recorded(agent: Agent, recorder: Recorder) -> Agent:
-    """Return an agent with the same powers that does what `agent` does.
+    """Return an agent with the same powers and behaviour as `agent`.
 
     One that wants a process of its own gets a thread, since only agents that are loaded by name can have one.
     """

@@ -1,4 +1,4 @@
-"""One turn of an agent, run by a real executor over the real stores, whose databases are thrown away afterwards."""
+"""One turn of an agent, run by a real executor over the real stores with temporary databases."""
 
 import asyncio
 import secrets
@@ -48,7 +48,7 @@ class TurnRun:
 
     @property
     def changes(self) -> Sequence[port.Change]:
-        """Return what the agent has yielded until now, in order."""
+        """Return the changes of the agent until now, in order."""
         return tuple(self._recorder.changes)
 
     async def until(self, wanted: "type[Any] | Callable[[port.Change], bool]") -> port.Change:
@@ -224,14 +224,14 @@ async def turn_of(
     """Open a turn of an agent that nothing was asked of yet: `async with turn_of(agent, "hello") as turn:`.
 
     `agent`: whatever `--agent` may name: an agent, a class or function without arguments that makes one, or an object
-    that an adapter makes one of. `history`: what was said before, of which the texts are the user's and the agent's in
-    turn. `incoming`: messages that arrive before the agent asks for them. `referenced`: tasks that the message refers
+    that an adapter makes one of. `history`: the earlier messages; texts alternate between user and
+    agent. `incoming`: messages that arrive before the agent asks for them. `referenced`: tasks that the message refers
     to, such as the `task` of an earlier result. `checkpoint`: the data of the newest Checkpoint of a run that was lost.
     A turn with `incoming` or `checkpoint` has a task from the beginning, so that a Router is not asked.
     `session_events`, `session_state`: those of the session before the turn; the state is in the first of the events, or
     in one of its own. `metadata`, `output_modes`, `extensions`: those of the request. `timeout`: seconds until a turn
     that does not end fails the test. `settings`: of the executor, for example `cancel_grace=1.0`. Invalid: it is no
-    agent, as `taskplane dev` would say. PlaneError: the stores do not take what was given.
+    agent, as `taskplane dev` would say. PlaneError: the stores refuse the arguments.
     """
     given = adapt(agent, AGENT)
     recorder = Recorder()
@@ -272,7 +272,7 @@ async def turn_of(
 
 
 async def run_turn(agent: Any, message: Said = "hello", *, answers: Sequence[Said] = (), **options: Any) -> TurnResult:
-    """Run a turn of an agent to its end and return what became of it. `answers`: those to its questions, in order.
+    """Run a turn of an agent to its end and return its result. `answers`: those to its questions, in order.
 
     `options` and errors as those of `turn_of` and of `TurnRun.result`. With answers the changes are those of all turns.
     """

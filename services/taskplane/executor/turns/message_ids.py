@@ -1,4 +1,4 @@
-"""Ids of messages. Clients show what comes under one id once, so no further message must be stored under it.
+"""Ids of messages. Clients show each id once, so no further message must be stored under it.
 
 Two sends at one moment may each find that nothing has the id, and both keep it.
 """

@@ -1,6 +1,6 @@
 """The beginning of a turn. Order: user entry, routing, outcome entry, CreateTask.
 
-Every write carries the invocation, and repeating it changes nothing. What follows when one is refused must be read
+Every write carries the invocation, and repeating it changes nothing. The handling of a refusal must be read
 together with that order.
 """
 
@@ -83,7 +83,7 @@ class NewTurns:
         """Save and decide a new turn, and create its task unless it was answered."""
         if not send.keyed or send.router is None:
             return await self._begin(send, task_id)
-        # A repeat asks no router while the first request does; then it finds what was decided.
+        # A repeat asks no router while the first request does; then it finds the decision.
         lock = self._asking.setdefault(send.invocation_id, asyncio.Lock())
         async with lock:
             return await self._begin(send, task_id)
@@ -128,7 +128,7 @@ class NewTurns:
             new = not send.keyed and not send.expected_version and not send.task_id
             overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
-                # Before the router begins what only a run in this process can go on with.
+                # Before the router begins work that only a run in this process can continue.
                 slot = self._runs.reserve(send.caller)
             within = self._unary_route_timeout if send.waits else self._route_timeout
             saving = self._background.start(opening.decide(self._sessions, routing, within), name="saving")
@@ -154,8 +154,8 @@ class NewTurns:
         return response
 
     async def _await_task(self, task_id: str) -> None:
-        """Wait a moment for a task that another executor may be about to create, whose run goes on with what its
-        router began."""
+        """Wait a moment for a task that another executor may be about to create, with a run that continues the work of
+        its router."""
         until = time.monotonic() + _TO_CREATE
         while time.monotonic() < until:
             try:

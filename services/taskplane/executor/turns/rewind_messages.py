@@ -40,10 +40,10 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
 
 
 def leave_out(session: a2a.Task, invocation_id: str) -> None:
-    """Remove a turn and what follows it from the session's task, so that a repeat is shown the earlier turns only."""
+    """Remove a turn and the later ones from the session's task, so that a repeat is shown the earlier turns only."""
     for index, message in enumerate(session.history):
         marks = message.metadata.fields
-        # To ask for what is not there would put it there.
+        # Reading a missing key would add it.
         if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
             del session.history[index:]
             return

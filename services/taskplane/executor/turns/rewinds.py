@@ -1,11 +1,11 @@
 """Rewinds and undos. They write to both stores, in this order: session entry, tasks, mark on the session.
 
-The entry in the session history is the commit point. What follows from it for the tasks is done at once, and where a
-process dies in between it is finished by whoever comes next (`sweeps.reconcile`). From the entry on the work belongs to
+The entry in the session history is the commit point. Its effects on the tasks are applied at once, and where a
+process dies in between they are finished by the next one (`sweeps.reconcile`). From the entry on the work belongs to
 the executor's background: a caller that goes away cancels nothing.
 
-Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one whose
-entry comes second finds that the session was rewound since it read it.
+Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one with
+the second entry finds that the session was rewound since it read it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from taskplane.runtime.retry import retry_briefly
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# How often an entry is tried that must follow what was read, while others write to the session.
+# Number of attempts for an entry that must follow the entries read, while others write to the session.
 _TRIES: Final = 50
 # Seconds after which a rewind that found another one at work should be tried again.
 _RETRY_AFTER: Final = 0.1

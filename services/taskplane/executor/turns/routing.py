@@ -114,7 +114,7 @@ class Routing:
         return self._call if self._call is not None and self._call.goes_on else None
 
     def drop(self) -> None:
-        """Stop the router, and close what it began."""
+        """Stop the router, and close its iterator."""
         if self._call is not None:
             self._call.cancelled.set()
             self._call.stop()

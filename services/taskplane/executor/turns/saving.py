@@ -16,7 +16,7 @@ from taskplane.runtime import message_times
 from taskplane.runtime.retry import retry_briefly
 from taskplane.runtime.times import micros
 
-# Seconds that an executor takes to store what its router said, and between two looks for that.
+# Seconds that an executor takes to store the decision of its router, and between two looks for that.
 _TO_STORE: Final = 1.0
 _PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5

@@ -1,4 +1,4 @@
-"""Submit: what a message asks for, be it a further message to a task, the beginning of a turn, or a rewind.
+"""Submit: the request of a message: a further message to a task, the beginning of a turn, or a rewind.
 
 From there on the work is one of the executor's background tasks: the caller only waits, and a caller that goes away
 cancels nothing.
@@ -163,7 +163,7 @@ class Submits:
             try:
                 begun = await self._new_turns.begin(after, derived(turn, "task"))
             except PlaneError as error:
-                # The rewind is done: what a client restored now would be gone at its next reload.
+                # The rewind is done: messages restored by a client now would be gone at its next reload.
                 error.metadata["rewound"] = "true"
                 raise
             rewound.next.CopyFrom(begun.task)

@@ -21,8 +21,8 @@ class CallsByFrames(AskedCalls):
         self._messages: asyncio.Task[list[port.Message]] | None = None
 
     async def incoming(self) -> list[port.Message]:
-        """Ask the executor, where the messages count as read then; who gives up meanwhile leaves them to the next one
-        who asks."""
+        """Ask the executor, where the messages count as read then; a caller that gives up leaves them to the next
+        caller."""
         asked = self._messages
         if asked is None:
             asked = self._messages = asyncio.create_task(super().incoming())

@@ -59,14 +59,14 @@ class _Talk:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, channel: socket.socket) -> None:
-        """Do what the executor says, until it closes the channel or is gone; then end the process."""
+        """Follow the executor's frames, until it closes the channel or is gone; then end the process."""
         reader, self._writer = await asyncio.open_unix_connection(sock=channel)
         self._start(self._watch())
         while (frame := await frames.receive(reader)) is not None:
             self._missing = 0
             self._take(frame)
         if self._begun is not None or not self.loaded.done():
-            # Without the executor nobody takes what the agent says, and soon another one may have its task.
+            # Without the executor the agent's changes are lost, and soon another process may have its task.
             os._exit(1)
         self._loop.call_soon_threadsafe(end, self._over)
         await asyncio.sleep(LEAVING)
@@ -120,7 +120,7 @@ class _Talk:
             if is_ours(error):
                 raise
             public = said(error) if isinstance(error, port.AgentError) else ""
-            # The place of a yield whose change cannot be sent.
+            # The place of a yield with a change that cannot be sent.
             at = place_of(error) or (standing_at(self._run) if isinstance(error, (TypeError, ValueError)) else "")
             answer = reports.framed(reports.Raised(_trace(error), public, at))
         self._writer.write(answer)

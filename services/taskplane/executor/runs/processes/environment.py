@@ -16,7 +16,7 @@ _SYSTEM: Final = (
 )
 _OURS: Final = "TASKPLANE_*"
 _SHIPPED: Final = re.compile(r"(?:[^=]*=)?llm")
-# The names of what an agent is likely to miss.
+# The names of variables that an agent is likely to miss.
 _CREDENTIAL: Final = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
 

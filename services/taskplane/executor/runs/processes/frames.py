@@ -1,7 +1,7 @@
 """The frames of an executor to the process of an agent: pickled, each after its length, over a socket of theirs.
 
 The executor says Load once, then for each run Begin, a Next for each change, at last Close. The process answers a Next
-with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time, whose agent may make
+with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time; its agent may make
 any number of Calls, each answered by an Answer. The frames of the process are those of `reports`, since an executor
 reads no pickle that an agent could have made.
 """
@@ -17,7 +17,7 @@ _LENGTH: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The agent that the process is for: its name as `load_agents` takes it, and what that needs."""
+    """The agent that the process is for: its name as `load_agents` takes it, and the other arguments."""
 
     source: str
     allow_crash: bool
@@ -55,12 +55,12 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The run is over: cancel what it waits for, and close what it yields from."""
+    """The run is over: cancel its waits, and close its iterator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the Call of this number: what it returned, or the exception that it raised."""
+    """The answer to the Call of this number: its result, or its exception."""
 
     number: int
     value: Any = None

@@ -37,7 +37,8 @@ class AgentProcesses:
     def run(
         self, hosted: Hosted, turn: port.Turn, until: Callable[[], float], method: str
     ) -> AsyncIterator[port.Change]:
-        """Return what a method of an agent yields in a process. RuntimeError: the agent has no name to load it by."""
+        """Return the changes of a method of an agent in a process. RuntimeError: the agent has no name to load it
+        by."""
         if not hosted.source:
             raise RuntimeError(
                 f"agent {hosted.name} cannot run in a process, since it was created in code: name it as"
@@ -82,7 +83,7 @@ class AgentProcesses:
     async def end(self, hosted: Hosted, process: AgentProcess) -> None:
         """Close the run of a process and keep that for another one; kill it if the agent does not let go of the run.
 
-        Goes on if the caller is canceled. Raises what the agent raised.
+        Goes on if the caller is canceled. Raises the exceptions of the agent.
         """
         await asyncio.shield(self._start(self._end(hosted, process)))
 

@@ -23,7 +23,7 @@ from taskplane.runtime import logs, tracing
 
 log = logging.getLogger(__name__)
 
-# -u: what the agent prints is seen at once. -P: no file of the working directory hides a module of the library.
+# -u: prints of the agent are seen at once. -P: no file of the working directory hides a module of the library.
 _OPTIONS: Final = ("-u", "-P")
 _PROGRAM: Final = ("-m", "taskplane.executor.runs.processes.supervisor")
 _STDERR: Final = 2
@@ -52,7 +52,7 @@ class AgentProcess:
         self._reader = reader
         self._writer = writer
         self._turn: port.Turn | None = None
-        # The context of the run, on behalf of whose user its messages are read.
+        # The context of the run: its messages are read on behalf of its user.
         self._context = contextvars.Context()
         # Answers of the process to the run at work; at last, how it died.
         self._answers: asyncio.Queue[object] = asyncio.Queue()
@@ -144,7 +144,7 @@ class AgentProcess:
     async def close(self) -> str:
         """Close the run; the process is free for the next one then. Waits while the agent blocks.
 
-        Return the traceback of what the agent raised meanwhile, or "". AgentProcessDied.
+        Return the traceback of an exception that the agent raised meanwhile, or "". AgentProcessDied.
         """
         turn, self._turn = self._turn, None
         await self._stop_beside()
@@ -193,7 +193,7 @@ class AgentProcess:
         return answer
 
     async def _watch(self) -> None:
-        """Take what the process says, until it has ended."""
+        """Take the frames of the process, until it has ended."""
         reading = asyncio.create_task(self._read())
         ending = asyncio.create_task(self._process.wait())
         try:

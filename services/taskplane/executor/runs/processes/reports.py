@@ -47,7 +47,7 @@ CALLS: Final[Mapping[str, tuple[type, ...]]] = {
     "session_state": (),
     "artifact": (str, str, dict),
 }
-"""The methods of `TurnCalls` and what they take, each JSON."""
+"""The methods of `TurnCalls` and their arguments, each JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The run is closed, and the process free for the next one. `trace`: of what the agent raised meanwhile."""
+    """The run is closed, and the process free for the next one. `trace`: of an exception of the agent meanwhile."""
 
     trace: str = ""
 
@@ -151,14 +151,14 @@ def _read(body: bytes) -> Report:
 
 
 class _Packer:
-    """The pieces of one frame, and what names them in its head."""
+    """The pieces of one frame, and their names in its head."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.size = 0
 
     def change(self, value: object) -> list[Any]:
-        """Return what stands for a change: its name, and its fields without those that have their default."""
+        """Return the JSON of a change: its name, and its fields without those that have their default."""
         for name, kind in _CHANGES.items():
             if isinstance(value, kind):
                 given = {each.name: (getattr(value, each.name), each.default) for each in fields(kind)}
@@ -169,7 +169,7 @@ class _Packer:
         raise TypeError(f"run must yield changes, not {type(value).__name__}")
 
     def field(self, name: str, value: Any) -> Any:
-        """Return what stands for a field of a change."""
+        """Return the JSON of a field of a change."""
         if name in _JSON:
             # As the executor converts it for an agent in its event loop.
             return None if value is None else self.json(plain(value))
@@ -189,13 +189,13 @@ class _Packer:
         raise TypeError(f"{what}, not {type(value).__name__}")
 
     def text(self, value: str) -> Any:
-        """Return what stands for a text. Half a surrogate pair is kept: the executor decides about it."""
+        """Return the JSON of a text. Half a surrogate pair is kept: the executor decides about it."""
         if len(value) > MAX_FRAME:
             raise _too_large(len(value))
         return value if len(value) <= _SHORT else self._piece("text", value.encode("utf-8", "surrogatepass"))
 
     def json(self, value: Any) -> Any:
-        """Return what stands for JSON. ValueError: the value is none."""
+        """Return the form of a JSON value. ValueError: the value is not JSON."""
         try:
             text = json.dumps(value, ensure_ascii=False)
         except TypeError as error:

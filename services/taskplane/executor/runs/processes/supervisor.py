@@ -4,7 +4,7 @@
 pipe. It starts the agent's process as a copy of itself, before it has imported anything large. That process may end, or
 the executor may close the pipe, as its death does. Then it kills all processes of the agent, and ends as the agent did.
 
-On Linux it inherits what the agent's processes leave, also those in sessions of their own, and nothing outlives it.
+On Linux it inherits orphans of the agent's processes, also those in their own sessions, and nothing outlives it.
 Elsewhere it kills the process group of the agent.
 """
 
@@ -78,7 +78,7 @@ def supervise(agent: int, pipe: int) -> NoReturn:
 
 
 def _children() -> set[int]:
-    """Return the processes whose parent this one is, zombies too; none where there is no /proc."""
+    """Return the child processes of this one, zombies too; none where there is no /proc."""
     here, found = str(os.getpid()), set[int]()
     with suppress(OSError):
         for name in os.listdir("/proc"):
