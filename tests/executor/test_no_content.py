@@ -48,7 +48,7 @@ FAULTS: dict[str, tuple[Callable[[], Change], str]] = {
     "fail with a part": (lambda: Fail(HALF), NO_CONTENT),
     "reject with a part": (lambda: Reject(HALF), NO_CONTENT),
     "artifact": (lambda: ArtifactChunk("a", parts=[]), "The agent gave the artifact 'a' without parts; at least one"),
-    "part of an artifact": (lambda: ArtifactChunk("a", parts=[Part()]), "The agent gave the artifact 'a' whose part 1"),
+    "part of an artifact": (lambda: ArtifactChunk("a", parts=[Part()]), "The agent gave the artifact 'a'; its part 1"),
 }
 
 

@@ -20,7 +20,7 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 # Added to the number of a signal when Python's handler tells of it.
 _HANDLED: Final = 0x80
 _HURRY: Final = 0
-# Innermost frames that are told.
+# Innermost frames that are logged.
 _FRAMES: Final = 8
 # Beyond the deadline of the thread, for code that lets no other thread run but looks for signals.
 _LATER: Final = 1.0

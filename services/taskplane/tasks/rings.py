@@ -10,7 +10,7 @@ from taskplane.tasks.domain.kinds import MESSAGE, RINGING
 from taskplane.tasks.domain.task import MANAGED
 from taskplane.tasks.store import Session
 
-# A task may be claimed now or soon; it is of those that wait in turn; one gave up its slot, or its turn is over.
+# A task may be claimed now or soon; it waits for its session; one gave up its slot, or its turn is over.
 QUEUED: Final = "queued"
 IN_TURN: Final = "in-turn"
 FREED: Final = "freed"

@@ -94,7 +94,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def readable(error: BaseException) -> AgentError:
-    """Return the failure of a call as the user is told it; its cause is for the log."""
+    """Return the failure of a call in words for the user; its cause is for the log."""
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code

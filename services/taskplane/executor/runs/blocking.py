@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 # How often per `after` the loop beats and the thread looks.
 _BEATS: Final = 4
-# Innermost frames that are told.
+# Innermost frames that are logged.
 _FRAMES: Final = 6
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of the code of agents, told from those that pass through it from outside."""
+"""Exceptions of the code of agents, as opposed to those that pass through it from outside."""
 
 import asyncio
 import logging

@@ -432,8 +432,8 @@ class Outbox:
         return self._refusal is None and not self.at_rest and more
 
     def refuse(self, refusal: ItemRefused) -> None:
-        """Drop an item that the store will never take; the run is told at its next step, and nothing is sent until it
-        has cleared the waiting changes."""
+        """Drop an item that the store will never take; the run is notified at its next step, and nothing is sent until
+        it has cleared the waiting changes."""
         self._item = None
         self._final = None
         self._refusal = refusal

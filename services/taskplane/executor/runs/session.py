@@ -53,7 +53,7 @@ class RunSession:
         begins: bool,
         queued: bool,
     ) -> None:
-        """`claim` is told the generation up to which the session has every message.
+        """`claim` gets the generation up to which the session has every message.
 
         `saved`: the user's message was saved before the task was created. `begins`: nothing was saved before it.
         `queued`: the task waited for this run, and others may have begun turns meanwhile.
@@ -134,7 +134,7 @@ class RunSession:
         await self._check_alone(session.entry_count)
 
     async def copy_at_rest(self) -> None:
-        """Copy the messages of an ended task, after its clients were told; a sweep repeats failures."""
+        """Copy the messages of an ended task, after its clients were notified; a sweep repeats failures."""
         try:
             await self._settle()
             if await self._copy():

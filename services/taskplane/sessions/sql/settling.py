@@ -1,4 +1,4 @@
-"""Unsettled turns of all sessions: those that may have come to nothing, and the time up to which they are settled."""
+"""Unfinished turns of all sessions: those that may be abandoned, and the time up to which all are finished."""
 
 from collections.abc import Sequence
 from typing import Any, Final

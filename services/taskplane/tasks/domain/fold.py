@@ -196,7 +196,7 @@ class _Folding:
         if not update.status.HasField("message"):
             return None
         message = update.status.message
-        # A message that speaks is final.
+        # A message of the conversation is final.
         partial, is_status_text = (False, False) if event.speaks else message_flags(message)
         return _StatusMessage(message.message_id, partial, is_status_text, event, message)
 

@@ -87,7 +87,7 @@ class Row(NamedTuple):
     consumed_generation: int
     message_generation: int
     copied_generation: int
-    # The newest message that speaks. A terminal status with the same message repeats it.
+    # The newest message of the conversation (`speaks`). A terminal status with the same message repeats it.
     message_id: str | None
     # The open text: its first event and its message id.
     partial_generation: int | None

@@ -72,7 +72,7 @@ class Claims:
         # A queued task found no room, and there may be room that was not seen then.
         self._starved = False
         self._freed = False
-        # The tasks that found no room, as far as executors were told of them.
+        # The tasks without a free slot, as far as executors were notified of them.
         self._backlog = NO_BACKLOG
         self._waiting: set[Owner] = set()
         self._full = False
@@ -189,7 +189,7 @@ class Claims:
             stream.hint()
 
     async def load(self) -> None:
-        """Read which tasks wait in turn; to be done before the store serves."""
+        """Read which tasks wait for their session; to be done before the store serves."""
         known = set(self._in_turn)
         found = set(await self._log.in_turn())
         self._in_turn -= known - found

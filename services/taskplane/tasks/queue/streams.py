@@ -25,7 +25,7 @@ class Stream:
         # Tasks in slots beyond the share of their owner, by uid.
         self.lent: set[str] = set()
         self.renew_now = False
-        # The backlog that the process was told of.
+        # The backlog last sent to the process.
         self.backlog = NO_BACKLOG
         self.replaced = False
         self.changed = Listener()

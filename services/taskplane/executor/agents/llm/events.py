@@ -29,7 +29,7 @@ _LONGEST_RESULT: Final = 100_000
 class Events:
     """The changes of one run: texts as they grow, calls of tools and their results, and artifacts.
 
-    `artifacts` gives the calls of the tool `artifact_tool` their ids; those of `hidden` are not told.
+    `artifacts` gives the calls of the tool `artifact_tool` their ids; those of `hidden` are not reported.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _REQUESTS: Final = 50
 _MOST_ANSWERED: Final = 1_000
 _NO_ARTIFACT: Final = (
-    "The language model made no artifact, though it was told to. A model that cannot be made to call a tool needs"
+    "The language model made no artifact, though it is required. A model that cannot be made to call a tool needs"
     " TASKPLANE_LLM_ARTIFACT=auto."
 )
 _NO_CONTENT: Final = "The language model wrote an artifact without any content."

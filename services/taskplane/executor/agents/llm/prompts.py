@@ -1,4 +1,4 @@
-"""The words that a model is told besides the author's own, and the tools that the plane gives it."""
+"""The prompts for a model besides the author's own, and the tools that the plane gives it."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -16,7 +16,7 @@ class LlmSettings:
     # Model by its name in pydantic-ai, PROVIDER:NAME, such as openai-chat:gpt-5-mini or ollama:qwen3. The provider
     # reads its own variables, such as OPENAI_API_KEY and OPENAI_BASE_URL.
     model: str = ""
-    # Tasks that end with an artifact. always: all tasks; a model without an artifact is told to make one. auto: only
+    # Tasks that end with an artifact. always: all tasks; a model without an artifact must make one. auto: only
     # tasks in which the model makes one.
     artifact: Literal["always", "auto"] = "always"
     # Additional instructions for the model, besides those on routing and artifacts.

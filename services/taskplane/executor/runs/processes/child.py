@@ -173,7 +173,7 @@ def main() -> int:
     sys.path[:] = load.path
     try:
         talk.loaded.set_result(load_agents([load.source], allow_crash=load.allow_crash).named(""))
-    except BaseException as error:  # noqa: BLE001 - told by the run that needs it
+    except BaseException as error:  # noqa: BLE001 - raised by the run that needs it
         talk.loaded.set_exception(error)
     tracing.look_for_sdk()
     complete(loop, over)
