@@ -1,8 +1,7 @@
-"""Pages of something that is being brought in, kept where nobody sees them until one last transaction makes it visible.
+"""Pages of an import, hidden until one last transaction makes all of them visible.
 
-What is staged belongs to an owner and a name, one thing at a time under each: whoever begins anew replaces what was
-there, and whoever was replaced can stage and commit no more. What nobody went on with for an hour goes with the next
-beginning, and with a sweep.
+Each owner and name has one staged import at a time: a new one replaces the pages of the one before, which can then
+stage and commit no more. Pages without progress for an hour are removed by the next import or by a sweep.
 """
 
 import struct

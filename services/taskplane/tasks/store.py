@@ -342,7 +342,7 @@ class QueueLog(WriteLog, Protocol):
 
 
 class RetentionLog(WriteLog, Protocol):
-    """The log as retention sees it: tasks whose old events may go."""
+    """The log as retention sees it: tasks with old events that may be deleted."""
 
     async def trimmable(self, ended_before: int, after: tuple[int, str], limit: int) -> Sequence[Row]:
         """Return managed tasks that ended before a time, are copied and have a log to trim, the first ended first.
@@ -397,7 +397,7 @@ class ImportLog(Protocol):
         ...
 
     async def unfinished_imports(self, min_age: float) -> Sequence[Unfinished]:
-        """Return imports of all owners whose tasks were stored so many seconds ago and not finished; at most 100."""
+        """Return unfinished imports of all owners with tasks stored so many seconds ago; at most 100."""
         ...
 
 

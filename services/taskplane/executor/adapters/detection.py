@@ -84,7 +84,7 @@ def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
 
 
 def detect(thing: Any, name: str, spec: str) -> Agent:
-    """Do what `adapt` does for an agent that the operator named `spec`."""
+    """Do as `adapt` for an agent named `spec` by the operator."""
     found: Any = thing
     if isinstance(thing, str) and is_url(thing):
         return _adapted(found, name, spec, REMOTE)

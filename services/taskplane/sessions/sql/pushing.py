@@ -20,7 +20,7 @@ from taskplane.storage.lists import table_of
 _CHUNK: Final = 64
 
 _STORED: Final = select(entry.c.payload, entry.c.created_at).where(*OF_SESSION)
-# The messages with some ids, by an index of those that have one, and a pushed history, whose messages it does not have.
+# The messages with some ids, by an index of those that have one, and a pushed history, which is not in that index.
 _wanted: Final = table_of("wanted", "message_id")
 _KNOWN: Final = union_all(
     _STORED.where(entry.c.message_id == _wanted.c.message_id, entry.c.message_id.is_not(None)),
@@ -29,8 +29,8 @@ _KNOWN: Final = union_all(
 
 
 def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) -> Append:
-    """Return the operation with what its pushed histories reduce in the session, and with the times of messages that
-    the session has.
+    """Return the operation with the reductions by its pushed histories in the session, and with the times of messages
+    that the session has.
 
     Those with ids in `stored` stay as they are.
     """
