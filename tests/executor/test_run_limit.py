@@ -167,7 +167,7 @@ async def test_a_message_that_comes_at_the_end_does_not_save_a_run_from_its_time
         async with asyncio.timeout(30):
             await ending.wait()
         await plane.submit("wait", task_id=reference.task.task_id)
-        await until(lambda: "took too long" in caplog.text)
+        await until(lambda: "time limit is exceeded" in caplog.text)
         let_go.set()
         task = await plane.at_rest(reference)
         end = (await plane.events(task.id, tasks.EVENT_KIND_STATUS))[-1]

@@ -97,7 +97,7 @@ def test_a_checkpoint_has_the_size_of_what_is_stored(odd: str) -> None:
     """P5: U+FFFD has three bytes."""
     room = MAX_CHECKPOINT_BYTES - len('""')
     Checkpoint(odd * (room // 3))
-    with pytest.raises(ValueError, match="at most 65536 bytes of JSON, not 65537"):
+    with pytest.raises(ValueError, match="at most 65,536 bytes of JSON, not 65,537"):
         Checkpoint(odd * (room // 3) + "abc"[: room % 3 + 1])
 
 

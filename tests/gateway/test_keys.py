@@ -28,7 +28,7 @@ def written(path: Path, *names: str) -> Path:
         (f'[[keys]]\nid = "a.b"\nsha256 = "{DIGEST}"\nowner = "o"\n', "a dot"),
         ('[[keys]]\nid = "a"\nsha256 = "abc"\nowner = "o"\n', "64 hexadecimal digits"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscope = "x"\n', "unknown field scope"),
-        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = ["admin"]\n', "scopes are"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = ["admin"]\n', "scopes must be"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nexpires = 5\n', "expires"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\n' * 2, "same id"),
     ],

@@ -63,4 +63,4 @@ class Engine(ABC):
 
 def closing() -> Unavailable:
     """Return the error of a call to a database that is being closed."""
-    return Unavailable("this process is shutting down and closes its database", reason="CLOSING", retry_after=1.0)
+    return Unavailable("this process is closing its database", reason="CLOSING", retry_after=1.0)

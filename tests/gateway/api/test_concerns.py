@@ -107,7 +107,7 @@ def test_a_silent_executor_is_told_with_what_becomes_of_its_tasks() -> None:
     """V4: one that the task store never heard from, or has forgotten, is not said to have been heard just now."""
     (one,) = found(executors=[executor("e2", alive=False, leases=1, seen=40.2)])
     assert one["message"] == "Executor e2 was last heard from 40 seconds ago and holds 1 task."
-    assert "Its task runs again or fails, by the policy of its agent, once its lease has run out" in one["suggestion"]
+    assert "Its task runs again or fails, by the policy of its agent, once its lease has expired" in one["suggestion"]
     (many,) = found(executors=[executor("e2", alive=False, leases=2, seen=0.0)])
     assert many["message"] == "Executor e2 has not been heard from for an hour or more and holds 2 tasks."
     assert "Its tasks run again or fail, by the policies of their agents, once their leases" in many["suggestion"]

@@ -87,7 +87,7 @@ def _silent(executor: Mapping[str, Any]) -> dict[str, str]:
         else ("Its tasks run again or fail, by the policies of their agents", "their leases have")
     )
     suggestion = (
-        f"It has died or is disconnected: check its host and its log. {held} once {lapse} expired; no other action is "
+        f"It has died or is disconnected: check its host and its log. {held}, once {lapse} expired; no other action is "
         "needed."
     )
     message = f"Executor {executor['id']} {heard} and holds {_count(leases, 'task')}."
