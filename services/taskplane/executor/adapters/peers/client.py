@@ -117,4 +117,4 @@ def _parsed(content: str | bytes) -> Any:
         # NaN and its like are no JSON.
         return json.loads(content, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
-        raise RefusedAnswer("The server of the remote agent did not answer with JSON.") from error
+        raise RefusedAnswer("The server of the remote agent sent a response that is not JSON.") from error
