@@ -33,7 +33,7 @@ def test_gc_says_what_would_go_and_then_it_is_gone(old: Dev) -> None:
     done = taskplane("gc", "--grpc", old.grpc, "-o", "json", env=SECRET)
     assert json.loads(done.stdout) == {**numbers, "dry_run": False}
     again = taskplane("gc", "--grpc", old.grpc, env=SECRET)
-    assert (again.returncode, again.stdout) == (0, "0 events (0 bytes) of 0 tasks are gone\n")
+    assert (again.returncode, again.stdout) == (0, "0 events (0 bytes) of 0 tasks were deleted\n")
     assert json.loads(taskplane("task", "list", "--url", old.url, "-o", "json").stdout) == listed
 
 
