@@ -145,7 +145,7 @@ class Runs:
         if await self._background.settle(timeout):
             return
         left = self.leases()
-        log.warning("%d runs did not finish in %g s; releasing their tasks", len(left), timeout)
+        log.warning("%d runs did not finish in %g s; their tasks are released", len(left), timeout)
         for run in left:
             run.stop()
         await self._release(left)
