@@ -82,7 +82,7 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
         running = begin(plane, str(go))
 
         write(tmp_path, {"pack/words.py": 'WORD = "two"\n'})
-        until(plane, "Agent loaded anew")
+        until(plane, "Agent reloaded")
         assert (said(plane.url, "hi")["text"], description(plane)) == ("two", "Says two.")
         go.touch()
         assert end_of(plane, running) == "one"
@@ -101,7 +101,7 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
             write(tmp_path, {"pack/more.py": odd})
             assert f"{name} (pack/more.py:" in "".join(until(plane, "stays in use"))
         write(tmp_path, {"pack/more.py": 'WORD = "four"\n'})
-        until(plane, "Agent loaded anew")
+        until(plane, "Agent reloaded")
         assert said(plane.url, "hi")["text"] == "four"
 
 
@@ -137,7 +137,7 @@ def test_an_agent_in_processes_gets_new_ones(tmp_path: Path) -> None:
         running = begin(plane, str(go))
         # Of the same size, and within the same second perhaps.
         write(tmp_path, {"agent.py": IN_PROCESS.replace("one", "two")})
-        until(plane, "Agent loaded anew")
+        until(plane, "Agent reloaded")
         word, process = said(plane.url, "hi")["text"].split()
         assert word == "two"
         go.touch()
