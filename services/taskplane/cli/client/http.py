@@ -130,7 +130,7 @@ class Http:
         request = self._client.build_request("GET", self.url + path)
         async with self._answered(request) as response:
             if "content-disposition" not in response.headers:
-                raise not_understood(self.url, "without a file")
+                raise not_understood(self.url, "with no file")
             yield self._pieces(response)
 
     def _request(
