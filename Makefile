@@ -45,8 +45,6 @@ test test-more: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=4 runs more at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not more" $(ARGS)
 
-# Most of these wait for processes.
-test-more: WORKERS = 4
 test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS and WORKERS as above
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m more $(ARGS)
 

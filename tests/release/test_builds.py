@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.release.building import EPOCH, Built, release
 from tests.repo.tree import ROOT, SOURCE_ROOTS, rooms
+from tests.support.thorough import THOROUGH
 
 from taskplane.api import __version__
 
@@ -32,6 +33,7 @@ def names(archive: Path) -> list[str]:
         return sdist.getnames()
 
 
+@pytest.mark.skipif(not THOROUGH, reason="builds everything again; THOROUGH=1 runs it")
 def test_two_builds_in_different_folders_are_byte_equal(built: Built, tmp_path: Path) -> None:
     """The second one has other permissions and times of its files, and another time zone."""
     before = os.umask(0o077)

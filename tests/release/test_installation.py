@@ -15,9 +15,11 @@ from tests.support.thorough import THOROUGH
 
 from taskplane.api import __version__
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(900)]
-thorough = pytest.mark.skipif(not THOROUGH, reason="installs for most of a minute; THOROUGH=1 runs it")
-versions = pytest.mark.parametrize("version", PYTHONS if THOROUGH else PYTHONS[:1])
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not THOROUGH, reason="installs for most of a minute; THOROUGH=1 runs it"),
+]
 Fresh = Callable[[str, str], Environment]
 
 _ADK = '''
@@ -78,7 +80,7 @@ def newest() -> str:
     return [version for version in PYTHONS if interpreter(version)][-1]
 
 
-@versions
+@pytest.mark.parametrize("version", PYTHONS)
 def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh, version: str) -> None:
     """The server in one environment, and a program that has the client alone in another."""
     server = fresh(version, "server")
@@ -100,7 +102,6 @@ def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh,
         assert len(called.stdout.splitlines()) > 3
 
 
-@thorough
 @pytest.mark.parametrize(
     ("extra", "agent", "source", "text", "answer"),
     [
@@ -123,8 +124,7 @@ def test_an_extra_alone_is_enough_for_its_agents(
     assert answer in json.dumps(events)
 
 
-@thorough
-@versions
+@pytest.mark.parametrize("version", PYTHONS)
 def test_the_extra_of_postgresql_alone_is_enough_for_its_stores(
     built: Built, fresh: Fresh, cluster: Cluster, version: str
 ) -> None:
@@ -136,7 +136,6 @@ def test_the_extra_of_postgresql_alone_is_enough_for_its_stores(
         assert last_state(streamed(plane, "count 3")) == "TASK_STATE_COMPLETED"
 
 
-@thorough
 def test_both_sdists_are_installed_without_node_and_stream_an_answer(built: Built, fresh: Fresh) -> None:
     server, client = fresh(newest(), "server"), fresh(newest(), "client")
     server.install(str(built.sdist("taskplane")))
