@@ -276,6 +276,9 @@ class Claims:
             self._after = principal
             self._passed_over.given(principal)
             claims.append(Claim(task_uid=uid, process_id=process_id, lease_until=until))
+        if self.draining:
+            # The drain began while the queue was read.
+            return False
         answers = await self._log.submit_all(claims)
         for claim, answer in zip(claims, answers, strict=True):
             if isinstance(answer, Done):
