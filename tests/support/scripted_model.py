@@ -109,8 +109,8 @@ def refused(code: int, *, retry_after: float | None = None) -> list[Step]:
 
 
 def hang() -> list[Step]:
-    """No answer, ever."""
-    return [Until(asyncio.Event())]
+    """No answer, ever. Not an event: it would belong to one loop, and tables of answers are used in several."""
+    return [After(86_400.0)]
 
 
 @dataclass
