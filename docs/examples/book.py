@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Checkpoint, Complete, Policy, Turn
+from taskplane.agents import AgentCard, ArtifactChunk, Change, Checkpoint, Complete, Policy, Turn
 
 PAGES = 6
 

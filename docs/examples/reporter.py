@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Turn
+from taskplane.agents import ArtifactChunk, AskInput, Change, Turn
 
 
 def shout(text):

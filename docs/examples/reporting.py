@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
+from taskplane.agents import AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn, Working
 
 
 class Reporter:

@@ -30,7 +30,7 @@ SERVICES = [
 
 
 AGENT = """\
-from taskplane.executor.agent import AgentCard, Complete, Text
+from taskplane.agents.agent import AgentCard, Complete, Text
 
 
 class Greeter:
@@ -93,7 +93,7 @@ def test_a_given_agent_is_the_default_one_and_the_demo_agent_stays_at_its_place(
         textwrap.dedent(
             """
             from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
-            from taskplane.executor.agent import Complete
+            from taskplane.agents.agent import Complete
 
             class Greeter:
                 card = AgentCard(name="Greeter", description="Greets.", version="1")
@@ -116,7 +116,7 @@ def test_an_agent_that_cannot_be_loaded_leaves_no_folder_behind(tmp_path: Path) 
 
 BLOCKING = """
 import os, pathlib, time
-from taskplane.executor.agent import AgentCard, Complete, Say
+from taskplane.agents.agent import AgentCard, Complete, Say
 
 class Blocking:
     card = AgentCard(name="Blocking", version="1")
@@ -151,7 +151,7 @@ def test_p9_an_agent_in_a_process_outlives_a_ctrl_c_and_not_its_plane(tmp_path: 
 
 EXITING = """
 import asyncio, sys
-from taskplane.executor.agent import AgentCard, Complete
+from taskplane.agents.agent import AgentCard, Complete
 
 async def leave():
     await asyncio.sleep(0)

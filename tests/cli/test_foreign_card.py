@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command import taskplane
 from tests.support.http_thread import serving_thread
 
-from taskplane.gateway.foreign_card import as_1_0
+from taskplane.gateway.a2a.foreign_card import as_1_0
 
 SKILL = {"id": "s", "name": "s", "description": "s", "tags": ["t"]}
 COMMON: dict[str, Any] = {

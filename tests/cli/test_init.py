@@ -87,4 +87,4 @@ def test_the_templates_are_in_the_wheel(tmp_path: Path) -> None:
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     names = zipfile.ZipFile(wheel).namelist()
     assert {f"taskplane/cli/templates/{name}.template" for name in FILES} <= set(names)
-    assert "taskplane/executor/testing/__init__.py" in names
+    assert "taskplane/testing/__init__.py" in names

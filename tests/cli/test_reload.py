@@ -12,7 +12,7 @@ from tests.cli.command import PATIENCE, Dev, dev, said, taskplane
 
 AGENT = """
 import asyncio, pathlib
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Complete
+from taskplane.agents.agent import AgentCard, ArtifactChunk, Complete
 from .words import WORD
 
 class Agent:
@@ -107,7 +107,7 @@ def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(
 
 IN_PROCESS = """
 import atexit, os, pathlib, time
-from taskplane.executor.agent import AgentCard, Complete
+from taskplane.agents.agent import AgentCard, Complete
 
 WORD = "one"
 
@@ -147,7 +147,7 @@ def test_an_agent_in_processes_gets_new_ones(tmp_path: Path) -> None:
 
 
 FAULTY = """
-from taskplane.executor.agent import AgentCard, Complete
+from taskplane.agents.agent import AgentCard, Complete
 
 def fetch(page):
     raise ValueError(f"no page {page}")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.cli.command import taskplane
 
+from taskplane.agents.agent import Policy
 from taskplane.cli.settings import KNOWN
-from taskplane.executor.agent import Policy
 from taskplane.runtime.bounds import ranges_of
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.settings import load

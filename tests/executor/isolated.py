@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentCard,
     AgentError,
     ArtifactChunk,

@@ -8,8 +8,7 @@ from typing import Any, Final
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentCard,
     AgentError,
     ArtifactChunk,
@@ -32,6 +31,7 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 MIB: Final = 1024 * 1024
 

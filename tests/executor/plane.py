@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 from tests.support.schemas import copy_schema
 
+from taskplane.agents.agent import Agent
+from taskplane.agents.demo import Demo
+from taskplane.agents.loading import Agents, load_agents
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
@@ -18,10 +21,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor import servicer
-from taskplane.executor.agent import Agent
-from taskplane.executor.agents.demo import Demo
 from taskplane.executor.composition import ExecutorRoom, open_executor
-from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.principal import Principal

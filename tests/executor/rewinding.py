@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.executor.plane import ANN, Plane, said, text
 
+from taskplane.agents.agent import Change, Complete, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Change, Complete, Turn
 from taskplane.runtime.principal import Principal
 
 CONTROL = "kagent_rewind_before_invocation_id"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Policy, Turn
+from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, Policy, Turn
 
 Script = Callable[[Turn], AsyncIterator[Change]]
 

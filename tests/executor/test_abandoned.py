@@ -9,9 +9,9 @@ import pytest
 from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import Change, Complete, Text, Turn
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Change, Complete, Text, Turn
 from taskplane.runtime.errors import Exhausted, Unavailable
 
 # An executor that sweeps all the time, and takes any turn that is a tenth of a second old for lost.

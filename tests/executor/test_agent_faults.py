@@ -10,9 +10,7 @@ import pytest
 from tests.executor.plane import Held, Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentCard,
     AgentError,
     ArtifactChunk,
@@ -28,6 +26,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 
 SECRET = "password=hunter2"
 UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "
@@ -332,7 +332,7 @@ async def test_the_text_of_an_agent_error_can_be_stored(
 ) -> None:
     """P9: what no database holds is replaced."""
     # What pytest captured of it could not be handed from process to process.
-    monkeypatch.setattr(logging.getLogger("taskplane.executor.runs.faults"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("taskplane.agents.faults"), "disabled", True)
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         raise AgentError(said)

@@ -8,9 +8,7 @@ import pytest
 from tests.executor.plane import Stores, open_plane, until
 from tests.support.thorough import THOROUGH
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentCard,
     ArtifactChunk,
     Change,
@@ -22,6 +20,8 @@ from taskplane.executor.agent import (
     ToolResult,
     Turn,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.errors import Refused
 
 pytestmark = pytest.mark.more

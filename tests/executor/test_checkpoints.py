@@ -9,9 +9,7 @@ import pytest
 from tests.executor.plane import Stores, eventually, open_plane, open_stores, text
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentError,
     ArtifactChunk,
     AskInput,
@@ -28,6 +26,8 @@ from taskplane.executor.agent import (
     Turn,
     Usage,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_metadata import USAGE
 

@@ -6,8 +6,8 @@ from typing import Any
 from tests.executor.plane import ANN, BOB, Plane, Stores, open_plane, text
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import Change, Complete, Turn
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.executor.agent import Change, Complete, Turn
 from taskplane.runtime.principal import Principal
 
 KEEP: dict[str, Any] = {"context_id": "c"}

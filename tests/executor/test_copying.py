@@ -8,11 +8,11 @@ from tests.executor.plane import Stores, eventually, open_plane, swept_at_start,
 from tests.executor.scripted import Scripted
 from tests.support.additions import untimed
 
+from taskplane.agents.agent import AskInput, Change, Complete, Fail, Reject, Say, Turn
+from taskplane.agents.demo import Demo
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Complete, Fail, Reject, Say, Turn
-from taskplane.executor.agents.demo import Demo
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime.errors import Refused, Unavailable
 from taskplane.runtime.principal import Principal, acting_as

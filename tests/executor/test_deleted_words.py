@@ -23,11 +23,11 @@ from tests.executor.plane import (
 from tests.executor.rewinding import answer, invocation, rewind, turns, undo
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError, Refused, Unavailable
 
 # An executor that sweeps all the time, and takes any turn that is a tenth of a second old for lost.

@@ -8,11 +8,11 @@ import pytest
 from tests.executor.plane import BOB, Held, Plane, Stores, eventually, open_plane, text
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Text, Turn
 from taskplane.runtime.errors import NotFound, Unavailable
 
 SCRIPTS: dict[str, list[Change]] = {

@@ -9,8 +9,8 @@ from tests.executor.plane import Plane, Stores, eventually, open_plane, text
 from tests.executor.rewinding import answer, invocation, listed, rewind, rewind_session, session, turns, undo
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AskInput, Change, Turn
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.executor.agent import AskInput, Change, Turn
 from taskplane.runtime.errors import Conflict
 
 

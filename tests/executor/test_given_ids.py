@@ -22,12 +22,9 @@ from tests.executor.plane import Plane, Stores, eventually, open_plane, text
 from tests.executor.scripted import Scripted
 from tests.support.sdk_server import sdk_server
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.adapters import adapt
-from taskplane.executor.adapters.remote import RemoteAgent
-from taskplane.executor.agent import (
+from taskplane.agents.adapters import adapt
+from taskplane.agents.adapters.remote import RemoteAgent
+from taskplane.agents.agent import (
     ArtifactChunk,
     AskInput,
     Change,
@@ -42,7 +39,10 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
-from taskplane.executor.changes import value_of
+from taskplane.agents.changes import value_of
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.sessions.v1 import sessions_pb2 as sessions
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 
 C = "c"
 # What is said in a turn, of which the last is the end; a text in brackets is a call of a tool.

@@ -16,12 +16,12 @@ import pytest
 from tests.executor.plane import Plane, Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AgentCard, Change, Complete, Policy, Say, Turn
+from taskplane.agents.loading import load_agents
+from taskplane.agents.threads import THREAD
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Say, Turn
-from taskplane.executor.loading import load_agents
-from taskplane.executor.runs.threads import THREAD
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.guard import EXIT_STUCK
 

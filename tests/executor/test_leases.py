@@ -12,11 +12,11 @@ from tests.executor.scripted import Scripted
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
+from taskplane.agents.agent import ArtifactChunk, Change, Complete, Fail, Policy, Say, Text, Turn
+from taskplane.agents.demo import Demo
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Fail, Policy, Say, Text, Turn
-from taskplane.executor.agents.demo import Demo
 from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.principal import Principal

@@ -11,10 +11,10 @@ from tests.executor.rewinding import session
 from tests.executor.scripted import Scripted
 from tests.support.thorough import THOROUGH
 
+from taskplane.agents.agent import AskInput, Change, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Turn
 from taskplane.executor.turns.message_ids import keep_apart
 from taskplane.runtime.errors import Exhausted, Unavailable
 

@@ -9,11 +9,11 @@ from tests.executor.rewinding import answer, invocation, rewind, texts, turns
 from tests.executor.scripted import Scripted
 from tests.executor.test_deletion import submit_under_deletion, there
 
+from taskplane.agents.agent import AskInput, Change, Complete, Fail, Say, Text, ToolCall, ToolResult, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Complete, Fail, Say, Text, ToolCall, ToolResult, Turn
 from taskplane.runtime.errors import NotFound, Unavailable
 
 STATUS = tasks.EVENT_KIND_STATUS

@@ -13,10 +13,9 @@ from tests.executor.plane import Stores, holds, open_plane, text
 from tests.executor.scripted import Scripted
 from tests.support.sdk_server import sdk_server
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.adapters import adapt
-from taskplane.executor.adapters.remote import RemoteAgent
-from taskplane.executor.agent import (
+from taskplane.agents.adapters import adapt
+from taskplane.agents.adapters.remote import RemoteAgent
+from taskplane.agents.agent import (
     AgentCard,
     ArtifactChunk,
     AskAuth,
@@ -31,6 +30,7 @@ from taskplane.executor.agent import (
     Text,
     Turn,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 NO_PARTS = "The agent gave a message without parts; at least one is required."
 NO_CONTENT = "The agent gave a message; its part 2 has no text, data, raw bytes or URL."

@@ -9,10 +9,10 @@ import pytest
 from tests.executor.plane import Stores, open_plane, text, until
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AgentError, Change, Complete, Policy, StatusText, Text, Turn, Usage, Working
+from taskplane.agents.loading import load_agents
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentError, Change, Complete, Policy, StatusText, Text, Turn, Usage, Working
-from taskplane.executor.loading import load_agents
 from taskplane.runtime.errors import Invalid
 
 UNEXPECTED = "The agent failed unexpectedly; its log has the cause under "

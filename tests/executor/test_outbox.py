@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from tests.executor.plane import text
 
+from taskplane.agents.agent import ArtifactChunk
+from taskplane.agents.changes import MessageFactory, Status
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import ArtifactChunk
-from taskplane.executor.changes import MessageFactory, Status
 from taskplane.executor.runs.outbox import (
     LEASE_GONE,
     MAX_WAITING,

@@ -15,8 +15,7 @@ from tests.executor.isolated import Evil
 from tests.executor.plane import Plane, Stores, eventually, open_plane, text, until
 from tests.executor.test_processes import HERE, cancel, lives, reason, said
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     ArtifactChunk,
     AskAuth,
     AskInput,
@@ -32,8 +31,9 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
-from taskplane.executor.runs.faults import AgentProcessGarbled
-from taskplane.executor.runs.processes import reports
+from taskplane.agents.faults import AgentProcessGarbled
+from taskplane.agents.processes import reports
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 pytestmark = pytest.mark.more
 

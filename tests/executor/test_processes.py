@@ -14,14 +14,14 @@ import pytest
 from tests.executor.isolated import SECRET, Worker
 from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, text, until
 
+from taskplane.agents.agent import Policy, Turn
+from taskplane.agents.loading import Agents
+from taskplane.agents.processes import frames
+from taskplane.agents.processes.child import EXIT_FENCED
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Policy, Turn
-from taskplane.executor.loading import Agents
 from taskplane.executor.runs.outbox import MAX_WAITING
-from taskplane.executor.runs.processes import frames
-from taskplane.executor.runs.processes.child import EXIT_FENCED
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.principal import Principal
 
@@ -293,7 +293,7 @@ def test_a_process_whose_executor_stands_still_beyond_its_lease_ends(tmp_path: P
     }
     load = frames.Load(source=WORKER.partition("@")[0], allow_crash=False, path=sys.path, log_level="INFO")
     begin = frames.Begin(turn=turn, method="run", until=time.monotonic(), request_id="", traceparent="")
-    program = [sys.executable, "-m", "taskplane.executor.runs.processes.child", "a"]
+    program = [sys.executable, "-m", "taskplane.agents.processes.child", "a"]
     ours, theirs = socket.socketpair()
     with theirs, subprocess.Popen(program, stdin=theirs.fileno()) as process, ours:
         for frame in (load, begin, frames.Next(), frames.Next()):

@@ -11,11 +11,11 @@ from tests.executor.rewinding import answer, applied, gone, invocation, listed, 
 from tests.executor.scripted import Scripted
 from tests.support.additions import untimed
 
+from taskplane.agents.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Policy, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Policy, Turn
 from taskplane.runtime import retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 

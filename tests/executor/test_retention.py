@@ -10,13 +10,13 @@ import pytest
 from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
-from taskplane.executor.agent import AskInput, Change, Complete, Text, Turn
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.expiry import Expiry
 from taskplane.runtime.channel import client

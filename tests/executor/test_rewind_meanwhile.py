@@ -22,10 +22,10 @@ from tests.executor.rewinding import (
 from tests.executor.scripted import Scripted
 from tests.support.thorough import THOROUGH
 
+from taskplane.agents.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.executor.agent import AskInput, Change, Complete, Say, Text, Turn
 from taskplane.runtime.errors import Conflict, PlaneError, Refused
 
 pytestmark = pytest.mark.more

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.executor.plane import Held, Plane, Stores, eventually, open_plane, said, text, until
 
+from taskplane.agents.agent import AgentCard, Change, Complete, MakeTask, Policy, Router, Say, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, Change, Complete, MakeTask, Policy, Router, Say, Text, Turn
 from taskplane.runtime.errors import Refused
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.executor.plane import Stores, open_plane, open_stores, text, until
 
-from taskplane.executor.agent import AgentCard, Change, Text, Turn
+from taskplane.agents.agent import AgentCard, Change, Text, Turn
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ import pytest
 from tests.executor.plane import ANN, Plane, Stores, eventually, open_plane, said, swept_at_start, text, until
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     ArtifactChunk,
     AskInput,
     Change,
@@ -25,6 +23,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.errors import Unavailable
 
 STATUS = tasks.EVENT_KIND_STATUS

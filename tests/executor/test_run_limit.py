@@ -10,9 +10,9 @@ import pytest
 from tests.executor.plane import Stores, open_plane, shown, text, until
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AgentCard, AskInput, Change, Checkpoint, Complete, Policy, Say, Text, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, AskInput, Change, Checkpoint, Complete, Policy, Say, Text, Turn
 
 LIMIT = 0.2
 SAID = "The agent was stopped because it exceeded its time limit."

@@ -8,10 +8,10 @@ import pytest
 from tests.executor.plane import ANN, BOB, Plane, Stores, eventually, open_plane, text, until
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import Change, Complete, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Change, Complete, Turn
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.sharing import Owner
 from taskplane.tasks.queue import patience

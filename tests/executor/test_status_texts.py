@@ -9,10 +9,7 @@ import pytest
 from tests.executor.plane import Plane, Stores, eventually, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     ArtifactChunk,
     Change,
     Checkpoint,
@@ -24,6 +21,9 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_metadata import USAGE
 

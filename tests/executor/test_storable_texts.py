@@ -7,8 +7,7 @@ import pytest
 from tests.executor.plane import Stores, open_plane, text
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     MAX_CHECKPOINT_BYTES,
     ArtifactChunk,
     AskInput,
@@ -24,7 +23,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
-from taskplane.executor.changes import value_of
+from taskplane.agents.changes import value_of
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.json_values import to_json
 
 ODD = "a\0b\ud83dc"

@@ -9,11 +9,11 @@ import pytest
 from tests.executor.plane import BOB, Plane, Stores, eventually, open_plane, open_stores, text
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AskInput, Change, Complete, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Complete, Turn
 from taskplane.runtime import message_times, retry
 from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused, Unavailable
 

@@ -15,12 +15,12 @@ from tests.executor.scripted import Scripted
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
+from taskplane.agents.agent import ArtifactChunk, Change, Complete, Turn
+from taskplane.agents.loading import Agents
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.executor import servicer
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Turn
 from taskplane.executor.composition import open_executor
-from taskplane.executor.loading import Agents
 from taskplane.executor.runs.tries import Tries
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import connect

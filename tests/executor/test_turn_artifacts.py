@@ -9,9 +9,7 @@ import pytest
 from tests.executor.plane import Plane, Stores, open_plane, open_stores, text, until
 from tests.executor.scripted import Scripted
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     ArtifactChunk,
     AskInput,
     Change,
@@ -26,6 +24,8 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.message_metadata import USAGE
 
 Script = Callable[[Turn], AsyncIterator[Change]]

@@ -10,13 +10,13 @@ from tests.executor.isolated import Caller
 from tests.executor.plane import ANN, BOB, SERVICE, Plane, Stores, open_plane, text
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, Part, Policy, Turn
+from taskplane.agents.asked_calls import AskedCalls
+from taskplane.agents.changes import value_of
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Part, Policy, Turn
-from taskplane.executor.changes import value_of
-from taskplane.executor.runs.asked_calls import AskedCalls
 from taskplane.executor.runs.turn_calls import Calls
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.principal import Principal

@@ -9,10 +9,10 @@ from typing import Any
 from tests.executor.plane import Plane, open_plane, open_stores, said, text
 from tests.executor.scripted import Scripted
 
+from taskplane.agents.agent import AskInput, Change, Complete, Policy, Say, Turn
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import AskInput, Change, Complete, Policy, Say, Turn
 
 URI = "https://example.com/"
 

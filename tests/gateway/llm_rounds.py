@@ -10,8 +10,8 @@ from pathlib import Path
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
-from tests.executor.llm.processes import plain_command
-from tests.executor.llm.turns import model_at, stage
+from tests.agents.llm.processes import plain_command
+from tests.agents.llm.turns import model_at, stage
 from tests.executor.plane import until
 from tests.gateway.plane import Event, Json, Plane, events, said
 from tests.support.ports import free_port
@@ -29,7 +29,7 @@ from tests.support.scripted_model import (
     text,
 )
 
-from taskplane.executor.agents.llm import LanguageModel
+from taskplane.agents.llm import LanguageModel
 
 LATE = "what the thread found"
 REPORT = {"name": "n", "description": "d", "content": "0123456789" * 10}

@@ -12,11 +12,11 @@ from typing import Any, Final
 import httpx
 from tests.executor.plane import Stores, open_stores
 
+from taskplane.agents.agent import Agent
+from taskplane.agents.demo import Demo
+from taskplane.agents.loading import Agents
 from taskplane.executor import servicer
-from taskplane.executor.agent import Agent
-from taskplane.executor.agents.demo import Demo
 from taskplane.executor.composition import ExecutorRoom, open_executor
-from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings

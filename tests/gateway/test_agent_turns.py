@@ -10,7 +10,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.api.conversing import WAYS, Way, data, flat, name_of, payload, state_of, texts
 from tests.gateway.plane import Plane, fresh, open_behind, open_front
 
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Say, Text, Turn
+from taskplane.agents.agent import ArtifactChunk, Change, Complete, Say, Text, Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,8 +8,8 @@ from a2a.types import a2a_pb2 as official
 from google.protobuf.json_format import ParseDict
 from tests.gateway.plane import Json, open_behind, open_front
 
-from taskplane.executor.agents.demo import Demo
-from taskplane.gateway.card_warnings import security, warnings
+from taskplane.agents.demo import Demo
+from taskplane.gateway.a2a.card_warnings import security, warnings
 
 SKILL = {"id": "echo", "name": "Echo", "description": "Says it again.", "tags": ["demo"], "examples": ["echo hello"]}
 COMPLETE: Json = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from taskplane.gateway import etags
-from taskplane.gateway.http import Request, json_reply
+from taskplane.gateway.web import etags
+from taskplane.gateway.web.http import Request, json_reply
 from taskplane.runtime.errors import Invalid
 
 

@@ -20,7 +20,8 @@ from tests.support.databases import copied
 from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
 from tests.support.postgres import Cluster
 
-from taskplane.gateway import methods, routes
+from taskplane.gateway import routes
+from taskplane.gateway.a2a import methods
 
 _PROXY_SECRET: Final = "between us"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.repo.tree import ROOT
 
-from taskplane.gateway import keys as module
-from taskplane.gateway.keys import Keys
+from taskplane.gateway.auth import keys as module
+from taskplane.gateway.auth.keys import Keys
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()

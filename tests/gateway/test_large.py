@@ -11,7 +11,7 @@ import orjson
 import pytest
 from tests.gateway.plane import JSON_TYPE, Plane, fresh, request, said
 
-from taskplane.gateway.worker import LARGE, THREAD, Worker
+from taskplane.gateway.web.worker import LARGE, THREAD, Worker
 from taskplane.runtime.errors import Invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

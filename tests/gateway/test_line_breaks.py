@@ -10,8 +10,7 @@ import pytest_asyncio
 from tests.gateway.api.conversing import STREAMS, Way, name_of
 from tests.gateway.plane import GROWING, JSON_TYPE, Json, Plane, fresh, named, open_all, said, said_0_3
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentCard,
     AgentError,
     ArtifactChunk,
@@ -24,7 +23,8 @@ from taskplane.executor.agent import (
     Turn,
     Working,
 )
-from taskplane.executor.changes import value_of
+from taskplane.agents.changes import value_of
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

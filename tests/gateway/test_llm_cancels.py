@@ -99,7 +99,7 @@ def left_behind() -> list[str]:
     """The tasks of agents, and of clients of tool servers, that still run."""
     coroutines = [task.get_coro() for task in asyncio.all_tasks()]
     files = [each.cr_code.co_filename for each in coroutines if isinstance(each, CoroutineType)]
-    return [file for file in files if "fastmcp" in file or "executor/agents" in file]
+    return [file for file in files if "fastmcp" in file or "taskplane/agents" in file]
 
 
 def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from taskplane.gateway.merge import merged
+from taskplane.gateway.a2a.merge import merged
 
 
 class Source:

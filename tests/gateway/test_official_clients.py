@@ -24,7 +24,7 @@ from tests.gateway.plane import Plane, open_all
 from tests.support.node import CLIENT, NO_CLIENT, NODE
 from tests.support.thorough import THOROUGH
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Say, Text, Turn
+from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, Say, Text, Turn
 from taskplane.runtime import growing_text
 from taskplane.runtime.storable import storable
 

@@ -12,7 +12,7 @@ import pytest
 from tests.executor.scripted import Scripted
 from tests.gateway.plane import Plane, fresh, open_all, request, said, said_0_3
 
-from taskplane.executor.agent import Change, Complete, Turn
+from taskplane.agents.agent import Change, Complete, Turn
 
 WAITING = 'taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/WatchTask"}'
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.gateway.built_page import INDEX, SCRIPT, build_page
 from tests.gateway.plane import Plane, open_behind, open_front, said
 
-from taskplane.executor.agents.demo import Demo
+from taskplane.agents.demo import Demo
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 PLACES = (

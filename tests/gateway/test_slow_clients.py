@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.gateway.plane import Plane, open_all
 
-from taskplane.gateway import protocol
+from taskplane.gateway.web import protocol
 
 _HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
 _PROBE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -14,13 +14,13 @@ from prometheus_client import REGISTRY
 from tests.executor.plane import open_stores, until
 from tests.gateway.plane import Behind, Plane, said
 
+from taskplane.agents.demo import Demo
+from taskplane.agents.loading import Agents
 from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.executor import servicer
-from taskplane.executor.agents.demo import Demo
 from taskplane.executor.composition import open_executor
-from taskplane.executor.loading import Agents
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import GatewaySettings

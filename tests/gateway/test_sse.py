@@ -9,9 +9,9 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from taskplane.gateway.protocol import Protocol
-from taskplane.gateway.sse import EventStream, event
-from taskplane.gateway.streams import Slot, Streams
+from taskplane.gateway.web.protocol import Protocol
+from taskplane.gateway.web.sse import EventStream, event
+from taskplane.gateway.web.streams import Slot, Streams
 from taskplane.runtime.errors import Exhausted
 from taskplane.runtime.principal import Principal
 
@@ -175,7 +175,7 @@ async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_
 
 
 async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskplane.gateway.sse._CREDENTIALS_INTERVAL", 0.01)
+    monkeypatch.setattr("taskplane.gateway.web.sse._CREDENTIALS_INTERVAL", 0.01)
     async with serving(keep_alive=0.05, alive=lambda: False) as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         assert await chunk(reader) == b""

@@ -12,11 +12,11 @@ from tests.executor.scripted import Scripted
 from tests.gateway.api.conversing import INVOCATION, REWIND, WAYS, Way, data, flat, name_of, payload, state_of, texts
 from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all
 
+from taskplane.agents.agent import Change, Complete, Policy, Text, Turn, text_of
 from taskplane.cli.chat import Chat
 from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import connected
 from taskplane.cli.options import Options
-from taskplane.executor.agent import Change, Complete, Policy, Text, Turn, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,7 +10,7 @@ from tests.executor.plane import until
 from tests.executor.scripted import Scripted
 from tests.gateway.plane import Event, Json, Plane, open_all, said, said_0_3
 
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     AgentError,
     ArtifactChunk,
     Change,

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 from tests.gateway.plane import Plane, open_behind, open_front
 
+from taskplane.agents.demo import Demo
 from taskplane.api import __version__
-from taskplane.executor.agents.demo import Demo
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import InProcessChannel, connect

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.gateway.plane import Json, Plane, fresh, open_all, request, said
 
-from taskplane.gateway import uploads
+from taskplane.gateway.web import uploads
 
 LINES = "application/x-ndjson"
 

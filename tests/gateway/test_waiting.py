@@ -10,8 +10,8 @@ from tests.executor.plane import eventually
 from tests.gateway.plane import Json, Plane, open_behind, open_front, said
 from tests.support.postgres import Cluster
 
-from taskplane.executor.agent import AgentCard, Change, Complete, Turn
-from taskplane.executor.elsewhere import Elsewhere
+from taskplane.agents.agent import AgentCard, Change, Complete, Turn
+from taskplane.agents.elsewhere import Elsewhere
 from taskplane.runtime.server import serving
 from taskplane.worker import Worker
 

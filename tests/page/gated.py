@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from taskplane.executor.agent import (
+from taskplane.agents.agent import (
     ArtifactChunk,
     AskInput,
     Change,
@@ -27,8 +27,8 @@ from taskplane.executor.agent import (
     Usage,
     Working,
 )
-from taskplane.executor.agents.demo import COMMANDS, Demo
-from taskplane.executor.changes import data_message
+from taskplane.agents.changes import data_message
+from taskplane.agents.demo import COMMANDS, Demo
 
 AGENT: Final = "gated=tests.page.gated:Gated"
 STEP: Final = 0.03

@@ -14,7 +14,7 @@ from tests.page.gated import AGENT, Gated
 from tests.system.plane import STEADY, Plane, running
 
 if TYPE_CHECKING:
-    from taskplane.executor.agent import AgentCard
+    from taskplane.agents.agent import AgentCard
 
 # The title of the first one is also that of the demo agent, which `dev` serves besides.
 FIRST: Final = "demo (gated)"

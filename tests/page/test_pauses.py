@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 from tests.page.app import App, until
 
-from taskplane.executor.agents.demo import PASSWORD
+from taskplane.agents.demo import PASSWORD
 
 pytestmark = pytest.mark.more
 

@@ -33,7 +33,7 @@ ROOMS: Final[dict[str, str]] = {
     "executor": "services/taskplane/executor/settings.py",
     "gateway": "gateway/taskplane/gateway/settings.py",
     "worker": "services/taskplane/worker/settings.py",
-    "llm": "services/taskplane/executor/agents/llm/settings.py",
+    "llm": "services/taskplane/agents/llm/settings.py",
 }
 
 _PROMISES_HEAD: Final = """# Promises and the tests that verify them

@@ -89,7 +89,7 @@ def test_each_recipe_has_at_most_ten_steps_in_order() -> None:
 
 def test_every_file_that_a_recipe_names_exists() -> None:
     files = re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:md|toml|yaml|txt|env|py|proto))`", CHANGING.read_text())
-    files += re.findall(r"`((?:tests|gateway|tasks|executor|docs)(?:/\w+)+)`", CHANGING.read_text())
+    files += re.findall(r"`((?:tests|gateway|tasks|executor|agents|docs)(?:/\w+)+)`", CHANGING.read_text())
     roots = [ROOT, *(ROOT / root / "taskplane" for root in ("services", "gateway", "protos"))]
-    roots.append(ROOT / "tests" / "executor" / "adapters")
+    roots.append(ROOT / "tests" / "agents" / "adapters")
     assert [file for file in files if not any((root / file).exists() for root in roots)] == []

@@ -34,7 +34,7 @@ print(json.dumps(get_requires_for_build_wheel()))
 _LOOK: Final = """
 import json
 from importlib.resources import files
-from taskplane.gateway.page.built import BuiltPage
+from taskplane.gateway.built_page import BuiltPage
 page = BuiltPage(files("taskplane.gateway") / "dist")
 print(json.dumps([str(files("taskplane.gateway")), page.why_not, sorted(page.assets)]))
 """

@@ -173,7 +173,7 @@ def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
 def test_every_demo_command_of_the_guide_is_one_and_none_is_missing() -> None:
     (table,) = re.findall(r"## The demo agent\n(.*)", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
     listed = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", row)}
-    known = set(import_module("taskplane.executor.agents.demo").COMMANDS)
+    known = set(import_module("taskplane.agents.demo").COMMANDS)
     assert listed == known - {"echo", "block"} | {"message"}
 
 

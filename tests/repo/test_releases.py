@@ -27,9 +27,9 @@ from tests.support.releases import (
     wheel,
 )
 
+from taskplane.agents.demo_card import demo_card
 from taskplane.api import __version__
 from taskplane.cli.version import versions
-from taskplane.executor.agents.demo_card import demo_card
 
 VERSION_FILE = "protos/taskplane/api/__init__.py"
 PROJECTS = {"taskplane": "pyproject.toml", "taskplane-client": "protos/pyproject.toml"}
@@ -73,7 +73,7 @@ def test_distributions_command_cards_and_image_have_the_one_version() -> None:
     assert installed("taskplane") == __version__, "`make run` installs the version again"
     assert versions().splitlines()[0] == f"taskplane {__version__}"
     assert demo_card().version == __version__
-    language_model = import_module("taskplane.executor.agents.llm").LanguageModel
+    language_model = import_module("taskplane.agents.llm").LanguageModel
     assert language_model("test").card.version == __version__
     plan = subprocess.run(["make", "-n", "image"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert f"--build-arg VERSION={__version__} -t taskplane -t taskplane:{__version__} " in plan

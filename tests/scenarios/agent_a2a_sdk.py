@@ -7,7 +7,7 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import Message, Part, TaskState
 from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import Agent
+from taskplane.agents.agent import Agent
 
 
 class Scenarios(AgentExecutor):

@@ -11,7 +11,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from tests.scenarios.script import COUNTED, QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import Agent
+from taskplane.agents.agent import Agent
 
 
 class Scripted(BaseLlm):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tests.scenarios.agent_function import first, others, quick
 from tests.scenarios.script import Gate, rerun
 
-from taskplane.executor.agent import Agent, Change, Complete, Turn
+from taskplane.agents.agent import Agent, Change, Complete, Turn
 
 
 def agent(turn: Turn) -> Iterator[str | Change]:

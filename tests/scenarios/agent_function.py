@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import Agent, ArtifactChunk, AskInput, Change, Complete, Turn
+from taskplane.agents.agent import Agent, ArtifactChunk, AskInput, Change, Complete, Turn
 
 
 async def agent(turn: Turn) -> AsyncIterator[str | Change]:

@@ -14,7 +14,7 @@ from langgraph.types import interrupt
 from tests.scenarios.agent_function import first, others
 from tests.scenarios.script import COUNTED, GATES, QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import Agent
+from taskplane.agents.agent import Agent
 
 
 async def answer(state: MessagesState) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor.agent import Agent, AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn
+from taskplane.agents.agent import Agent, AgentCard, ArtifactChunk, AskInput, Change, Complete, Text, Turn
 
 
 class Ours:

@@ -10,7 +10,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 from tests.scenarios.script import QUESTION, SECRET, Gate, rerun
 
-from taskplane.executor import agent as port
+from taskplane.agents import agent as port
 
 ASK = ToolDefinition(
     name="ask_user",

@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.scenarios.script import rerun
 
-from taskplane.executor.agent import Agent
+from taskplane.agents.agent import Agent
 
 URL: Final = "REMOTE_AGENT"
 

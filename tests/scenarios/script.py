@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from taskplane.executor.adapters import adapt
-from taskplane.executor.agent import Agent, Policy
+from taskplane.agents.adapters import adapt
+from taskplane.agents.agent import Agent, Policy
 
 SECRET: Final = "password=hunter2"
 QUESTION: Final = "What is your name?"

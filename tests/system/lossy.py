@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Text, Turn
+from taskplane.agents.agent import AgentCard, Change, Complete, Policy, Text, Turn
 
 
 class Lossy:

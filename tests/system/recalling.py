@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from taskplane.executor.agent import AgentCard, Change, Complete, Turn
+from taskplane.agents.agent import AgentCard, Change, Complete, Turn
 
 
 class Recalling:

@@ -47,7 +47,7 @@ SETTINGS: Final = {
 CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 # Codes by which a server says that it failed.
 FAULTS: Final = {"INTERNAL", "INTERNAL_ERROR", "UNKNOWN"}
-AGENTS_FAULTS: Final = '"logger":"taskplane.executor.runs.faults"'
+AGENTS_FAULTS: Final = '"logger":"taskplane.agents.faults"'
 BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
 # The HTTP server's own answer to what is no HTTP.
 NO_HTTP: Final = b"Invalid HTTP request received."

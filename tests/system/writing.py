@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from taskplane.executor.agent import AgentCard, ArtifactChunk, Change, Complete, Policy, Turn
+from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, Policy, Turn
 
 PIECES = 500
 

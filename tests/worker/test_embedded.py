@@ -9,9 +9,9 @@ from typing import Literal
 from tests.cli.command import taskplane
 from tests.executor.plane import Plane, open_plane, open_stores, text
 
+from taskplane.agents.agent import AgentCard, Change, Complete, Policy, Turn, Working
+from taskplane.agents.elsewhere import Elsewhere
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor.agent import AgentCard, Change, Complete, Policy, Turn, Working
-from taskplane.executor.elsewhere import Elsewhere
 from taskplane.runtime.server import serving
 from taskplane.worker import Worker
 

@@ -8,12 +8,12 @@ from opentelemetry.trace import Span
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskplane.gateway.auth import Caller
+from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
-from taskplane.gateway.http import ClientGone, Content, Headers, Reply, Request, json_reply, remedies
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
+from taskplane.gateway.web.http import ClientGone, Content, Headers, Reply, Request, json_reply, remedies
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, check_operator, enter

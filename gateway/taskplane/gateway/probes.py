@@ -7,8 +7,8 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2
 
-from taskplane.gateway.http import Content, Reply, Request, json_reply
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.web.http import Content, Reply, Request, json_reply
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.health import WHY, why_not
 from taskplane.runtime.metrics import exposition

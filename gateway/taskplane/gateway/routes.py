@@ -6,30 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from taskplane.gateway import card, jsonrpc, probes
-from taskplane.gateway.api import (
-    agents,
-    artifact_download,
-    artifacts,
-    effective_history,
-    messages,
-    operators,
-    rewinds,
-    session_export,
-    session_import,
-    session_list,
-    session_watch,
-    sessions,
-    task_infos,
-    task_log,
-    tasks,
-    ui_config,
-)
-from taskplane.gateway.auth import Caller
+from taskplane.gateway import probes
+from taskplane.gateway.a2a import card
+from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.bindings import jsonrpc
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
-from taskplane.gateway.http import Reply, Request
+from taskplane.gateway.kagent import agents, session_list, sessions, tasks
+from taskplane.gateway.ops import operators
+from taskplane.gateway.page import config as ui_config
 from taskplane.gateway.page import serving
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.sessions import effective_history, messages, rewinds, task_infos
+from taskplane.gateway.sessions import exporting as session_export
+from taskplane.gateway.sessions import importing as session_import
+from taskplane.gateway.sessions import watch as session_watch
+from taskplane.gateway.tasks import artifact_download, artifacts
+from taskplane.gateway.tasks import log as task_log
+from taskplane.gateway.web.http import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)

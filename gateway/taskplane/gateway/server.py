@@ -16,15 +16,15 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
-from taskplane.gateway.auth import Authenticator
-from taskplane.gateway.page.built import BuiltPage
+from taskplane.gateway.auth.caller import Authenticator
+from taskplane.gateway.built_page import BuiltPage
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
-from taskplane.gateway.protocol import Protocol
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.gateway.streams import Streams
-from taskplane.gateway.uploads import Uploads
-from taskplane.gateway.worker import Worker
+from taskplane.gateway.web.protocol import Protocol
+from taskplane.gateway.web.streams import Streams
+from taskplane.gateway.web.uploads import Uploads
+from taskplane.gateway.web.worker import Worker
 from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.http_server import listening, serving_http
 from taskplane.runtime.pacing import Pacer

@@ -34,8 +34,8 @@ def check_card(options: Options) -> int:
 
 def _check_elsewhere(options: Options) -> int:
     async def main() -> int:
-        from taskplane.gateway.card_warnings import warnings
-        from taskplane.gateway.foreign_card import as_1_0
+        from taskplane.gateway.a2a.card_warnings import warnings
+        from taskplane.gateway.a2a.foreign_card import as_1_0
 
         card = as_1_0(await _read(options.agent, token_of(options) if options.token_env else ""))
         url = urlsplit(options.agent)

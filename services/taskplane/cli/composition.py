@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from taskplane.agents.loading import Agents
 from taskplane.executor.composition import ExecutorRoom, agents_of, open_executor
-from taskplane.executor.loading import Agents
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway

@@ -23,9 +23,9 @@ from taskplane.cli.stdout import unwritable
 from taskplane.runtime.errors import Invalid, PlaneError
 
 if TYPE_CHECKING:
+    from taskplane.agents.loading import Agents
+    from taskplane.agents.reloading import Reloader
     from taskplane.cli.composition import Plane, PlaneSettings
-    from taskplane.executor.loading import Agents
-    from taskplane.executor.reloading import Reloader
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def _command(options: DevOptions, ports: Mapping[str, int]) -> str:
 
 
 def _reloader(settings: "PlaneSettings") -> "Reloader":
-    from taskplane.executor.reloading import Reloader
+    from taskplane.agents.reloading import Reloader
 
     executor = settings.executor
     return Reloader(executor.agents, Path.cwd(), every=LOOK_EVERY, allow_crash=executor.allow_crash)

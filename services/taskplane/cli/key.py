@@ -13,7 +13,7 @@ from taskplane.cli.options import Output
 from taskplane.cli.output_file import opened, unusable
 from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
-from taskplane.gateway.keys import SCOPES, Keys
+from taskplane.gateway.auth.keys import SCOPES, Keys
 from taskplane.runtime.errors import Invalid, PlaneError
 
 _SECRET_BYTES: Final = 32

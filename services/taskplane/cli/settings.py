@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from taskplane.executor.agents.llm.settings import PREFIX as LLM
-from taskplane.executor.agents.llm.settings import LlmSettings
+from taskplane.agents.llm.settings import PREFIX as LLM
+from taskplane.agents.llm.settings import LlmSettings
 from taskplane.executor.settings import PREFIX as EXECUTOR
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.settings import PREFIX as GATEWAY

@@ -8,18 +8,18 @@ from typing import Literal
 
 import grpc
 
+from taskplane.agents.loading import Agents, load_agents
+from taskplane.agents.processes.pool import AgentProcesses
 from taskplane.api.executor.v1 import executor_pb2_grpc
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2 import RenewRequest
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.loading import Agents, load_agents
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
 from taskplane.executor.runs.given_ids import SessionsAtWork
 from taskplane.executor.runs.leases import Leases
 from taskplane.executor.runs.ports import Ports
-from taskplane.executor.runs.processes.pool import AgentProcesses
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.runs.tries import Tries
 from taskplane.executor.servicer import AgentExecutor

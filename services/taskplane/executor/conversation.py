@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, overload
 
 from cachetools import LRUCache
 
+from taskplane.agents.tool_calls import results, without_open_calls
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.executor.tool_calls import results, without_open_calls
 from taskplane.runtime.principal import Principal, caller
 
 # The weight of an entry besides its bytes on the wire.

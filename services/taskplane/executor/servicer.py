@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from taskplane.agents.loading import Agents
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.deletion import delete_session, delete_task
 from taskplane.executor.erasure import erase_owner
-from taskplane.executor.loading import Agents
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.turns.rates import SendRates
 from taskplane.executor.turns.rewinds import Rewinds

@@ -3,9 +3,9 @@
 import secrets
 from typing import Final
 
+from taskplane.agents.agent import text_of
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.executor.agent import text_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.runtime import titles
 from taskplane.runtime.errors import NotFound, Refused

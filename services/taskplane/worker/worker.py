@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from taskplane.agents.loading import Agents, load_agents
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.executor.composition import ExecutorRoom, open_runs
-from taskplane.executor.loading import Agents, load_agents
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
 from taskplane.runtime.errors import Unauthenticated, Unavailable
@@ -43,7 +43,7 @@ class Worker:
         capacity: int | None = None,
         ops_listen: str | None = None,
     ) -> None:
-        """`agent`: an argument of `taskplane.executor.adapters.adapt`. `name`: as the executor serves it. `tasks`,
+        """`agent`: an argument of `taskplane.agents.adapters.adapt`. `name`: as the executor serves it. `tasks`,
         `sessions`: addresses of both stores. `secret`: the `internal_secret` of the plane. `capacity`: number of runs
         at once. `ops_listen`: address for /metrics, /healthz and /readyz; "": none.
 

@@ -14,8 +14,8 @@ import pytest
 from tests.executor.scripted import Scripted
 from tests.gateway.plane import Plane, fresh, open_all
 
+from taskplane.agents.agent import ArtifactChunk, Change, Complete, Text, ToolCall, ToolResult, Turn, Working
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Text, ToolCall, ToolResult, Turn, Working
 from taskplane.tasks import artifacts
 from taskplane.tasks.artifacts import PIECE
 from taskplane.tasks.domain.artifacts import Piece

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from taskplane.gateway.api.concerns import concerns
+from taskplane.gateway.ops.concerns import concerns
 
 Json = dict[str, Any]
 

@@ -17,9 +17,9 @@ from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, req
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
+from taskplane.agents.agent import Change, Turn, Working
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import Change, Turn, Working
 from taskplane.runtime.principal import Principal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,7 +11,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.api.conversing import Way, data, invocation, rewind, say
 from tests.gateway.plane import Json, Plane, fresh, open_all
 
-from taskplane.executor.agent import ArtifactChunk, Change, Complete, Turn
+from taskplane.agents.agent import ArtifactChunk, Change, Complete, Turn
 
 SEND = Way("1.0", False)
 

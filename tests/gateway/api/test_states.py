@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.plane import Plane, fresh
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.api.states import info_state
+from taskplane.gateway.kagent.states import info_state
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic_ai.models import Model
-from tests.executor.llm.turns import by_stage, model_at, stage
+from tests.agents.llm.turns import by_stage, model_at, stage
 from tests.gateway.api.conversing import data, flat, payload, texts
 from tests.gateway.plane import Event, Json, Plane, events, open_behind, open_front
 from tests.support.scripted_model import Answer, CallBegin, CallPiece, Request, ScriptedModel, Step, Until, open_model
 
-from taskplane.executor.agent import Agent
-from taskplane.executor.agents.llm import LanguageModel
+from taskplane.agents.agent import Agent
+from taskplane.agents.llm import LanguageModel
 
 REPORT = {"name": "Report", "description": "A report.", "content": "0123456789" * 50}
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
-from tests.executor.llm.turns import stage
+from tests.agents.llm.turns import stage
 from tests.executor.plane import until
 from tests.gateway.api.conversing import (
     INVOCATION,
@@ -29,7 +29,7 @@ from tests.gateway.llm.served import REPORT, Served, conversation, kinds, open_s
 from tests.gateway.plane import Event, Json, fresh
 from tests.support.scripted_model import calls, text
 
-from taskplane.executor.adapters import adapt
+from taskplane.agents.adapters import adapt
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

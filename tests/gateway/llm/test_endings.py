@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.executor.llm.processes import command, is_gone
+from tests.agents.llm.processes import command, is_gone
 from tests.executor.plane import until
 from tests.gateway.api.conversing import STREAMS, Way, name_of, state_of
 from tests.gateway.llm.served import Served, kinds, log, open_served, task_id, writing

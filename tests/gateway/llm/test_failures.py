@@ -25,7 +25,7 @@ from tests.support.scripted_model import (
     text,
 )
 
-from taskplane.executor.agent import AgentError
+from taskplane.agents.agent import AgentError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

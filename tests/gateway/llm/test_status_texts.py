@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.executor.llm.turns import stage
+from tests.agents.llm.turns import stage
 from tests.executor.plane import until
 from tests.gateway.api.conversing import STREAMS, Way, data, name_of, state_of, texts
 from tests.gateway.llm.served import (
@@ -24,8 +24,8 @@ from tests.gateway.llm.served import (
 from tests.gateway.plane import Event, Plane, fresh
 from tests.support.scripted_model import Answer, CallPiece, Delta, Finish, Request, Until, calls, hang, refused, text
 
-from taskplane.executor.agent import Policy, Turn
-from taskplane.executor.agents.llm import LanguageModel
+from taskplane.agents.agent import Policy, Turn
+from taskplane.agents.llm import LanguageModel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

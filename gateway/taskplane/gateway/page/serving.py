@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from taskplane.gateway.built_page import File, to_root
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
-from taskplane.gateway.etags import if_changed
-from taskplane.gateway.http import Content, Headers, Reply, Request
-from taskplane.gateway.page.built import File, to_root
 from taskplane.gateway.page.unbuilt import explanation
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.web.etags import if_changed
+from taskplane.gateway.web.http import Content, Headers, Reply, Request
 from taskplane.runtime.errors import NotFound
 
 _HTML: Final = b"text/html; charset=utf-8"

@@ -1,5 +1,7 @@
-"""Adapters: agents that were written for something else, run unchanged."""
+"""The name of `taskplane.agents.adapters` before release 0.1; it goes with release 0.2."""
 
-from taskplane.executor.adapters.detection import adapt
+import warnings
 
-__all__ = ["adapt"]
+from taskplane.agents.adapters import *  # noqa: F403
+
+warnings.warn("taskplane.executor.adapters is taskplane.agents.adapters now", DeprecationWarning, stacklevel=2)

@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
+from taskplane.agents import agent as port
+from taskplane.agents.changes import Ending
+from taskplane.agents.faults import failed, shut, thrown
+from taskplane.agents.hosted import Hosted
+from taskplane.agents.processes.isolation import changes_of
+from taskplane.agents.sources import standing_at
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor import agent as port
-from taskplane.executor.changes import Ending
-from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.change_buffer import ChangeBuffer
-from taskplane.executor.runs.faults import failed, shut, thrown
 from taskplane.executor.runs.inputs import Input, Inputs
-from taskplane.executor.runs.isolation import changes_of
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall
-from taskplane.executor.sources import standing_at
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)

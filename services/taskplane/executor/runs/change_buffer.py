@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.executor import agent as port
-from taskplane.executor.changes import (
+from taskplane.agents import agent as port
+from taskplane.agents.changes import (
     MAX_MESSAGE_BYTES,
     Ending,
     MessageFactory,
@@ -17,9 +16,10 @@ from taskplane.executor.changes import (
     storable_chunk,
     text_size,
 )
+from taskplane.agents.surrogates import Surrogates
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.executor.runs.given_ids import GivenIds
 from taskplane.executor.runs.outbox import Outbox
-from taskplane.executor.surrogates import Surrogates
 from taskplane.runtime.storable import dumped, storable
 
 

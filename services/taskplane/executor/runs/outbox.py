@@ -10,10 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.agent import ArtifactChunk
-from taskplane.executor.changes import (
+from taskplane.agents.agent import ArtifactChunk
+from taskplane.agents.changes import (
     MessageFactory,
     Put,
     artifact,
@@ -23,7 +21,9 @@ from taskplane.executor.changes import (
     parts_of,
     text_size,
 )
-from taskplane.executor.runs.faults import AGENT_ERROR
+from taskplane.agents.faults import AGENT_ERROR
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import message_times
 from taskplane.runtime.times import micros
 

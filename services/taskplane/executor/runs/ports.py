@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from taskplane.agents.processes.pool import AgentProcesses
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.given_ids import SessionsAtWork
-from taskplane.executor.runs.processes.pool import AgentProcesses
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.copying import Copier
 from taskplane.executor.sweeps.reconcile import Reconciler

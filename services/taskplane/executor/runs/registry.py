@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Final
 from weakref import WeakSet
 
+from taskplane.agents.hosted import Hosted
+from taskplane.agents.states import AT_REST
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.run import Fresh, Run
-from taskplane.executor.states import AT_REST
 from taskplane.executor.sweeps.copying import Source
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.principal import Principal, acting_as

@@ -5,10 +5,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, cast
 
-from taskplane.executor import agent as port
+from taskplane.agents import agent as port
+from taskplane.agents.faults import shut, thrown
+from taskplane.agents.sources import described
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.runs.faults import shut, thrown
-from taskplane.executor.sources import described
 from taskplane.runtime import logs, tracing
 
 log = logging.getLogger(__name__)

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from opentelemetry.trace import INVALID_SPAN, Span
 
+from taskplane.agents import agent as port
+from taskplane.agents.changes import MessageFactory, Status
+from taskplane.agents.faults import AGENT_ERROR, AgentFailed, failed, is_ours, unexpected
+from taskplane.agents.hosted import Hosted, PolicyFailed
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor import agent as port
-from taskplane.executor.changes import MessageFactory, Status
-from taskplane.executor.hosted import Hosted, PolicyFailed
 from taskplane.executor.runs import metrics
 from taskplane.executor.runs.agent_task import AgentTask, End
 from taskplane.executor.runs.agent_turn import AgentTurn
 from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
-from taskplane.executor.runs.faults import AGENT_ERROR, AgentFailed, failed, is_ours, unexpected
 from taskplane.executor.runs.given_ids import GivenIds, said_before
 from taskplane.executor.runs.inputs import Input, Inputs
 from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped

@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
+from taskplane.agents import agent as port
+from taskplane.agents.faults import is_ours
+from taskplane.agents.hosted import Hosted
+from taskplane.agents.sources import described
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor import agent as port
-from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.change_buffer import ChangeBuffer
-from taskplane.executor.runs.faults import is_ours
 from taskplane.executor.runs.outbox import Outbox
 from taskplane.executor.runs.ports import Ports
-from taskplane.executor.sources import described
 from taskplane.runtime.retry import retry_until_reachable
 
 log = logging.getLogger(__name__)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from taskplane.agents import agent as port
+from taskplane.agents.changes import MAX_MESSAGE_BYTES
+from taskplane.agents.states import TERMINAL
+from taskplane.agents.turn_session import EventIdTaken
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor import agent as port
 from taskplane.executor.artifact_reading import read_artifact
-from taskplane.executor.changes import MAX_MESSAGE_BYTES
 from taskplane.executor.runs.ports import Ports
-from taskplane.executor.states import TERMINAL
-from taskplane.executor.turn_session import EventIdTaken
 from taskplane.runtime.errors import NotFound, Refused
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict

@@ -8,12 +8,12 @@ tasks are not in line with its history (`sweeps.reconcile`).
 import logging
 from contextlib import suppress
 
+from taskplane.agents.states import TERMINAL
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.derived_ids import turn_after
 from taskplane.executor.session_log import SessionLog
-from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import Conflict, NotFound, Refused
 from taskplane.runtime.failpoints import afp
 

@@ -13,11 +13,11 @@ from contextlib import suppress
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskplane.agents.states import TERMINAL
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.session_log import SessionLog
-from taskplane.executor.states import TERMINAL
 from taskplane.runtime.errors import Conflict, NotFound
 from taskplane.runtime.principal import Principal, acting_as
 

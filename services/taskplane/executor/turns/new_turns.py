@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
+from taskplane.agents.agent import Policy
+from taskplane.agents.hosted import PolicyFailed
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Policy
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.deletion import delete_with_session
 from taskplane.executor.derived_ids import derived
-from taskplane.executor.hosted import PolicyFailed
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
 from taskplane.executor.session_entries import TASK_DELETED, unvoid, void

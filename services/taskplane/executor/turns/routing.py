@@ -5,12 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from taskplane.agents.agent import Message, Router, Turn
+from taskplane.agents.changes import MessageFactory
+from taskplane.agents.hosted import Hosted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Message, Router, Turn
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.changes import MessageFactory
-from taskplane.executor.hosted import Hosted
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall, no_messages
 from taskplane.executor.runs.turn_calls import Calls

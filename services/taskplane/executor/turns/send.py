@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from taskplane.agents.agent import Router
+from taskplane.agents.hosted import Hosted
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.executor.agent import Router
-from taskplane.executor.hosted import Hosted
 from taskplane.runtime.principal import Principal
 
 

@@ -8,13 +8,13 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
+from taskplane.agents.loading import Agents
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.derived_ids import derived, turn_after
-from taskplane.executor.loading import Agents
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.session_entries import TASK_DELETED
 from taskplane.executor.turns import rewind_messages, validation

@@ -1,0 +1,1 @@
+"""The operations of A2A over protobuf, the same for every binding."""

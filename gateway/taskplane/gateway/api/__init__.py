@@ -1,1 +1,0 @@
-"""The routes under /api: tasks and sessions in the shapes of kagent's clients, with additions."""

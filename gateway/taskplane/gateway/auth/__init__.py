@@ -1,0 +1,1 @@
+"""Who calls: the checks of Host and Origin, and the schemes that identify a caller."""

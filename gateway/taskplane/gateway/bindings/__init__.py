@@ -1,0 +1,1 @@
+"""The bindings of A2A: each reads requests into calls, and writes results and errors."""

@@ -1,0 +1,1 @@
+"""The routes of tasks and sessions in the shapes of kagent."""

@@ -1,0 +1,1 @@
+"""The routes of sessions beyond those of kagent."""

@@ -1,0 +1,1 @@
+"""The routes of the log and the artifacts of a task."""

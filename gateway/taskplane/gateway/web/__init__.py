@@ -1,0 +1,1 @@
+"""HTTP: requests, responses, streams of events, uploads."""

@@ -1,0 +1,79 @@
+"""Cancellation of a request that blocks, when its client disconnects or this process drains."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from taskplane.gateway.web.http import ClientGone, Request
+from taskplane.gateway.web.streams import Streams
+from taskplane.runtime.errors import Unavailable
+
+# Seconds; most requests are answered earlier and need no watcher.
+_WATCH_AFTER: Final = 1.0
+
+
+@asynccontextmanager
+async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGenerator[None]:
+    """Cancel the body, and raise ClientGone, when the client closes the connection.
+
+    Raise Unavailable `SHUTTING_DOWN` if this process drains meanwhile, or drains already; in that case the body does
+    not run.
+    """
+    if streams.draining:
+        raise Unavailable(
+            "this server is shutting down; the message was not sent",
+            reason="SHUTTING_DOWN",
+            suggestion="send the message again in a moment",
+            retry_after=1.0,
+        )
+    task = asyncio.current_task()
+    assert task is not None
+    watcher = _DisconnectWatcher(request, task)
+    with streams.running(watcher):
+        timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watcher.start)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if watcher.end is None:
+                raise
+            task.uncancel()
+            raise watcher.end from None
+        finally:
+            timer.cancel()
+            watcher.close()
+
+
+class _DisconnectWatcher:
+    def __init__(self, request: Request, task: asyncio.Task[Any]) -> None:
+        self.end: Exception | None = None
+        self._request = request
+        self._task = task
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    def drain(self) -> None:
+        self._stop(
+            Unavailable(
+                "this server is shutting down; the task continues",
+                reason="SHUTTING_DOWN",
+                suggestion="get the task, or subscribe to it, in a moment",
+                retry_after=1.0,
+            )
+        )
+
+    def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self._stop(ClientGone())
+
+    def _stop(self, end: Exception) -> None:
+        if self.end is None:
+            self.end = end
+            self._task.cancel()

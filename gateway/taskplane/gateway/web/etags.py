@@ -1,0 +1,51 @@
+"""Entity tags (RFC 9110, sections 8.8.3 and 13.1), for conditional reads and writes."""
+
+import hashlib
+from typing import Final
+
+from taskplane.gateway.web.http import Content, Headers, Request, empty_reply
+from taskplane.runtime.errors import Invalid
+
+# Responses depend on the caller; caches must revalidate them.
+PRIVATE: Final[Headers] = [
+    (b"cache-control", b"private, no-cache"),
+    (b"vary", b"Authorization, X-API-Key, X-User-Id"),
+]
+
+
+def digest(body: bytes) -> bytes:
+    """Return the tag of a body, by its content."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+
+
+def from_number(number: int) -> bytes:
+    """Return the tag of a generation or a version."""
+    return b'"%d"' % number
+
+
+def parse_if_match(if_match: str, what: str) -> int:
+    """Return the generation or version (`what`) in If-Match, given as a number, a tag or the end of a cursor; 0: any.
+    Raise Invalid for anything else."""
+    text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
+    if text in ("", "*"):
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        raise Invalid(f"If-Match must name a {what}", fields={"If-Match": f"must name a {what}"})
+    return int(text)
+
+
+def is_current(request: Request, tag: bytes) -> bool:
+    """Return whether If-None-Match contains this tag, so that the client has the content already; compared weakly."""
+    known = [one.removeprefix("W/") for one in request.headers(b"if-none-match")]
+    return bool(known) and ("*" in known or tag.decode() in known)
+
+
+def if_changed(request: Request, reply: Content, tag: bytes = b"", caching: Headers = PRIVATE) -> Content:
+    """Return the reply with its tag, by default that of its content, and the headers for caches; 304 without a body if
+    the client has it already."""
+    tag = tag or digest(reply.body)
+    headers: Headers = [(b"etag", tag), *caching]
+    if is_current(request, tag):
+        reply = empty_reply(304)
+    reply.headers = [*reply.headers, *headers]
+    return reply

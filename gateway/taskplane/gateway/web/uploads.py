@@ -1,0 +1,165 @@
+"""The reading of request bodies: in a time, at a least rate, and few slow ones of one caller at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.web.http import BodyTooLarge, BodyTooSlow, ClientGone, Request
+from taskplane.runtime.errors import Exhausted
+from taskplane.runtime.principal import Principal, caller
+
+# Seconds after which a body that has not arrived counts as slow.
+AT_ONCE: Final = 1.0
+# Seconds of waiting after which a body must keep the least rate.
+GRACE: Final = 5.0
+# Seconds after which an import may be over.
+_IMPORT_RETRY: Final = 5.0
+
+
+class Uploads:
+    """The bodies that are being read, and the imports, by their callers."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._slow: Counter[tuple[str, str]] = Counter()
+        self._importers: set[tuple[str, str]] = set()
+        self._imports = 0
+
+    async def whole(self, request: Request) -> bytes:
+        """Return the body of a request, and set its size.
+
+        Raise BodyTooLarge; BodyTooSlow; ClientGone; Exhausted `TOO_MANY_UPLOADS` for a further slow body of one caller.
+        """
+        settings = self._settings
+        length = request.header(b"content-length")
+        if length and (not length.isdigit() or int(length) > settings.max_body):
+            raise BodyTooLarge(settings.max_body)
+        body = Body(request, settings.max_body, settings.body_timeout, settings)
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(min(AT_ONCE, settings.body_timeout)):
+                async for chunk in body.unpaced():
+                    chunks.append(chunk)
+        except TimeoutError:
+            with self._slowly(caller()):
+                async for chunk in body.parts():
+                    chunks.append(chunk)
+        request.size = body.size
+        return b"".join(chunks)
+
+    @contextmanager
+    def importing(self, principal: Principal) -> Generator[None]:
+        """Hold the one import of a caller. Raise Exhausted `TOO_MANY_IMPORTS` if it imports already."""
+        owner = _owner(principal)
+        if owner in self._importers:
+            raise _too_many_imports("another import of yours is running; at most 1 per caller")
+        self._importers.add(owner)
+        try:
+            yield
+        finally:
+            self._importers.discard(owner)
+
+    @contextmanager
+    def import_slot(self) -> Generator[None]:
+        """Hold one of the imports of all callers. Raise Exhausted `TOO_MANY_IMPORTS` if there is none left."""
+        if self._imports >= self._settings.max_imports:
+            raise _too_many_imports(f"too many imports at once; at most {self._settings.max_imports:,} per process")
+        self._imports += 1
+        try:
+            yield
+        finally:
+            self._imports -= 1
+
+    @contextmanager
+    def _slowly(self, principal: Principal) -> Generator[None]:
+        owner, most = _owner(principal), self._settings.max_uploads_per_principal
+        if self._slow[owner] >= most:
+            raise Exhausted(
+                f"too many slow request bodies at once; at most {most:,} per caller",
+                reason="TOO_MANY_UPLOADS",
+                suggestion="send large requests one after another",
+                retry_after=1.0,
+            )
+        self._slow[owner] += 1
+        try:
+            yield
+        finally:
+            self._slow[owner] -= 1
+            if not self._slow[owner]:
+                del self._slow[owner]
+
+
+class Body:
+    """A body that arrives in parts. Only the time of waiting for its client counts."""
+
+    def __init__(self, request: Request, limit: int, total: float, settings: GatewaySettings, hint: str = "") -> None:
+        """Take at most `limit` bytes in `total` seconds, with the pauses and the least rate of the settings."""
+        self.size = 0
+        self._request = request
+        self._limit = limit
+        self._total = total
+        self._pause = settings.body_timeout
+        self._rate = settings.min_body_rate
+        self._grace = min(GRACE, settings.body_timeout)
+        self._hint = hint
+        self._loop = asyncio.get_running_loop()
+        self._waited = 0.0
+        self._ended = False
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the rest of the body. Raise BodyTooLarge; BodyTooSlow; ClientGone."""
+        while not self._ended:
+            seconds, late = self._patience()
+            try:
+                async with asyncio.timeout(seconds):
+                    part = await self._receive()
+            except TimeoutError:
+                raise late from None
+            yield part
+
+    async def unpaced(self) -> AsyncIterator[bytes]:
+        """Yield the same without limits in time; a caller that has one may go on by `parts`."""
+        while not self._ended:
+            yield await self._receive()
+
+    async def _receive(self) -> bytes:
+        begun = self._loop.time()
+        try:
+            message = await self._request.receive()
+        finally:
+            self._waited += self._loop.time() - begun
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        self.size += len(part)
+        if self.size > self._limit:
+            raise BodyTooLarge(self._limit, self._hint)
+        self._ended = not message.get("more_body", False)
+        return part
+
+    def _patience(self) -> tuple[float, BodyTooSlow]:
+        """Return the seconds until the next part is late, and the error that it is then."""
+        timeout = BodyTooSlow("the request body took too long to arrive", "BODY_TIMEOUT")
+        left = min(self._total - self._waited, self._pause)
+        if self._rate:
+            on_time = max(self._grace, self.size / self._rate) - self._waited
+            if on_time < left:
+                slow = f"the request body arrives too slowly: at least {self._rate:,} bytes per second are required"
+                return on_time, BodyTooSlow(slow, "BODY_TOO_SLOW")
+        return left, timeout
+
+
+def _owner(principal: Principal) -> tuple[str, str]:
+    return principal.tenant, principal.owner
+
+
+def _too_many_imports(what: str) -> Exhausted:
+    return Exhausted(
+        what,
+        reason="TOO_MANY_IMPORTS",
+        suggestion="import sessions one after another",
+        retry_after=_IMPORT_RETRY,
+    )

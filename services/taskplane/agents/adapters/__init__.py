@@ -1,0 +1,5 @@
+"""Adapters: agents that were written for something else, run unchanged."""
+
+from taskplane.agents.adapters.detection import adapt
+
+__all__ = ["adapt"]

@@ -1,0 +1,156 @@
+"""The events of ADK in the session of a turn, as they are stored: its JSON with marks of the turn that wrote them.
+
+A rerun begins a turn anew, so of each turn only the events that were written under the highest fence count.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from google.adk.artifacts.base_artifact_service import ArtifactVersion
+from google.adk.events.event import Event
+from google.genai import types
+from pydantic import BaseModel, ValidationError
+
+from taskplane.agents.adapters.adk.content import content_of, json_of
+from taskplane.agents.agent import Message, Turn
+from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
+from taskplane.runtime.message_metadata import INVOCATION_KEYS
+
+_ARTIFACT: Final = "taskplaneArtifact"
+_USER: Final = "user"
+
+
+class Marks(BaseModel):
+    """The turn and the task that wrote an event, and the fence of the run. Empty: a runtime outside did."""
+
+    taskplane_turn: str = ""
+    taskplane_task: str = ""
+    taskplane_fence: int = 0
+
+
+class SavedArtifact(BaseModel):
+    """A version of an artifact, or without one the deletion of all versions. `part` is JSON; None: it is not kept."""
+
+    name: str
+    version: ArtifactVersion | None = None
+    part: str | None = None
+
+
+class Stored(NamedTuple):
+    """An entry of the session: an event of ADK, or the outcome of an artifact, with its author and turn."""
+
+    turn: str
+    marks: Marks
+    event: Event | None
+    artifact: SavedArtifact | None
+
+
+def pack_event(event: Event, turn: Turn) -> dict[str, Any]:
+    """Return an event as it is stored."""
+    data = json_of(event, by_alias=True)
+    return {**data, "customMetadata": {**data.get("customMetadata", {}), **_marks(turn)}}
+
+
+def pack_artifact(artifact: SavedArtifact, turn: Turn) -> dict[str, Any]:
+    """Return a version of an artifact, or the deletion of one, as it is stored."""
+    saved = json_of(artifact, by_alias=True)
+    return {"id": Event.new_id(), _ARTIFACT: saved, "customMetadata": _marks(turn)}
+
+
+def _marks(turn: Turn) -> dict[str, Any]:
+    marks = Marks(taskplane_turn=turn.invocation_id, taskplane_task=turn.task_id, taskplane_fence=turn.fence)
+    return marks.model_dump()
+
+
+def unpack(entries: Iterable[Mapping[str, Any]], turn: Turn) -> Sequence[Stored]:
+    """Return the entries of ADK in the session that count, in order, without an earlier attempt at this turn.
+
+    Entries of other agents are left out; those of a runtime outside that is ADK, too, are not.
+    """
+    found = [stored for entry in entries if (stored := _unpack(entry)) is not None]
+    newest: dict[str, int] = {}
+    for stored in found:
+        newest[stored.turn] = max(stored.marks.taskplane_fence, newest.get(stored.turn, 0))
+    return [
+        each for each in found if each.turn != turn.invocation_id and each.marks.taskplane_fence == newest[each.turn]
+    ]
+
+
+def _unpack(entry: Mapping[str, Any]) -> Stored | None:
+    try:
+        marks = Marks.model_validate(entry.get("customMetadata") or {})
+        if _ARTIFACT in entry:
+            saved = SavedArtifact.model_validate(entry[_ARTIFACT])
+            return Stored(marks.taskplane_turn, marks, None, saved)
+        # From JSON, since bytes are text there.
+        event = Event.model_validate_json(json.dumps(entry))
+    except ValidationError:
+        return None
+    return Stored(marks.taskplane_turn or event.invocation_id, marks, event, None) if event.author else None
+
+
+def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]:
+    """Return the events that a turn begins with, in the order of the conversation.
+
+    Turns of which ADK has no event, since something else answered them, are made of their messages in `turn.history`;
+    the answers are those of `author`. Turns that it does not have, since they were begun while this one waited, are
+    left out. Questions of other tasks wait no longer: ADK then leaves out calls that have no response.
+    """
+    told = [(_invocation_of(message), message) for message in turn.history]
+    names = {name for name, _ in told}
+    events = [each for each in stored if each.event and (each.turn in names or not each.marks.taskplane_task)]
+    last = {each.turn: index for index, each in enumerate(events)}
+    merged: list[Event] = []
+    at = 0
+    for name, message in told:
+        if name in last:
+            merged.extend(_as_seen(each, turn.task_id) for each in events[at : last[name] + 1])
+            at = max(at, last[name] + 1)
+        # Otherwise an attempt that was lost said it.
+        elif name != turn.invocation_id:
+            merged.extend(_said(message, name, author, merged[-1].timestamp if merged else 0.0))
+    return [*merged, *(_as_seen(each, turn.task_id) for each in events[at:])]
+
+
+def _invocation_of(message: Message) -> str:
+    marks = message.metadata.fields
+    return next((marks[key].string_value for key in INVOCATION_KEYS if key in marks), "")
+
+
+def _said(message: Message, invocation_id: str, author: str, time: float) -> Iterator[Event]:
+    is_user = message.role == ROLE_USER
+    content = content_of(message, "user" if is_user else "model")
+    if content.parts:
+        author = _USER if is_user else author
+        yield Event(invocation_id=invocation_id, author=author, content=content, timestamp=time)
+
+
+def _as_seen(stored: Stored, task_id: str) -> Event:
+    assert stored.event is not None
+    if stored.marks.taskplane_task == task_id or not stored.event.long_running_tool_ids:
+        return stored.event
+    return stored.event.model_copy(update={"long_running_tool_ids": None})
+
+
+class Call(NamedTuple):
+    """A call of a long-running tool, and the invocation of ADK that made it."""
+
+    invocation_id: str
+    call: types.FunctionCall
+
+
+def waiting_calls(events: Iterable[Event]) -> Sequence[Call]:
+    """Return the calls of long-running tools that the user has not answered, oldest first.
+
+    The result of such a tool is no answer yet.
+    """
+    calls: dict[str, Call] = {}
+    for event in events:
+        for call in event.get_function_calls():
+            if call.id and call.id in (event.long_running_tool_ids or ()):
+                calls[call.id] = Call(event.invocation_id, call)
+        if event.author == _USER:
+            for response in event.get_function_responses():
+                calls.pop(response.id or "", None)
+    return list(calls.values())

@@ -1,0 +1,197 @@
+"""Detection of an agent's library: by its type, without importing a library that it does not use.
+
+To serve agents of a further library: a line in `LIBRARIES`, and a module with `adapt(found, name) -> Agent`.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskplane.agents.adapters.refusals import bad_agent
+from taskplane.agents.agent import Agent, Policy
+from taskplane.agents.sources import at, defined_at, described, line_of, place_of, said
+from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
+
+_ADAPTERS: Final = "taskplane.agents.adapters"
+OLD_SDK: Final = (
+    "run code for a2a-sdk 0.3 on its own server with its own environment, and serve it here as a remote agent: NAME=URL"
+)
+"""The advice for code of the SDK before 1.0."""
+_POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
+_CARD: Final = "AgentCard(name=..., description=..., version=...)"
+_URL: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that agents are written with."""
+
+    # Names of modules, with those below them: the modules of the library's objects, and the others of the extra.
+    packages: tuple[str, ...]
+    # The types of agents, by their public names.
+    types: tuple[str, ...]
+    # The module here that serves them, and the extra with its requirements.
+    adapter: str
+    extra: str
+
+    def has(self, module: str) -> bool:
+        """Return whether a module is one of the library."""
+        return any(module == package or module.startswith(f"{package}.") for package in self.packages)
+
+    def made(self, found: Any) -> bool:
+        """Return whether an object is an agent of the library, which is imported only if it may be one."""
+        if not any(self.has(base.__module__) for base in type(found).__mro__):
+            return False
+        return isinstance(found, tuple(_public(name) for name in self.types))
+
+
+LIBRARIES: Final = (
+    Library(("pydantic_ai", "openai", "mcp"), ("pydantic_ai.agent:AbstractAgent",), "pydantic_ai", "llm"),
+    Library(
+        ("google.adk", "google.genai"),
+        ("google.adk.workflow:BaseNode", "google.adk.runners:Runner", "google.adk.apps:App"),
+        "adk",
+        "adk",
+    ),
+    Library(
+        ("langgraph", "langchain_core"),
+        ("langgraph.pregel:Pregel", "langgraph.graph:StateGraph"),
+        "langgraph",
+        "langgraph",
+    ),
+    Library(("a2a",), ("a2a.server.agent_execution:AgentExecutor",), "a2a_sdk", "a2a-sdk"),
+)
+"""The libraries with agents that can be served."""
+REMOTE: Final = Library(("a2a",), (), "remote", "a2a-sdk")
+"""The library for agents that are elsewhere, named by the URL of their card."""
+
+
+def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
+    """Return the agent that serves `thing`, under that name.
+
+    `thing` is an agent of ours, which is returned as it is; an agent of pydantic-ai, google-adk, LangGraph or the A2A
+    SDK; the URL of the card of a remote agent; a function of one parameter; or a class or function without parameters
+    that makes one of them. `policy` takes the place of the agent's own. Invalid `BAD_AGENT` names the problem.
+    """
+    agent = detect(thing, name, name)
+    if policy is not None:
+        # An optional power is found on the object; any agent can be given this one.
+        agent.policy = lambda turn: policy  # type: ignore[attr-defined]
+    return agent
+
+
+def detect(thing: Any, name: str, spec: str) -> Agent:
+    """Do as `adapt` for an agent named `spec` by the operator."""
+    found: Any = thing
+    if isinstance(thing, str) and is_url(thing):
+        return _adapted(found, name, spec, REMOTE)
+    if isinstance(found, type) or (_is_function(found) and _parameters(found) == 0):
+        found = _made(found, spec)
+    if isinstance(found, Agent):
+        return _checked(found, spec)
+    for library in LIBRARIES:
+        if library.made(found):
+            return _adapted(found, name, spec, library)
+    if _is_function(found):
+        return _function(found, name, spec)
+    raise bad_agent(
+        spec,
+        f"an object of type {type(found).__name__} is not an agent",
+        "an agent has a `card` (AgentCard) and a method `run(turn)` that yields changes, or is a function of the text;"
+        " agents of these libraries are served, too: pydantic-ai, google-adk, langgraph, a2a-sdk",
+    )
+
+
+def is_url(target: str) -> bool:
+    """Return whether an agent is named by a URL."""
+    return bool(_URL.match(target))
+
+
+def advice(error: ImportError) -> str:
+    """Return the remedy for an import that failed; empty if it is unknown."""
+    missing = error.name or ""
+    # Every version has `a2a.types`: without it the SDK is not installed.
+    if missing.startswith("a2a.") and (missing != "a2a.types" or not isinstance(error, ModuleNotFoundError)):
+        return f"the code may be written for a2a-sdk 0.3: {OLD_SDK}"
+    if isinstance(error, ModuleNotFoundError):
+        for library in LIBRARIES:
+            if library.has(missing):
+                return f"pip install 'taskplane[{library.extra}]'"
+    return ""
+
+
+def _public(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    found: type = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
+    module = f"{_ADAPTERS}.{library.adapter}"
+    try:
+        adapter = importlib.import_module(module)
+    except ImportError as error:
+        problem = f"a required library is missing or too old: {said(error)}"
+        raise bad_agent(spec, problem, f"pip install 'taskplane[{library.extra}]'") from error
+    agent: Agent = adapter.adapt(found, name)
+    return agent
+
+
+def _is_function(found: Any) -> bool:
+    """Return whether an object can be called and does not try to be an agent."""
+    return callable(found) and not isinstance(found, type) and not hasattr(found, "run") and not hasattr(found, "card")
+
+
+def _function(found: Callable[..., Any], name: str, spec: str) -> Agent:
+    if (count := _parameters(found)) != 1:
+        problem = f"a function that needs {count} arguments is not an agent"
+        raise bad_agent(
+            spec, problem, "use one argument, the text of the message, for an agent, or none for a factory of agents"
+        )
+    from taskplane.agents.adapters import functions
+
+    return functions.adapt(found, name)
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    """Return how many arguments a function needs; 1 if it does not say."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return 1
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return sum(p.default is inspect.Parameter.empty and p.kind not in optional for p in parameters)
+
+
+def _made(make: Callable[[], Any], spec: str) -> Any:
+    if inspect.iscoroutinefunction(make) or inspect.isgeneratorfunction(make) or inspect.isasyncgenfunction(make):
+        problem = "a function without parameters must return an agent, but this one is a coroutine or a generator"
+        raise bad_agent(spec, problem, "give it one parameter, the text of the message, to make it an agent")
+    try:
+        return make()
+    except (Exception, SystemExit) as error:
+        problem = f"its factory failed: {described(error)}{at(place_of(error))}"
+        raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
+
+
+def _checked(agent: Agent, spec: str) -> Agent:
+    card: Any = agent.card
+    place = at(defined_at(agent))
+    if not isinstance(card, AgentCard):
+        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
+        raise bad_agent(spec, problem, f"take AgentCard from taskplane.agents.agent: {_CARD}")
+    if not card.name.strip():
+        raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
+    if inspect.iscoroutinefunction(agent.run):
+        raise bad_agent(
+            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning a result"
+        )
+    policy: object = getattr(agent, "policy", None)
+    if policy is not None and not callable(policy):
+        raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
+    if inspect.iscoroutinefunction(policy):
+        raise bad_agent(spec, "`policy` is a coroutine; it must be a plain method", _POLICY)
+    return agent

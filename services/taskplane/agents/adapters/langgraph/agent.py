@@ -1,0 +1,253 @@
+"""Graphs of LangGraph as agents: messages as they are streamed, interrupts as questions, threads as conversations."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.types import Command
+
+from taskplane.agents.adapters.approvals import decision, last_question, members, reason
+from taskplane.agents.adapters.cards import card
+from taskplane.agents.adapters.langgraph.messages import MESSAGES, GraphMessages, conversation, last_answer
+from taskplane.agents.adapters.langgraph.threads import Place, Thread, invocation_in, invocation_of
+from taskplane.agents.adapters.refusals import bad_agent
+from taskplane.agents.agent import (
+    Agent,
+    AgentError,
+    AskAuth,
+    AskInput,
+    Change,
+    Complete,
+    Fail,
+    Message,
+    Policy,
+    Reject,
+    Turn,
+)
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.plain_json import plain
+from taskplane.runtime.storable import storable
+from taskplane.runtime.struct_values import mark_converted, to_value
+
+RECURSION_LIMIT: Final = 100
+"""Steps of a run of a graph that has no limit of its own."""
+INTERRUPT: Final = "interrupt_id"
+"""Metadata of the parts of a question: the interrupt that each is of."""
+_MODES: Final = ["messages", "custom", "updates", "values"]
+_FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
+
+
+def adapt(found: Any, name: str) -> Agent:
+    """Return the agent that runs a graph, compiled or not, or an entrypoint.
+
+    Invalid `BAD_AGENT`: its input is neither messages nor one value.
+    """
+    graph = found.compile() if _is_builder(found) else found
+    return GraphAgent(graph, name, _input_key(graph, name), _output_key(graph))
+
+
+def _is_builder(found: Any) -> bool:
+    """Return whether a graph is to be compiled."""
+    return isinstance(found, StateGraph)
+
+
+def _input_key(graph: Any, name: str) -> str:
+    """Return the key of the input that takes the message, or "" if the input is the text itself."""
+    builder = getattr(graph, "builder", None)
+    if builder is None:
+        return ""
+    keys = list(builder.schemas[builder.input_schema])
+    if MESSAGES in keys:
+        return MESSAGES
+    if len(keys) != 1:
+        problem = f"its graph takes {', '.join(keys) or 'nothing'}, and a message is one text"
+        raise bad_agent(name, problem, "StateGraph(State, input_schema=...) with `messages`, or with one key")
+    return str(keys[0])
+
+
+def _output_key(graph: Any) -> str | None:
+    """Return the key of the output that is the answer, "" if the output is the answer itself; None: there is none."""
+    builder = getattr(graph, "builder", None)
+    if builder is None:
+        return ""
+    keys = list(builder.schemas[builder.output_schema])
+    return str(keys[0]) if len(keys) == 1 else None
+
+
+class GraphAgent:
+    """A graph as an agent."""
+
+    def __init__(self, graph: Any, name: str, input_key: str, output_key: str | None) -> None:
+        self.card = card(name, f"Runs the graph {name}.", input_modes=("text/plain", "application/json"))
+        self._name = name
+        self._graph = graph
+        self._input_key = input_key
+        self._output_key = output_key
+        self._keeps_threads = isinstance(graph.checkpointer, BaseCheckpointSaver)
+
+    def policy(self, turn: Turn) -> Policy:
+        """Return the policy: the turns of a thread run one after the other, since each goes on from the one before."""
+        return Policy(strategy="queue") if self._keeps_threads else Policy()
+
+    async def run(self, turn: Turn) -> AsyncGenerator[Change]:
+        """Run the graph with the message, or go on with it from an interrupt."""
+        goes_on = turn.attempt > 1 and self.policy(turn).on_orphan == "resume"
+        if self._keeps_threads:
+            place = await Thread(self._graph, self._name, turn).place(turn.history, own=goes_on)
+        else:
+            place = Place({"configurable": {}}, None, "")
+        given: Any
+        if goes_on and place.invocation == turn.invocation_id:
+            if place.snapshot.interrupts:
+                yield _question(place.snapshot.interrupts)
+                return
+            if not place.snapshot.next:
+                yield Complete(last_answer(place.snapshot.values))
+                return
+            given = None
+        elif asked := _asked(turn):
+            answers = await self._answers(turn, place, asked)
+            if answers is None:
+                yield AskInput(last_question(turn) or "")
+                return
+            given = Command(resume=answers)
+        else:
+            given = self._input(turn, place)
+        async with aclosing(self._stream(turn, place, given)) as changes:
+            async for change in changes:
+                yield change
+
+    def _input(self, turn: Turn, place: Place) -> Any:
+        if self._input_key == MESSAGES:
+            return {MESSAGES: conversation([*place.unknown(turn), turn.message])}
+        return {self._input_key: turn.text} if self._input_key else turn.text
+
+    async def _answers(self, turn: Turn, place: Place, asked: list[str]) -> dict[str, Any] | None:
+        """Return the answers of a message to the interrupts of a question, by id; None if it is not clear whether they
+        allow the actions that were asked for. AgentError: they are not open."""
+        waiting: dict[str, Any] = {}
+        if place.snapshot is not None:
+            # As of its checkpoint: also those that an earlier attempt of this run was given the answer to.
+            snapshot = await self._graph.aget_state(place.snapshot.config)
+            interrupted = {interrupt.id: interrupt.value for interrupt in snapshot.interrupts}
+            waiting = {name: interrupted[name] for name in asked if name in interrupted}
+        if not waiting:
+            raise AgentError(
+                "The question of this task is no longer open: the conversation continued without an answer, or the"
+                " state of the agent was lost."
+            )
+        given = _value(turn.message)
+        by_id: dict[str, Any] = {name: given[name] for name in waiting if isinstance(given, dict) and name in given}
+        answers = {
+            name: _decided(waiting[name], answer) for name, answer in (by_id or {next(iter(waiting)): given}).items()
+        }
+        return None if None in answers.values() else answers
+
+    async def _stream(self, turn: Turn, place: Place, given: Any) -> AsyncGenerator[Change]:
+        messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None, given)
+        interrupts: dict[str, Any] = {}
+        state: Any = None
+        config = self._config(turn, place)
+        stream = self._graph.astream(given, config, stream_mode=_MODES, subgraphs=True)
+        try:
+            async with aclosing(stream):
+                async for inside, mode, data in stream:
+                    if mode in ("updates", "values"):
+                        # Those of subgraphs come up in the graph itself.
+                        if not inside and mode == "values":
+                            state = data
+                        elif not inside and "__interrupt__" in data:
+                            asked = data["__interrupt__"]
+                            _check_asked(asked)
+                            interrupts.update({one.id: one for one in asked})
+                        continue
+                    for change in messages.of_model(data[0]) if mode == "messages" else messages.of_node(data):
+                        yield change
+                        if isinstance(change, _FINAL):
+                            return
+        except GraphRecursionError as error:
+            raise AgentError("The agent was stopped because it exceeded its number of steps.") from error
+        for change in messages.rest(state):
+            yield change
+        if not interrupts:
+            for change in messages.answer(self._output(state)):
+                yield change
+            return
+        if not self._keeps_threads:
+            raise AgentError(
+                "The agent wants to ask something and could not go on from an answer, since its graph has no"
+                " checkpointer: compile it with one."
+            )
+        yield _question(tuple(interrupts.values()))
+
+    def _output(self, state: Any) -> str:
+        output = state
+        if self._output_key and isinstance(state, Mapping):
+            output = cast("Mapping[str, Any]", state).get(self._output_key)
+        return output if isinstance(output, str) and self._output_key is not None else ""
+
+    def _config(self, turn: Turn, place: Place) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "configurable": {**place.config["configurable"], "turn": turn},
+            "metadata": invocation_of(turn),
+        }
+        own: dict[str, Any] = self._graph.config or {}
+        if "recursion_limit" not in own:
+            config["recursion_limit"] = RECURSION_LIMIT
+        return config
+
+
+def _check_asked(interrupts: tuple[Any, ...]) -> None:
+    if not interrupts:
+        raise AgentError("The agent stopped at a breakpoint of its graph, which nobody can answer: ask by interrupt().")
+
+
+def _asked(turn: Turn) -> list[str]:
+    """Return the interrupts that the message answers: those of the last message of the agent in this task."""
+    for message in reversed(turn.task.history if turn.task is not None else ()):
+        # An attempt that was lost may have said something, too.
+        if message.role != turn.message.role and invocation_in(message) != turn.invocation_id:
+            parts = [part.metadata.fields for part in message.parts]
+            return [fields[INTERRUPT].string_value for fields in parts if INTERRUPT in fields]
+    return []
+
+
+def _decided(asked: Any, given: Any) -> Any:
+    """Return an answer as the graph takes it; None if actions were asked for and it is not clear whether they are
+    allowed. A question of langchain's HumanInTheLoopMiddleware has `action_requests`, its answer `decisions`."""
+    actions: Any = members(asked).get("action_requests")
+    if not isinstance(actions, list) or "decisions" in members(given):
+        return given
+    allowed = decision(given)
+    if allowed is None:
+        return None
+    why = reason(given)
+    one = {"type": "approve"} if allowed else {"type": "reject", **({"message": why} if why else {})}
+    return {"decisions": [one for _ in actions]}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _value(message: Message) -> Any:
+    """Return the content of an answer: its data, or its text."""
+    for part in message.parts:
+        if part.HasField("data"):
+            data: Any = to_json(part.data)
+            return data
+    return "\n".join(part.text for part in message.parts if part.HasField("text"))
+
+
+def _question(interrupts: tuple[Any, ...]) -> AskInput:
+    """Return the question that interrupts ask: a part for each, a text or data as its value is."""
+    message = Message()
+    for index, interrupt in enumerate(interrupts):
+        part = message.parts.add()
+        if isinstance(interrupt.value, str):
+            part.text = storable(interrupt.value)
+        else:
+            value, converted = to_value(plain(interrupt.value), f"parts[{index}].data")
+            part.data.CopyFrom(value)
+            mark_converted(message.metadata, converted)
+        part.metadata.update({INTERRUPT: interrupt.id})
+    return AskInput(message)

@@ -1,0 +1,74 @@
+"""The thread of a conversation in a graph's checkpointer, and the place in it from which a turn goes on.
+
+Every checkpoint names the invocation that made it. So the place is that of the newest invocation that is in effect:
+the newest of all, or after a rewind an earlier one, from which the thread forks. Nothing of this is kept elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from taskplane.agents.agent import Message, Turn
+from taskplane.runtime.message_metadata import INVOCATION
+
+_KEY: Final = "taskplane_invocation"
+# No checkpoint has this id: a run from it begins anew, in the same thread.
+_NOTHING: Final = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place in a thread where a turn goes on."""
+
+    config: Mapping[str, Any]
+    # State of the graph there, and the invocation that made it; None and empty if there is nothing.
+    snapshot: Any
+    invocation: str
+
+    def unknown(self, turn: Turn) -> Sequence[Message]:
+        """Return the messages of the conversation that the thread does not have, oldest first."""
+        history = [message for message in turn.history if invocation_in(message) != turn.invocation_id]
+        for index in range(len(history) - 1, -1, -1):
+            if self.invocation and invocation_in(history[index]) == self.invocation:
+                return history[index + 1 :]
+        return history
+
+
+class Thread:
+    """The thread of a turn: one for each agent, user and session."""
+
+    def __init__(self, graph: Any, agent: str, turn: Turn) -> None:
+        who = (agent, turn.caller.tenant, turn.caller.owner, turn.context_id)
+        self._graph = graph
+        self._turn = turn
+        self._config = {"configurable": {"thread_id": "/".join(quote(part, safe="") for part in who)}}
+
+    async def place(self, history: Sequence[Message], *, own: bool) -> Place:
+        """Return where the turn goes on. `own`: also after the work of an earlier attempt."""
+        newest = await self._graph.aget_state(self._config)
+        if newest.metadata is None:
+            return Place(self._config, None, "")
+        invocations = dict.fromkeys(invocation_in(message) for message in history)
+        invocations.pop(self._turn.invocation_id, None)
+        if own:
+            invocations[self._turn.invocation_id] = None
+        made_by = newest.metadata.get(_KEY, "")
+        if made_by in invocations:
+            return Place(self._config, newest, made_by)
+        for invocation in reversed(invocations):
+            found = self._graph.aget_state_history(self._config, filter={_KEY: invocation}, limit=1)
+            async for snapshot in found:
+                return Place(snapshot.config, snapshot, invocation)
+        return Place({"configurable": {**self._config["configurable"], "checkpoint_id": _NOTHING}}, None, "")
+
+
+def invocation_of(turn: Turn) -> dict[str, str]:
+    """Return the metadata with which the checkpoints of a turn name it."""
+    return {_KEY: turn.invocation_id, "taskplane_task": turn.task_id}
+
+
+def invocation_in(message: Message) -> str:
+    """Return the invocation that a message belongs to; empty if it names none."""
+    fields = message.metadata.fields
+    return fields[INVOCATION].string_value if INVOCATION in fields else ""

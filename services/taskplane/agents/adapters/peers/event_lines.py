@@ -1,0 +1,90 @@
+"""The lines and events of an event stream, as the HTML standard defines them, each limited in size.
+
+httpx ends a line at U+2028, U+2029, U+0085 and other characters, too. JSON may contain three of them, and a server that
+writes them as they are would end the SDK's reading in the middle of a message.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from taskplane.agents.adapters.peers.refused import too_large
+
+LONGEST_EVENT: Final = 8 * 2**20
+"""Characters that one event may have, as many as the bytes of a request of our own clients."""
+_DATA: Final = "data"
+
+
+class Lines:
+    """The lines of a text that comes in pieces, without their ends."""
+
+    def __init__(self, limit: int = LONGEST_EVENT) -> None:
+        """`limit`: characters that a line may have."""
+        self._limit = limit
+        # The pieces of the line that has not ended, and their length.
+        self._open: list[str] = []
+        self._length = 0
+        # The last character was a CR, which an LF may follow.
+        self._held = False
+
+    def feed(self, text: str) -> Iterator[str]:
+        """Yield the lines that end in `text`. RefusedAnswer: a line is too long."""
+        if self._held:
+            text = "\r" + text
+        self._held = text.endswith("\r")
+        if self._held:
+            text = text[:-1]
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        first, *more = text.split("\n")
+        self._add(first)
+        for next_line in more:
+            yield "".join(self._open)
+            self._open, self._length = [], 0
+            self._add(next_line)
+
+    def end(self) -> Iterator[str]:
+        """Yield the last line, which nothing ended; none if it is empty."""
+        last = "".join(self._open)
+        if last or self._held:
+            yield last
+
+    def _add(self, piece: str) -> None:
+        self._open.append(piece)
+        self._length += len(piece)
+        if self._length > self._limit:
+            raise too_large("a line", self._limit)
+
+
+class Events:
+    """The events of a stream that comes in lines. Their data is put into another form, on one line."""
+
+    def __init__(self, data: Callable[[str], str], limit: int = LONGEST_EVENT) -> None:
+        """`data`: returns another form of the data of an event; empty: the event is left out. `limit`: characters that
+        the data of one event may have."""
+        self._form = data
+        self._limit = limit
+        self._data: list[str] = []
+        self._length = 0
+
+    def feed(self, line: str) -> Iterator[str]:
+        """Yield the lines that take the place of a line. Comments are left out. RefusedAnswer: an event is too
+        large."""
+        if not line:
+            yield from self.end()
+            return
+        name, _, value = line.partition(":")
+        if name != _DATA:
+            if name:
+                yield line
+            return
+        self._length += len(value)
+        if self._length > self._limit:
+            raise too_large("an event", self._limit)
+        self._data.append(value.removeprefix(" "))
+
+    def end(self) -> Iterator[str]:
+        """Yield the lines of the event that ends here. A stream may end without the empty line after its last one."""
+        data, self._data, self._length = self._data, [], 0
+        if formed := self._form("\n".join(data)) if data else "":
+            yield f"{_DATA}: {formed}"
+        yield ""

@@ -1,0 +1,90 @@
+"""An agent as an executor holds it: its name, and which optional powers it has, found once."""
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from taskplane.agents.agent import Agent, ArtifactMaker, Closing, Policied, Policy, Router, StatusWriter, Turn
+from taskplane.agents.elsewhere import Elsewhere
+
+log = logging.getLogger(__name__)
+
+_DEFAULT: Final = Policy()
+
+
+NO_THREAD: Final = "it keeps its connections to the provider of the model, which a thread of its own cannot use"
+
+
+class PolicyFailed(Exception):
+    """The policy of an agent raised, or is none; the cause says which."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Hosted:
+    """An agent with its name and its optional powers. `of` makes it."""
+
+    name: str
+    agent: Agent
+    router: Router | None
+    routes_at_sight: bool
+    status_writer: StatusWriter | None
+    artifact_maker: ArtifactMaker | None
+    _policied: Policied | None
+    # As the operator wants it, whatever the policy says; empty: as the policy says.
+    isolation: str
+    # The name to load it by in a process of its own; empty: it was made in code.
+    source: str
+    # Workers elsewhere run it.
+    elsewhere: bool
+
+    @classmethod
+    def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
+        """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
+        router = agent if isinstance(agent, Router) else None
+        if isolation in ("thread", "process") and getattr(agent, "routes_by_running", False):
+            # Its router has the work to do there.
+            router = None
+        at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
+        return cls(
+            name=name,
+            agent=agent,
+            router=router,
+            routes_at_sight=at_sight,
+            status_writer=agent if isinstance(agent, StatusWriter) else None,
+            artifact_maker=agent if isinstance(agent, ArtifactMaker) else None,
+            _policied=agent if isinstance(agent, Policied) else None,
+            isolation=isolation,
+            source=source,
+            elsewhere=isinstance(agent, Elsewhere),
+        )
+
+    def policy(self, turn: Turn) -> Policy:
+        """Return the agent's policy for a turn, the default one if it has none. PolicyFailed."""
+        if self._policied is None:
+            return _DEFAULT
+        try:
+            found: object = self._policied.policy(turn)
+            if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
+                if found.isolation == "thread" and not self.isolation and self.one_event_loop:
+                    raise ValueError(f"isolation 'thread': {NO_THREAD}; leave it out, or use a process: @process")
+                return found
+            if inspect.iscoroutine(found):
+                found.close()
+            raise TypeError(f"policy must return a Policy, not {type(found).__name__}")
+        except BaseException as error:
+            raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error
+
+    @property
+    def one_event_loop(self) -> bool:
+        """Return whether the agent belongs to one event loop, so that it has no thread of its own."""
+        return bool(getattr(self.agent, "one_event_loop", False))
+
+    async def close(self) -> None:
+        """Close resources of the agent; exceptions go to the log."""
+        if not isinstance(self.agent, Closing):
+            return
+        try:
+            await self.agent.aclose()
+        except Exception:
+            log.exception("agent %s could not be closed", self.name)

@@ -1,0 +1,207 @@
+"""Runs of agents in another event loop than that of the process, and in threads of their own."""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from taskplane.agents import agent as port
+from taskplane.agents.asked_calls import Ask, AskedCalls
+from taskplane.runtime.loops import complete
+
+T = TypeVar("T")
+
+THREAD: Final = "taskplane-agent"
+"""The beginning of the names of the threads."""
+_END: Final = object()
+
+Begin = Callable[[port.Turn], AsyncIterator[port.Change] | Iterator[port.Change]]
+
+
+async def _stepwise(changes: Iterator[port.Change]) -> AsyncGenerator[port.Change]:
+    """Yield from a plain generator, and close it."""
+    try:
+        for change in changes:
+            yield change
+    finally:
+        close = getattr(changes, "close", None)
+        if close is not None:
+            close()
+
+
+class _Exited:
+    """An exception of an agent that an asyncio task would not hand on: it would end the event loop, or lose its
+    traceback."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class _Cancelled(asyncio.Event):
+    """An event that an agent may also look at while it blocks the loop in which the event is to be set."""
+
+    def __init__(self, given: asyncio.Event) -> None:
+        super().__init__()
+        self._given = given
+
+    def is_set(self) -> bool:
+        return self._given.is_set() or super().is_set()
+
+
+class RunElsewhere(AsyncIterator[port.Change]):
+    """The changes of an agent that runs in another event loop, which goes on between two of them.
+
+    All steps of a run have one context, so that an agent may set a variable before it yields and reset it after.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: port.Turn, begin: Begin) -> None:
+        self._loop = loop
+        self._given = turn
+        self._here = asyncio.get_running_loop()
+        self._begin = begin
+        self._context = contextvars.copy_context()
+        self._changes: AsyncIterator[port.Change] | None = None
+        # The iterator that the agent yields from.
+        self.yielding: object = None
+        self._watching: asyncio.Task[None] | None = None
+        # The task there that waits for the next change.
+        self._stepping: asyncio.Task[Any] | None = None
+
+    async def __anext__(self) -> port.Change:
+        change = await self._there(self._step)
+        if change is _END:
+            raise StopAsyncIteration
+        if isinstance(change, _Exited):
+            raise change.error
+        return change  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """Close the iterator of the agent. Waits while the agent blocks."""
+        self._stop_watching()
+        await self._there(self._close)
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _there(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async def within() -> T:
+            return await self._loop.create_task(call(), context=self._context)
+
+        return await asyncio.wrap_future(self._hand_over(within()))
+
+    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def _step(self) -> Any:
+        self._stepping = step = asyncio.current_task()
+        try:
+            if self._changes is None:
+                changes = self._begin(self._turn())
+                self.yielding = getattr(changes, "yielding", changes)
+                self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
+            return await anext(self._changes, _END)
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+            return _Exited(error)
+        except asyncio.CancelledError as error:
+            if step is not None and step.cancelling():
+                raise
+            return _Exited(error)
+
+    async def _close(self) -> None:
+        if self._stepping is not None:
+            # It may have been canceled, and an agent that cleans up cannot be closed meanwhile.
+            await asyncio.wait([self._stepping])
+        close = getattr(self._changes, "aclose", None)
+        if close is None:
+            return
+        try:
+            await close()
+        except GeneratorExit as error:
+            # It would close whoever waits for this.
+            raise RuntimeError("the agent raised GeneratorExit while closing") from error
+
+    def _turn(self) -> port.Turn:
+        """Return the turn as the other loop may use it."""
+        cancelled = _Cancelled(self._given.cancelled)
+
+        async def watch() -> None:
+            await self._given.cancelled.wait()
+            self._loop.call_soon_threadsafe(cancelled.set)
+
+        def begin() -> None:
+            self._watching = self._here.create_task(watch())
+
+        self._here.call_soon_threadsafe(begin)
+        return replace(self._given, cancelled=cancelled, calls=AskedCalls(_asking(self._given.calls, self._here)))
+
+
+class ThreadedRun(RunElsewhere):
+    """A run in a thread of its own with an event loop of its own, which both end with it."""
+
+    def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
+        super().__init__(asyncio.new_event_loop(), turn, begin)
+        self._over = self._loop.create_future()
+        self._ending = threading.Lock()
+        self._ended = False
+        threading.Thread(target=self._live, name=f"{THREAD}-{name}", daemon=True).start()
+
+    async def aclose(self) -> None:
+        """Close the iterator of the agent, and end the thread. Waits while the agent blocks."""
+        if self._ended:
+            self._stop_watching()
+            return
+        try:
+            await super().aclose()
+        finally:
+            # The thread may have ended since, when this is called twice.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(end, self._over)
+
+    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        with self._ending:
+            if not self._ended:
+                return super()._hand_over(coroutine)
+        coroutine.close()
+        raise RuntimeError("the event loop of the agent has ended")
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            complete(self._loop, self._over)
+            with self._ending:
+                self._ended = True
+            wind_down(self._loop)
+        finally:
+            self._loop.close()
+
+
+def end(over: "asyncio.Future[None]") -> None:
+    """End the loop of the owner that waits for `over`. Called in that loop."""
+    if not over.done():
+        over.set_result(None)
+
+
+def wind_down(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the remaining work in a loop to its end, and cancel its tasks."""
+    # Calls that were handed over until now become tasks.
+    complete(loop, loop.create_task(asyncio.sleep(0)))
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    complete(loop, asyncio.gather(*left, return_exceptions=True))
+    complete(loop, loop.create_task(loop.shutdown_asyncgens()))
+
+
+def _asking(calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> Ask:
+    """Return an object that makes the calls of a turn in their own event loop."""
+
+    async def ask(method: str, *arguments: Any) -> Any:
+        call = getattr(calls, method)(*arguments)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
+
+    return ask

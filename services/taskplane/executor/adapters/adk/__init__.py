@@ -1,5 +1,0 @@
-"""Agents written with Google's Agent Development Kit (ADK)."""
-
-from taskplane.executor.adapters.adk.agent import adapt
-
-__all__ = ["adapt"]

@@ -1,5 +1,0 @@
-"""Agents of LangGraph."""
-
-from taskplane.executor.adapters.langgraph.agent import adapt
-
-__all__ = ["adapt"]

@@ -1,0 +1,73 @@
+"""Arguments of tool calls that are read in pieces, beside a parser that reads them whole."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskplane.agents.llm.argument_text import ArgumentText
+from taskplane.agents.surrogates import Surrogates
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def read(encoded: str, cuts: list[int]) -> tuple[dict[str, str], bool]:
+    arguments = ArgumentText()
+    found: dict[str, str] = {}
+    edges = [0, *sorted(cut % (len(encoded) + 1) for cut in cuts), len(encoded)]
+    for start, end in itertools.pairwise(edges):
+        for key, text in arguments.feed(encoded[start:end]):
+            found[key] = found.get(key, "") + text
+    return found, arguments.complete
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), _JSON, max_size=5),
+    st.lists(st.integers(0, 10_000), max_size=12),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_values_are_those_of_the_whole_wherever_it_is_cut(
+    arguments: dict[str, object], cuts: list[int], ascii_only: bool, spaced: bool
+) -> None:
+    """P5: texts with every escape, and what is no text as its JSON, in any order."""
+    encoded = json.dumps(arguments, ensure_ascii=ascii_only, indent=1 if spaced else None)
+    found, complete = read(encoded, cuts)
+    read_again = {
+        key: text if isinstance(arguments[key], str) else json.loads(text) for key, text in found.items() if text
+    }
+    assert read_again == {key: value for key, value in arguments.items() if value is not None and value != ""}
+    assert complete
+
+
+@given(st.dictionaries(st.sampled_from(["name", "content"]), st.text(), min_size=1), st.integers(0, 10_000))
+def test_arguments_that_are_cut_off_are_not_complete(arguments: dict[str, str], cut: int) -> None:
+    """P9."""
+    encoded = json.dumps(arguments)
+    found, complete = read(encoded[: cut % len(encoded)], [])
+    assert not complete
+    assert all(arguments[key].startswith(text) for key, text in found.items())
+
+
+@given(st.text(), st.integers(0, 100))
+def test_a_pair_that_was_cut_into_halves_is_one_character(text: str, cut: int) -> None:
+    """P5: as escapes of JSON do it."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    halves = "".join(chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2))
+    at = cut % (len(halves) + 1)
+    surrogates = Surrogates()
+    assert surrogates.join(halves[:at]) + surrogates.join(halves[at:]) + surrogates.end() == text
+
+
+@pytest.mark.parametrize("encoded", ['{"content": "a\\ud83d"}', '{"content": "a\\ude00b"}', '{"content": "a\\uzzzzb"}'])
+def test_half_a_pair_can_be_stored(encoded: str) -> None:
+    """P5: as a character that says so."""
+    found, complete = read(encoded, [])
+    assert complete and "\ufffd" in found["content"]
+    found["content"].encode()

@@ -1,0 +1,88 @@
+"""MCP servers that a run opens."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agents.llm.processes import command, is_gone, plain_command
+from tests.agents.llm.turns import all_of, open_agent, text_of, turn
+from tests.executor.plane import until
+from tests.support.scripted_model import Answer, Request, calls, hang, text
+from tests.support.thorough import THOROUGH
+
+from taskplane.agents.agent import AgentError, ToolCall, ToolResult
+
+
+async def test_its_tools_are_called_and_its_process_is_gone_when_the_run_has_ended(tmp_path: Path) -> None:
+    """P11."""
+    async with open_agent(mcp=[command(tmp_path / "pid")]) as (agent, server):
+        server.add(calls(("add", {"a": 2, "b": 3})), text("Five."))
+        found = await all_of(agent.run(turn("add")))
+        assert ToolCall("call-0", "add", {"a": 2, "b": 3}) in found
+        (result,) = [change.response for change in found if isinstance(change, ToolResult)]
+        assert "5" in str(result)
+        assert text_of(found) == "Five."
+        await until(is_gone(tmp_path / "pid"))
+
+
+@pytest.mark.parametrize("at", ["model", "tool"])
+async def test_its_process_is_gone_after_a_cancel(tmp_path: Path, at: str) -> None:
+    """P8, P11: in the model's stream and in a call of its tool."""
+
+    def script(request: Request) -> Answer:
+        return hang() if at == "model" else calls(("wait", {}))
+
+    async with open_agent(script, mcp=[command(tmp_path / "pid")]) as (agent, server):
+        changes = agent.run(turn("wait"))
+        running = asyncio.create_task(all_of(changes))
+        await until(lambda: bool(server.requests) and server.requests[0].begun.is_set())
+        if at == "tool":
+            await until(lambda: server.requests[0].answered)
+        running.cancel()
+        await asyncio.wait((running,))
+        await changes.aclose()  # type: ignore[attr-defined]
+        await until(is_gone(tmp_path / "pid"))
+        if at == "model":
+            async with asyncio.timeout(10):
+                await server.requests[0].closed.wait()
+
+
+async def test_its_process_is_gone_after_a_cancel_while_its_tools_are_asked_for(tmp_path: Path) -> None:
+    """P8, P11: the library does not leave a server that it is cancelled in then."""
+    notes = tmp_path / "notes"
+    async with open_agent(mcp=[plain_command(notes, "mute")]) as (agent, _):
+        changes = agent.run(turn("wait"))
+        running = asyncio.create_task(all_of(changes))
+        await until(lambda: notes.exists() and "listed" in notes.read_text())
+        running.cancel()
+        await asyncio.wait((running,))
+        await changes.aclose()  # type: ignore[attr-defined]
+        await until(is_gone(notes))
+
+
+async def test_a_server_that_cannot_be_reached_fails_before_the_model_is_asked() -> None:
+    """P9."""
+    for missing in ("http://127.0.0.1:9/mcp", f"{sys.executable} -c pass", "no-such-command-here"):
+        async with open_agent(mcp=[missing]) as (agent, server):
+            with pytest.raises(AgentError, match="tool server"):
+                await all_of(agent.run(turn("add")))
+            assert not server.requests
+
+
+async def test_a_server_has_as_long_to_start_as_is_set(tmp_path: Path) -> None:
+    """P9, P11: and no longer; its process is gone then."""
+    notes = tmp_path / "notes"
+    async with open_agent(mcp=[plain_command(notes, "late", "60")], mcp_timeout=0.5) as (agent, server):
+        with pytest.raises(AgentError, match="tool server"):
+            await all_of(agent.run(turn("go")))
+        assert not server.requests
+        await until(is_gone(notes))
+
+
+@pytest.mark.skipif(not THOROUGH, reason="takes longer than the limit of the library")
+async def test_a_server_may_be_slow_to_start(tmp_path: Path) -> None:
+    """P11: beyond what the library waits for."""
+    async with open_agent(mcp=[plain_command(tmp_path / "late", "late", "6")]) as (agent, server):
+        server.add(text("Here."))
+        assert text_of(await all_of(agent.run(turn("go")))) == "Here."
