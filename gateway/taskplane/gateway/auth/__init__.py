@@ -1,1 +1,1 @@
-"""Who calls: the checks of Host and Origin, and the schemes that identify a caller."""
+"""The identity of callers: the checks of Host and Origin, and the schemes that identify them."""
