@@ -105,7 +105,7 @@ async def test_errors_of_1_0_are_a_list_of_typed_details(plane: Plane) -> None:
         "@type": "type.googleapis.com/google.rpc.BadRequest",
         "fieldViolations": [
             {"field": "message.messageId", "description": "is required"},
-            {"field": "message.parts", "description": "must have at least one element"},
+            {"field": "message.parts", "description": "must not be empty"},
         ],
     }
 

@@ -7,8 +7,8 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import Invalid
 from taskplane.sessions.domain.session import Scope
 from taskplane.sessions.importing import SessionReader, read_session
+from taskplane.sessions.operation_checks import MAX_ENTRY
 from taskplane.sessions.store import REPLY_BYTES
-from taskplane.sessions.validation import MAX_ENTRY
 
 
 def read(entry: pb.Entry) -> None:

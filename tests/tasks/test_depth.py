@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.tasks import validation
+from taskplane.tasks import request_checks
 from taskplane.tasks.depth import check_depth, surely_shallow, values_of
 from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Append
@@ -81,14 +81,14 @@ def accepted(message: a2a.Message) -> bool:
     change = pb.Change()
     change.status.status.state = a2a.TASK_STATE_WORKING
     change.status.status.message.CopyFrom(message)
-    by_user = passes(lambda: validation.add_message(request, read_message(message)))
+    by_user = passes(lambda: request_checks.add_message(request, read_message(message)))
     assert passes(lambda: append(change)) == by_user
     return by_user
 
 
 def append(change: pb.Change) -> None:
     changes = read_changes([change], "changes")
-    validation.append([Append(actor="e", task_uid="u", fence=1, number=1, changes=changes)])
+    request_checks.append([Append(actor="e", task_uid="u", fence=1, number=1, changes=changes)])
 
 
 def passes(check: Callable[[], None]) -> bool:

@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime.errors import AlreadyExists, Invalid
 from taskplane.runtime.times import micros
+from taskplane.runtime.validation import invalid
 from taskplane.sessions.domain.payload import listed, listed_deletion, message_id_in, pack, read_event
 from taskplane.sessions.domain.session import (
     EVENT,
@@ -19,14 +20,7 @@ from taskplane.sessions.domain.session import (
     changes_history,
 )
 from taskplane.sessions.domain.state import read_delta
-from taskplane.sessions.validation import (
-    check_deletion,
-    check_id,
-    check_imported,
-    check_payload,
-    check_text,
-    check_time,
-)
+from taskplane.sessions.operation_checks import SessionFields, check_deletion, check_imported, check_payload
 
 
 class ImportedEntry(NamedTuple):
@@ -39,16 +33,15 @@ class ImportedEntry(NamedTuple):
 def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
     """Read the session from the first record. Invalid: it is none, or no session could be so."""
     given = _record(record)
-    with_line = f"line {given.line}"
     if given.WhichOneof("record") != "session":
         raise wrong(given.line, "the session must come first", "IMPORT_ORDER")
     of = given.session
-    check_id(f"{with_line}: agent", of.agent, required=False)
-    check_text(f"{with_line}: title", of.title)
-    check_text(f"{with_line}: source", of.source)
     created_at, updated_at = micros(of.created_at), micros(of.updated_at)
-    check_time(f"{with_line}: created_at", created_at)
-    check_time(f"{with_line}: updated_at", updated_at)
+    fields = SessionFields()
+    fields.described(f"line {given.line}: ", of.agent, of.title, of.source)
+    fields.time(f"line {given.line}: created_at", created_at)
+    fields.time(f"line {given.line}: updated_at", updated_at)
+    fields.check()
     count = of.entry_count
     if not 0 <= count < of.version < 1 << 62 or not 0 <= of.applied_seq <= of.steered_seq <= count:
         raise wrong(given.line, "the numbers of the session contradict each other")
@@ -107,26 +100,25 @@ class SessionReader:
 
 def _entry(given: pb.Entry, of: Session) -> ImportedEntry:
     kind, which = int(given.kind), given.WhichOneof("payload")
-    check_payload(0, kind, which)
+    check_payload("entry", kind, which)
     own, listing, target = b"", "", given.target
     if kind == EVENT:
         said = read_event(given.data)
         delta = read_delta(0, said.state_delta, said.artifact_delta)
         own, target = delta.own if delta is not None else b"", said.rewinds_before
         if given.target and given.target != target:
-            raise Invalid("the rewind in an event differs from its data", reason="BAD_PAYLOAD")
+            raise invalid({"entry.target": "must be that of its data"})
     elif which == "pushed":
         listing = listed(given.pushed)
     elif which == "deleted":
         deleted = given.deleted
-        check_deletion("the entry", given.task_id, deleted.invocation_ids, deleted.entry_ids, off=given.off)
+        check_deletion("entry", given.task_id, deleted.invocation_ids, deleted.entry_ids, off=given.off)
         listing = listed_deletion(given)
     restored = pb.Entry(state_delta=given.state_delta) if given.HasField("state_delta") else pb.Entry()
     restored.artifact_versions.update(given.artifact_versions)
     said_here = pack(given, which) or b""
     payload = said_here + restored.SerializeToString(deterministic=True)
     created_at = micros(given.created_at)
-    check_time("created_at", created_at)
     speaks = which == "message" and kind in SAID
     entry = Entry(
         of.tenant,

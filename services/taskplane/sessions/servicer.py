@@ -12,7 +12,7 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.runtime.times import micros, set_time
-from taskplane.sessions import validation, wire
+from taskplane.sessions import operation_checks, wire
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Scope, Session
 from taskplane.sessions.store import EntryPage, SessionLog
@@ -157,7 +157,7 @@ class SessionHistory(pb_grpc.SessionHistoryServicer):
         self, request: pb.WatchEntriesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchEntriesResponse, None]:
         after = request.after_seq if request.HasField("after_seq") else None
-        validation.check_after(after)
+        operation_checks.check_after(after)
         async with aclosing(self._watch.stream(_scope(), request.context_id, after)) as stream:
             async for seen in stream:
                 yield _watched(seen)

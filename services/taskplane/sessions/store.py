@@ -3,8 +3,8 @@
 The promises below hold for every method, whatever database is below. An answer is given after its transaction is
 committed and synced, and every read is one snapshot of committed data. A session of another owner is answered like one
 that does not exist. Besides the errors named with it each method raises Invalid for values that could never be stored
-or listed (see `validation`), and Unavailable where the database cannot be reached: a read may be repeated, and so may
-an append, since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is
+or listed (see `operation_checks`), and Unavailable where the database cannot be reached: a read may be repeated, and so
+may an append, since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is
 waiting already; nothing was changed, try again after `retry_after` seconds.
 """
 
@@ -178,7 +178,7 @@ class ReadLog(WatchLog, Protocol):
         """Return one page of the sessions of `scope`, newest update first.
 
         `title`: only sessions with this in their title, in any case. A session that is updated
-        between two pages may be missing on the later one. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this
+        between two pages may be missing on the later one. Invalid: the page size; `BAD_PAGE_TOKEN`: not made for this
         listing.
         """
         ...
@@ -188,7 +188,7 @@ class ReadLog(WatchLog, Protocol):
 
         A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
         an empty `next_page_token` ends the list. The pages of an effective list all show the entries in effect when the
-        first one was read, and its version. NotFound; Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`, `BAD_FILTER`.
+        first one was read, and its version. NotFound; Invalid: the page size or the filter; `BAD_PAGE_TOKEN`.
         """
         ...
 
@@ -304,7 +304,7 @@ class SweepLog(Protocol):
     async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
         """Return sessions of all owners with changes not applied to their tasks, oldest change first.
 
-        `after`: the last one of the page before. Invalid `BAD_LIMIT`.
+        `after`: the last one of the page before. Invalid.
         """
         ...
 
@@ -314,7 +314,7 @@ class SweepLog(Protocol):
         They were not answered directly, and nothing was said in them since. It looks at about `limit` turns (more only
         where one transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at
         once. It goes by the clocks of the processes that write: a turn could be missed only if one was `min_age`
-        behind. If they were set back, it begins again from there. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        behind. If they were set back, it begins again from there. Invalid.
         """
         ...
 
@@ -327,22 +327,22 @@ class SweepLog(Protocol):
         ...
 
     async def mark_settled(self, until: int) -> None:
-        """Record that the turns of `unsettled` up to `until` need no further look. Invalid `BAD_TIME`."""
+        """Record that the turns of `unsettled` up to `until` need no further look. Invalid."""
         ...
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """Return sessions of all owners that were changed last more than `min_age` seconds ago, oldest creation first.
 
-        `after`: the session to continue from. Invalid `BAD_AGE`, `BAD_LIMIT`.
+        `after`: the session to continue from. Invalid.
         """
         ...
 
     async def remains(self, limit: int) -> Sequence[Remains]:
-        """Return some deleted sessions of all owners with tasks still to be deleted. Invalid `BAD_LIMIT`."""
+        """Return some deleted sessions of all owners with tasks still to be deleted. Invalid."""
         ...
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
-        """Record that the tasks changed last up to `until` are deleted. Invalid `BAD_TIME`, `BAD_ID`."""
+        """Record that the tasks changed last up to `until` are deleted. Invalid."""
         ...
 
     async def delete_user_state(self, scope: Scope) -> int:

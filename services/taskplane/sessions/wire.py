@@ -9,6 +9,7 @@ from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.payload import listed, listed_deletion, message_id_in, pack, read_event, unpack
 from taskplane.sessions.domain.session import EVENT, SAID, Entry, Scope, Session
 from taskplane.sessions.domain.state import Delta, read_delta
+from taskplane.sessions.operation_checks import check_deletion, check_payload
 from taskplane.sessions.store import (
     EntryFilter,
     EntryPage,
@@ -18,7 +19,6 @@ from taskplane.sessions.store import (
     UnappliedSession,
     UnsettledPage,
 )
-from taskplane.sessions.validation import check_deletion, check_payload
 
 
 def session(of: Session) -> pb.Session:
@@ -140,7 +140,7 @@ def _own_ids(request: pb.AppendEntriesRequest) -> dict[str, str]:
 def _new_entry(index: int, given: pb.Entry, context_id: str, scope: Scope, deltas: dict[str, Delta]) -> Entry:
     # The change of the state by an event goes to `deltas`.
     kind, which = int(given.kind), given.WhichOneof("payload")
-    check_payload(index, kind, which)
+    check_payload(f"entries[{index}]", kind, which)
     invocation_id, target, listing = given.invocation_id, given.target, ""
     if kind == EVENT:
         said = read_event(given.data)

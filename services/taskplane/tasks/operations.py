@@ -8,7 +8,7 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller
 from taskplane.runtime.times import set_time
-from taskplane.tasks import validation, wire
+from taskplane.tasks import request_checks, wire
 from taskplane.tasks.domain.overview import Overview, Percentiles
 from taskplane.tasks.domain.task import FAILED, STATES, Scope
 from taskplane.tasks.pages import TenantFilter, TenantTask
@@ -43,7 +43,7 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
         return _overview(await self._log.overview(caller().tenant, self._lease_ttl))
 
     async def ListTenantTasks(self, request: pb.ListTenantTasksRequest, context: Context) -> pb.ListTenantTasksResponse:
-        validation.list_tenant_tasks(request)
+        request_checks.list_tenant_tasks(request)
         who = caller()
         query = TenantFilter(
             # A document may have no state.
@@ -61,7 +61,7 @@ class TaskOperations(pb_grpc.TaskOperationsServicer):
         return response
 
     async def GetTenantTask(self, request: pb.GetTenantTaskRequest, context: Context) -> pb.GetTenantTaskResponse:
-        validation.get_tenant_task(request)
+        request_checks.get_tenant_task(request)
         found = await self._log.tenant_task(caller().tenant, request.task_id)
         after, limit = request.after_generation, request.limit or _EVENTS
         response = pb.GetTenantTaskResponse()

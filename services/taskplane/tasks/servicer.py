@@ -13,7 +13,7 @@ from taskplane.runtime.interceptors import Context
 from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import caller, check_service
 from taskplane.runtime.sharing import Slots
-from taskplane.tasks import operations, session_wire, validation, wire
+from taskplane.tasks import operations, request_checks, session_wire, wire
 from taskplane.tasks.artifacts import ArtifactReader
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_message
@@ -108,7 +108,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def CreateTask(self, request: pb.CreateTaskRequest, context: Context) -> pb.CreateTaskResponse:
         message = read_message(request.message)
         changes = wire.read_changes(request.first_changes, "first_changes")
-        validation.create(request, message, changes)
+        request_checks.create(request, message, changes)
         if request.claim_for:
             check_service("only an executor may take the lease of a task", "claim_for")
         scope = _scope()
@@ -141,8 +141,8 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def AppendEvents(self, request: pb.AppendEventsRequest, context: Context) -> pb.AppendEventsResponse:
         items = wire.append(request, caller().actor)
-        validation.append(items)
-        validation.usage(request)
+        request_checks.append(items)
+        request_checks.usage(request)
         for each in request.items:
             tracing.link(each.traceparent)
         response = pb.AppendEventsResponse()
@@ -152,7 +152,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     async def AddMessage(self, request: pb.AddMessageRequest, context: Context) -> pb.AddMessageResponse:
         message = read_message(request.message)
-        validation.add_message(request, message)
+        request_checks.add_message(request, message)
         added = _expect(commands.Added, await self._log.submit(wire.add_message(request, _scope(), message)))
         response = pb.AddMessageResponse(generation=added.generation, added=added.added)
         self._wire.fill(response.record, added.row)
@@ -160,13 +160,13 @@ class TaskStore(pb_grpc.TaskStoreServicer):
 
     def WatchTask(self, request: pb.WatchTaskRequest, context: Context) -> AsyncIterator[pb.WatchTaskResponse]:
         stop_at = frozenset(request.stop_at[:])
-        validation.check(request)
+        request_checks.check(request)
         return self._watch.stream(
             _scope(), request.task_id, cursor=request.cursor, stop_at=stop_at, end_only=request.end_only
         )
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
-        validation.check(request)
+        request_checks.check(request)
         row, task = await self._log.get(_scope(), request.task_id)
         response = pb.GetTaskResponse()
         self._wire.fill(response.record, row, task)
@@ -175,7 +175,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        validation.list_tasks(request)
+        request_checks.list_tasks(request)
         query = wire.task_filter(request)
         page = await self._log.list(_scope(), query)
         response = pb.ListTasksResponse(
@@ -188,7 +188,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
-        validation.check(request)
+        request_checks.check(request)
         row, events = await self._log.events(_scope(), request.task_id, wire.event_filter(request))
         service = caller().service
         response = pb.ListEventsResponse(events=[wire.event(event, service=service) for event in events])
@@ -196,7 +196,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
-        validation.cancel(request)
+        request_checks.cancel(request)
         scope = _scope()
         done = _expect(commands.Done, await self._log.submit(wire.cancel(request, scope)))
         await afp("cancel.after_commit")
@@ -205,7 +205,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def PutTask(self, request: pb.PutTaskRequest, context: Context) -> pb.PutTaskResponse:
-        validation.put(request)
+        request_checks.put(request)
         scope = _scope()
         operation = wire.put(request, scope, uid=new_id(), salt=new_id(), task_id=new_id())
         operation.known = await self._log.said_under_ids_of(scope, operation.task)
@@ -232,14 +232,14 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         self._wire.fill(record, row, task)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
-        validation.check(request)
+        request_checks.check(request)
         await self._log.submit(
             commands.Delete(scope=_scope(), task_id=request.task_id, expected_generation=request.expected_generation)
         )
         return pb.DeleteTaskResponse()
 
     async def ListTurns(self, request: pb.ListTurnsRequest, context: Context) -> pb.ListTurnsResponse:
-        validation.check(request)
+        request_checks.check(request)
         row, found = await self._log.turns(_scope(), request.task_id)
         response = pb.ListTurnsResponse(
             invocation_ids=found.turns,
@@ -251,7 +251,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListUncopied(self, request: pb.ListUncopiedRequest, context: Context) -> pb.ListUncopiedResponse:
-        validation.list_uncopied(request)
+        request_checks.list_uncopied(request)
         if not request.context_id:
             check_service("only an executor may list the uncopied tasks of every session", "context_id")
         who = caller()
@@ -261,12 +261,12 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return pb.ListUncopiedResponse(tasks=[wire.uncopied(row) for row in rows])
 
     async def MarkCopied(self, request: pb.MarkCopiedRequest, context: Context) -> pb.MarkCopiedResponse:
-        validation.check(request)
+        request_checks.check(request)
         await self._log.submit(commands.MarkCopied(task_uid=request.task_uid, generation=request.generation))
         return pb.MarkCopiedResponse()
 
     async def MarkSuperseded(self, request: pb.MarkSupersededRequest, context: Context) -> pb.MarkSupersededResponse:
-        validation.check(request)
+        request_checks.check(request)
         marked = _expect(commands.Marked, await self._log.submit(wire.mark_superseded(request, _scope())))
         response = pb.MarkSupersededResponse()
         for row in marked.rows:
@@ -274,7 +274,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListTaskInfos(self, request: pb.ListTaskInfosRequest, context: Context) -> pb.ListTaskInfosResponse:
-        validation.list_task_infos(request)
+        request_checks.check(request)
         page = await self._log.infos(_scope(), session_wire.info_filter(request))
         response = pb.ListTaskInfosResponse(next_page_token=page.next_page_token)
         for info in page.infos:
@@ -282,14 +282,14 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         return response
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        validation.list_messages(request)
+        request_checks.list_messages(request)
         page = await self._log.messages(_scope(), session_wire.message_filter(request))
         return pb.ListMessagesResponse(**page._asdict())
 
     async def CompareDocuments(
         self, request: pb.CompareDocumentsRequest, context: Context
     ) -> pb.CompareDocumentsResponse:
-        validation.check(request)
+        request_checks.check(request)
         found = await self._log.compare(_scope(), request.context_id, request.messages)
         return pb.CompareDocumentsResponse(
             messages=[pb.DocumentMessage(invocation_id=turn, time=time) for turn, time in found.messages],
@@ -297,48 +297,48 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         )
 
     def WatchSession(self, request: pb.WatchSessionRequest, context: Context) -> AsyncIterator[pb.WatchSessionResponse]:
-        validation.check(request)
+        request_checks.check(request)
         return self._following.stream(_scope(), request.context_id)
 
     async def SummarizeSessions(
         self, request: pb.SummarizeSessionsRequest, context: Context
     ) -> pb.SummarizeSessionsResponse:
-        validation.check(request)
+        request_checks.check(request)
         found = await self._log.summaries(_scope(), request.context_ids)
         return pb.SummarizeSessionsResponse(sessions=[session_wire.summary(each) for each in found])
 
     async def GetSessionFigures(
         self, request: pb.GetSessionFiguresRequest, context: Context
     ) -> pb.GetSessionFiguresResponse:
-        validation.check(request)
+        request_checks.check(request)
         infos = await self._log.session(_scope(), request.context_id)
         return session_wire.figures(figures(infos, await self._log.now()))
 
     def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
-        validation.check(request)
+        request_checks.check(request)
         return exported(self._log, _scope(), request.task_id, request.generation)
 
     def ReadArtifact(self, request: pb.ReadArtifactRequest, context: Context) -> AsyncIterator[pb.ReadArtifactResponse]:
-        validation.check(request)
+        request_checks.check(request)
         return self._artifacts.stream(_scope(), request.task_id, request.artifact_id, request.offset, request.version)
 
     async def StageImport(self, request: pb.StageImportRequest, context: Context) -> pb.StageImportResponse:
-        validation.stage_import(request)
+        request_checks.stage_import(request)
         await self._log.stage_import(_scope(), request.context_id, request.import_id, request.number, request.data)
         return pb.StageImportResponse()
 
     async def CommitImport(self, request: pb.CommitImportRequest, context: Context) -> pb.CommitImportResponse:
-        validation.check(request)
+        request_checks.check(request)
         made = await self._log.commit_import(_scope(), request.context_id, request.import_id, request.pages)
         return pb.CommitImportResponse(tasks=made)
 
     async def FinishImport(self, request: pb.FinishImportRequest, context: Context) -> pb.FinishImportResponse:
-        validation.check(request)
+        request_checks.check(request)
         await self._log.finish_import(_scope(), request.context_id, request.import_id)
         return pb.FinishImportResponse()
 
     async def DropImport(self, request: pb.DropImportRequest, context: Context) -> pb.DropImportResponse:
-        validation.drop_import(request)
+        request_checks.drop_import(request)
         await self._log.drop_import(_scope(), request.context_id, request.import_id)
         return pb.DropImportResponse()
 
@@ -350,7 +350,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
     async def ListUnfinishedImports(
         self, request: pb.ListUnfinishedImportsRequest, context: Context
     ) -> pb.ListUnfinishedImportsResponse:
-        validation.unfinished_imports(request)
+        request_checks.unfinished_imports(request)
         found = await self._log.unfinished_imports(request.min_age)
         return pb.ListUnfinishedImportsResponse(imports=[pb.UnfinishedImport(**each._asdict()) for each in found])
 
@@ -367,7 +367,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         self._leases = leases
 
     async def Claim(self, request: pb.ClaimRequest, context: Context) -> AsyncIterator[pb.ClaimResponse]:
-        validation.check(request)
+        request_checks.check(request)
         slots = Slots(request.capacity, wire.shared_by(request))
         stream = self._claims.stream(request.process_id, request.agents, slots)
         async with aclosing(stream):
@@ -375,7 +375,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
                 yield response
 
     async def Renew(self, request: pb.RenewRequest, context: Context) -> pb.RenewResponse:
-        validation.check(request)
+        request_checks.check(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         renewed = await self._leases.renew(request.process_id, held)
         self._claims.renewed(request.process_id)
@@ -385,7 +385,7 @@ class TaskQueue(pb_grpc.TaskQueueServicer):
         )
 
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        validation.check(request)
+        request_checks.check(request)
         held = [(lease.task_uid, lease.fence) for lease in request.leases]
         await self._leases.release(request.process_id, held, lost=request.lost)
         return pb.ReleaseResponse()

@@ -179,13 +179,13 @@ class ReadLog(Protocol):
         """Return one page of the tasks of `scope`. It is no change feed: a changing task may move between pages.
 
         A page may hold fewer tasks than asked for although more follow, so that it stays within some megabytes; only
-        an empty `next_page_token` ends the list. Invalid `BAD_PAGE_SIZE`; `BAD_PAGE_TOKEN`: not made for this scope
+        an empty `next_page_token` ends the list. Invalid: the page size; `BAD_PAGE_TOKEN`: not made for this scope
         and these filters.
         """
         ...
 
     async def events(self, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
-        """Return events of one task, and its row at the same point of the log. NotFound; Invalid `BAD_LIMIT`."""
+        """Return events of one task, and its row at the same point of the log. NotFound; Invalid."""
         ...
 
     async def read_after(
@@ -229,7 +229,7 @@ class SessionReadLog(Protocol):
     """Reads of all tasks of a session, by pages or summed up."""
 
     async def infos(self, scope: Scope, query: InfoFilter) -> InfoPage:
-        """Return one page of task infos of a session. Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`."""
+        """Return one page of task infos of a session. Invalid: the page size; `BAD_PAGE_TOKEN`."""
         ...
 
     async def messages(self, scope: Scope, query: MessageFilter) -> MessagePage:
@@ -239,7 +239,7 @@ class SessionReadLog(Protocol):
         grows, is a status text or stands in the history. Of messages with one id only the first is returned.
 
         A page may hold fewer messages than asked for although more come before them, so that it stays within some
-        megabytes, and a few more where its first one would have no id. Invalid `BAD_PAGE_SIZE`; `NO_SUCH_MESSAGE`:
+        megabytes, and a few more where its first one would have no id. Invalid: the page size; `NO_SUCH_MESSAGE`:
         there is none with the id `before`.
         """
         ...
@@ -433,7 +433,7 @@ class OperationsLog(ServingLog, Protocol):
         """Return one page of the tasks of the tenant of `scope`, which names the operator of the page tokens.
 
         It is no change feed. With an agent a page may have fewer tasks than asked for, or none, although more follow.
-        Invalid `BAD_PAGE_SIZE`, `BAD_PAGE_TOKEN`.
+        Invalid: the page size; `BAD_PAGE_TOKEN`.
         """
         ...
 

@@ -12,8 +12,8 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.dialect import Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import read_0_3, to_0_3
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.v0_3 import STATES, V0_3
-from taskplane.gateway.validation import Violations
 from taskplane.runtime.errors import Invalid
 
 
@@ -72,7 +72,7 @@ def test_final_says_that_the_agent_is_done_or_waits_for_the_user(state: str, fin
 @given(values)
 def test_data_of_any_kind_comes_back_as_it_was(value: Any) -> None:
     """Values that 0.3 has no form for are wrapped and marked on output, and unwrapped on input."""
-    bad = Violations()
+    bad = Reading()
     message = a2a.Message()
     given_part = {"kind": "data", "data": {"value": value}, "metadata": {"data_part_compat": True}}
     read_0_3(Fields(given_part, "part", bad), message.parts)

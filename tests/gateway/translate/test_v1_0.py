@@ -14,13 +14,14 @@ from tests.gateway.translate.messages import responses, tasks, unhurried
 from tests.support.thorough import examples
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.limits import MAX_GROWTH, MAX_METADATA_BYTES
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Listing, Wait
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
-from taskplane.gateway.validation import MAX_GROWTH, MAX_METADATA_BYTES, Violations
 from taskplane.runtime.errors import Invalid
 
 
@@ -151,7 +152,7 @@ def test_what_is_required_is_named_all_at_once() -> None:
     assert violations({"message": {}}) == {
         "message.messageId": "is required",
         "message.role": "is required",
-        "message.parts": "must have at least one element",
+        "message.parts": "must not be empty",
     }
     assert violations({}) == {"message": "is required"}
     assert violations(None) == {"message": "is required"}
@@ -233,7 +234,7 @@ def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
     with_push = {"message": message, "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
     assert V1_0.read_send(with_push).has_push_config
     negative = {"message": message, "configuration": {"historyLength": -1}}
-    assert violations(negative) == {"configuration.historyLength": "must not be negative"}
+    assert violations(negative) == {"configuration.historyLength": "must be at least 0"}
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def refused(**message: Any) -> Invalid:
 def test_of_more_parts_than_are_taken_none_is_read() -> None:
     assert len(read(parts=[{"text": "a"}] * 100).parts) == 100
     error = refused(parts=[{"text": "a"}] * 100 + [1])
-    assert error.fields == {"message.parts": "must not have more than 100 elements"}
+    assert error.fields == {"message.parts": "must have at most 100 elements"}
     assert list(refused(extensions=["a"] * 101).fields) == ["message.extensions"]
 
 
@@ -290,14 +291,14 @@ def test_a_request_has_so_many_values_and_one_more_is_refused_before_any_is_read
 
 
 def test_metadata_of_more_values_than_can_fit_is_not_read() -> None:
-    bad = Violations()
+    bad = Reading()
     fitting = Struct()
     fill_metadata(fitting, Fields({"metadata": {"a": [None] * 16_370}}, "", bad))
     assert not bad.found and MAX_METADATA_BYTES - 64 < fitting.ByteSize() <= MAX_METADATA_BYTES
     too_many: list[Any] = [{"a": [None] * 16_384}, {"a": [[]] * 100_000}, {str(key): 1 for key in range(100_000)}]
     for metadata in too_many:
         struct = Struct()
-        bad = Violations()
+        bad = Reading()
         fill_metadata(struct, Fields({"metadata": metadata}, "", bad))
         assert bad.found == {"metadata": "must not be larger than 65536 bytes"}
         assert struct.ByteSize() < 64

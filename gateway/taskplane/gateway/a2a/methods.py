@@ -19,16 +19,17 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import v1_0
 from taskplane.gateway.translate.dialect import Send, TaskQuery, Wait
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.rewinds import REWIND
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
-from taskplane.gateway.validation import MAX_VIOLATIONS, Violations
 from taskplane.gateway.web import etags, sse
 from taskplane.gateway.web.disconnect import cancel_on_disconnect
 from taskplane.gateway.web.http import Content, Headers, Reply, Request, empty_reply
 from taskplane.runtime import json_lines, logs
-from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.validation import MOST_WRONG, invalid
 
 P = ParamSpec("P")
 
@@ -163,7 +164,7 @@ def _addressed(call: Call, send: Send) -> Send:
 def _agreed(by_metadata: int, by_header: int) -> int:
     if by_metadata and by_header and by_metadata != by_header:
         what = "must be the same version as in the metadata of the message"
-        raise Invalid(f"If-Match {what}", fields={"If-Match": what})
+        raise invalid({"If-Match": what})
     return by_metadata or by_header
 
 
@@ -171,7 +172,7 @@ async def _send(call: Call) -> Reply:
     send = await _read_send(call)
     request = call.request
     if request.header(b"last-event-id"):
-        raise Invalid("Last-Event-ID is for streams only", fields={"Last-Event-ID": "is for streams only"})
+        raise invalid({"Last-Event-ID": "is for streams only"})
     if not call.id:
         send = send._replace(wait=Wait.EXISTS)
     if send.wait is Wait.AT_REST:
@@ -190,11 +191,7 @@ async def _read_send(call: Call) -> Send:
     send = await call.plane.worker.run(call.request.size, call.dialect.read_send, call.params)
     if send.converted and call.plane.settings.large_integers == "refuse":
         rule = "is an integer that a double cannot represent exactly"
-        raise Invalid(
-            f"invalid params: {send.converted[0]}: {rule}",
-            fields=dict.fromkeys(send.converted[:MAX_VIOLATIONS], rule),
-            suggestion="send the number as a string",
-        )
+        raise invalid(dict.fromkeys(send.converted[:MOST_WRONG], rule), suggestion="send the number as a string")
     if call.missing is not None and REWIND not in send.submit.request.message.metadata.fields:
         raise call.missing
     return send
@@ -242,7 +239,7 @@ async def _subscribe(call: Call) -> Reply:
 def _metadata(query: TaskQuery) -> Struct | None:
     if query.metadata is None:
         return None
-    bad = Violations()
+    bad = Reading()
     struct = Struct()
     fill_metadata(struct, Fields({"metadata": query.metadata}, "", bad))
     bad.check()

@@ -27,9 +27,9 @@ from taskplane.gateway.a2a.follow import (
 from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.a2a.waiting import tell_waiting
 from taskplane.gateway.coordination import conversation
+from taskplane.gateway.limits import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Payload, Send, Wait
-from taskplane.gateway.validation import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
 from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused, Unavailable
 
 

@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
+from taskplane.gateway.limits import check_user
 from taskplane.gateway.metrics import IGNORED_NAMES
-from taskplane.gateway.validation import check_user
 from taskplane.gateway.web.http import Request
 from taskplane.runtime.errors import Unauthenticated
 

@@ -15,11 +15,11 @@ from taskplane.gateway.a2a.card import agent_name, find, known, version_of
 from taskplane.gateway.a2a.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.json_body import parse_any_depth
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
-from taskplane.gateway.validation import parse_any_depth
 from taskplane.gateway.web.http import (
     BodyEncoded,
     BodyTooLarge,

@@ -9,7 +9,8 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.metadata import STEERED
-from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.runtime.errors import NotFound
+from taskplane.runtime.validation import invalid
 
 _SAID: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED)
 _MOST: Final = 1_000
@@ -206,7 +207,7 @@ def _read_place(place: str) -> tuple[str, str]:
         )
     except ValueError:
         what = "is not a valid page token: use one from an earlier page, or none"
-        raise Invalid(f"before {what}", fields={"before": what}) from None
+        raise invalid({"before": what}) from None
     return token, first
 
 

@@ -14,8 +14,8 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.coordination.conversation import open_conversation
 from taskplane.gateway.coordination.pushing import name_turns
 from taskplane.gateway.coordination.shown_messages import shown_messages
+from taskplane.gateway.limits import check_size
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.validation import check_size
 from taskplane.runtime.errors import Conflict, NotFound
 from taskplane.runtime.ids import new_id
 

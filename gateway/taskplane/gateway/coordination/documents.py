@@ -16,9 +16,9 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.coordination import document_cuts
 from taskplane.gateway.coordination.applying import apply_session
 from taskplane.gateway.coordination.deletion import delete_written
+from taskplane.gateway.limits import check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.metadata import STEERED
-from taskplane.gateway.validation import check_size
 from taskplane.runtime.errors import AlreadyExists, Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.message_metadata import INVOCATION_KEYS

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from taskplane.gateway.json_body import parse_json, parse_lenient
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.validation import parse_json, parse_lenient
 from taskplane.gateway.web.http import Content, Headers, Request, json_reply
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import invalid
 
 
 def data_reply(
@@ -44,7 +45,7 @@ async def read_object(plane: Plane, request: Request, *, lenient: bool = False) 
     """Return the JSON object of the body. Raise Invalid as `read_json` does, and for a value that is not an object."""
     value = await read_json(plane, request, lenient=lenient)
     if not isinstance(value, dict):
-        raise Invalid("the body must be a JSON object", fields={"": "must be an object"})
+        raise invalid({"": "must be a JSON object"})
     return value  # pyright: ignore[reportUnknownVariableType]
 
 

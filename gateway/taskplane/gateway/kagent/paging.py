@@ -3,9 +3,10 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from taskplane.gateway.validation import MAX_TOKEN_LENGTH
+from taskplane.gateway.limits import MAX_TOKEN_LENGTH
 from taskplane.gateway.web.http import Request
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import invalid
 
 P = TypeVar("P")
 
@@ -19,7 +20,7 @@ def limit(request: Request, default: int) -> int:
         return default
     asked = request.number("limit", 0)
     if not 1 <= asked <= MAX_LIMIT:
-        raise Invalid(f"limit must be 1 to {MAX_LIMIT:,}", fields={"limit": f"must be 1 to {MAX_LIMIT:,}"})
+        raise invalid({"limit": f"must be 1 to {MAX_LIMIT:,}"})
     return asked
 
 

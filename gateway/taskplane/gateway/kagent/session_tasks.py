@@ -12,7 +12,7 @@ from taskplane.gateway.coordination.conversation import first_record
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.http import Request
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100
 _EVENTS: Final = 1_000
@@ -72,5 +72,5 @@ def wants_superseded(request: Request) -> bool:
     """Return whether the query asks for `include=superseded`. Raise Invalid if it asks to include anything else."""
     include = request.query.get("include", "")
     if include not in ("", "superseded"):
-        raise Invalid("include must be superseded", fields={"include": "must be superseded"})
+        raise invalid({"include": "must be superseded"})
     return bool(include)

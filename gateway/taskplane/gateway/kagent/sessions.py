@@ -8,22 +8,24 @@ from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination.applying import apply_session
 from taskplane.gateway.kagent.envelope import data_reply, read_object
 from taskplane.gateway.kagent.shapes import agent_id, event_json, session_json
+from taskplane.gateway.limits import check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.timestamps import from_text
-from taskplane.gateway.validation import Violations, check_size
 from taskplane.gateway.web.etags import from_number, if_changed, parse_if_match
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime import json_lines
-from taskplane.runtime.errors import AlreadyExists, Invalid, PermissionDenied
+from taskplane.runtime.errors import AlreadyExists, PermissionDenied
 from taskplane.runtime.storable import storable
+from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 1_000
 
 
 async def create(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Create a session, or update the one with this id. Raise Invalid without `agent_ref`."""
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_object(plane, request), "", bad)
     asked = sb.CreateSessionRequest(
         context_id=body.text("id"),
@@ -45,7 +47,7 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     order = request.query.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise Invalid("order must be asc or desc", fields={"order": "must be asc or desc"})
+        raise invalid({"order": "must be asc or desc"})
     limit = max(0, request.number("limit", 0))
     after = _time(request.query.get("after", ""))
     asked = sb.ListEntriesRequest(
@@ -83,13 +85,13 @@ def _time(text: str) -> int | None:
         return from_text(text).ToNanoseconds()
     except (ValueError, OverflowError):
         what = "must be an RFC 3339 time"
-        raise Invalid(f"after {what}", fields={"after": what}) from None
+        raise invalid({"after": what}) from None
 
 
 async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Rename a session or change its agent. Raise Invalid if neither is given; NotFound; Conflict `VERSION_MISMATCH` if
     the session does not have the version in If-Match."""
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_object(plane, request), "", bad)
     expected = parse_if_match(request.header(b"if-match"), "version")
     asked = sb.UpdateSessionRequest(context_id=request.arguments["session"], expected_version=expected)
@@ -99,7 +101,7 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
         asked.agent = body.text("agent_ref", required=True)
     bad.check()
     if not asked.HasField("title") and not asked.HasField("agent"):
-        raise Invalid("name or agent_ref is required", fields={"name": "is required, or agent_ref"})
+        raise invalid({"name": "or agent_ref is required"})
     check_size(asked)
     session = (await plane.sessions.UpdateSession(asked)).session
     reply = data_reply(session_json(session), "Successfully updated session")
@@ -120,7 +122,7 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     Raise PermissionDenied `WRONG_AGENT` if the session belongs to another agent; AlreadyExists if the id is stored
     already, without changing it; NotFound; Invalid.
     """
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_object(plane, request, lenient=True), "", bad)
     data = body.get("data")
     text = storable(data) if isinstance(data, str) else "" if data is None else json_lines.encode(data).decode()

@@ -17,8 +17,8 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.tasks.log import event_json
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.web.http import Reply, Request, empty_reply
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.principal import Principal, acting_as
+from taskplane.runtime.validation import invalid
 
 _TASKS: Final = 50
 _EVENTS: Final = 100
@@ -109,7 +109,7 @@ async def events(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return a page of the log of a task of the operator's tenant, oldest event first. Raise NotFound or Invalid."""
     after = request.number("after", 0)
     if after < 0:
-        raise Invalid("after must be the number of an event", fields={"after": "must not be negative"})
+        raise invalid({"after": "must be at least 0"})
     asked = pb.GetTenantTaskRequest(
         task_id=request.arguments["task"], after_generation=after, limit=paging.limit(request, _EVENTS)
     )
@@ -151,14 +151,11 @@ def _asked_states(request: Request) -> "tuple[a2a.TaskState.ValueType, ...]":
     name, error = request.query.get("state", ""), request.query.get("error", "")
     if name and name not in _STATES:
         known = ", ".join(_STATES)
-        raise Invalid(f"state must be one of {known}", fields={"state": f"must be one of {known}"})
+        raise invalid({"state": f"must be one of {known}"})
     if error not in ("", "0", "1"):
-        raise Invalid("error must be 1", fields={"error": "must be 1"})
+        raise invalid({"error": "must be 1"})
     if error == "1" and name not in ("", "failed", "rejected"):
-        raise Invalid(
-            "error cannot be combined with other states than failed and rejected",
-            fields={"error": f"excludes state {name}"},
-        )
+        raise invalid({"error": f"cannot be combined with state {name}: only with failed and rejected"})
     return _STATES.get(name, _FAILED if error == "1" else ())
 
 

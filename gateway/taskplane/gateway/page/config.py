@@ -2,8 +2,8 @@
 
 from taskplane.api import __version__
 from taskplane.gateway.kagent.envelope import data_reply
+from taskplane.gateway.limits import MAX_REQUEST_BYTES
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.validation import MAX_REQUEST_BYTES
 from taskplane.gateway.web.etags import if_changed
 from taskplane.gateway.web.http import Reply, Request
 

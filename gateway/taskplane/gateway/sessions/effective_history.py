@@ -13,19 +13,20 @@ from taskplane.gateway.coordination.pushing import name_turns
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.kagent.envelope import data_reply, read_json
 from taskplane.gateway.kagent.shapes import event_json
+from taskplane.gateway.limits import check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
+from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.validation import Violations, check_readable, check_size
 from taskplane.gateway.web import etags
 from taskplane.gateway.web.http import Reply, Request
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_ids import given, settled
 from taskplane.runtime.message_metadata import INVOCATION_KEYS
+from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100
 _SHOWN: Final = (sb.ENTRY_KIND_MESSAGE, sb.ENTRY_KIND_OUTCOME, sb.ENTRY_KIND_PUSHED, sb.ENTRY_KIND_EVENT)
@@ -133,12 +134,12 @@ async def _shown(plane: Plane, session: sb.Session, units: Sequence[Unit], *, ha
 
 
 def _read(body: Any) -> tuple[list[a2a.Message], int]:
-    bad = Violations(lenient=True)
+    bad = Reading(lenient=True)
     bare: dict[str, Any] = {"messages": body}
     given = bare if isinstance(body, list) else body
     if not is_object(given):
         what = "must be a list of messages or an object"
-        raise Invalid(f"the body {what}", fields={"": what})
+        raise invalid({"": what})
     source = Fields(given, "", bad)
     if not isinstance(source.get("messages"), list):
         source.wrong("messages", "is required, and must be a list")

@@ -15,7 +15,8 @@ from taskplane.gateway.sessions.export_format import FORMAT, MEDIA_TYPE, VERSION
 from taskplane.gateway.web.http import Headers, Reply, Request, attachment
 from taskplane.gateway.web.ndjson import LineStream
 from taskplane.gateway.web.piecewise import PieceStream
-from taskplane.runtime.errors import Invalid, NotFound, PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.validation import invalid
 
 _ENTRIES: Final = 200
 # Lines that are written at once, each of which takes a few tenths of a millisecond.
@@ -41,7 +42,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     context_id, form = request.arguments["session"], request.query.get("format", "ndjson")
     if form not in ("ndjson", "json", "markdown"):
-        raise Invalid(f"format {_FORMATS}", fields={"format": _FORMATS})
+        raise invalid({"format": _FORMATS})
     # Tasks are listed before the session is read, so the entries contain at least their copies.
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
     tasks = await _tasks(plane, context_id) if form != "markdown" else ()

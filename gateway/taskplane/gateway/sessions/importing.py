@@ -9,6 +9,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination.import_staging import ImportAttempt
+from taskplane.gateway.json_body import BYTE_ORDER_MARK
 from taskplane.gateway.kagent.envelope import data_reply
 from taskplane.gateway.kagent.shapes import session_json
 from taskplane.gateway.plane import Plane
@@ -22,7 +23,6 @@ from taskplane.gateway.sessions.export_format import (
     parse_message,
 )
 from taskplane.gateway.sessions.import_ids import IdMapping
-from taskplane.gateway.validation import BYTE_ORDER_MARK
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.gateway.web.uploads import Body
 from taskplane.runtime.errors import AlreadyExists, Invalid, NotFound

@@ -18,8 +18,9 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import is_partial
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web.http import Reply, Request
-from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.runtime.errors import NotFound
 from taskplane.runtime.message_metadata import STATUS_TEXT
+from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100
 _SOME: Final = 1_000
@@ -72,7 +73,7 @@ async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before
         else:
             if before:
                 what = "must be the id of a message of this session"
-                raise Invalid(f"before {what}", fields={"before": what})
+                raise invalid({"before": what})
     return MessagePage(list(page), count > limit)
 
 

@@ -10,11 +10,12 @@ from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import conversation
 from taskplane.gateway.kagent.envelope import data_reply, read_object, read_options
 from taskplane.gateway.kagent.shapes import session_json
+from taskplane.gateway.limits import check_key, check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.validation import Violations, check_key, check_size
 from taskplane.gateway.web import etags
 from taskplane.gateway.web.http import Reply, Request
 
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Cut a turn and every later one. Raise NotFound, also `INVOCATION_NOT_FOUND`; Conflict `VERSION_MISMATCH` or
     `REWIND_IN_FLIGHT`."""
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_object(plane, request), "", bad)
     asked = xb.RewindSessionRequest(
         context_id=request.arguments["session"],
@@ -39,7 +40,7 @@ async def rewind(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Undo the newest rewind. Raise NotFound; Refused `NOTHING_TO_UNDO` or `TOO_LATE_TO_UNDO`; Conflict as `rewind`."""
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_options(plane, request), "", bad)
     asked = xb.UndoRewindRequest(
         context_id=request.arguments["session"],
@@ -54,7 +55,7 @@ async def undo(plane: Plane, request: Request, caller: Caller) -> Reply:
 async def fork(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Create a session with the effective history of this one, or with its part before a turn. Raise NotFound, also
     `INVOCATION_NOT_FOUND`; AlreadyExists if the new id is in use."""
-    bad = Violations()
+    bad = Reading()
     body = Fields(await read_options(plane, request), "", bad)
     asked = sb.ForkRequest(
         context_id=request.arguments["session"],

@@ -15,7 +15,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.web.etags import if_changed
 from taskplane.gateway.web.http import Reply, Request
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100
 _LISTED: Final = "Successfully listed task infos"
@@ -34,7 +34,7 @@ async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
     superseded = wants_superseded(request)
     latest = request.query.get("latest", "")
     if latest not in ("", "incomplete", "any"):
-        raise Invalid("latest must be incomplete or any", fields={"latest": "must be incomplete or any"})
+        raise invalid({"latest": "must be incomplete or any"})
     await plane.sessions.GetSession(sb.GetSessionRequest(context_id=context_id))
     asked = pb.ListTaskInfosRequest(context_id=context_id, include_superseded=superseded)
     if latest:

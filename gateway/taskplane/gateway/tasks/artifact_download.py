@@ -13,7 +13,8 @@ from taskplane.gateway.web import etags, ranges
 from taskplane.gateway.web.http import JSON, Content, Headers, Reply, Request, attachment, empty_reply, json_reply
 from taskplane.gateway.web.piecewise import PieceStream
 from taskplane.runtime import logs
-from taskplane.runtime.errors import Invalid, OutOfRange
+from taskplane.runtime.errors import OutOfRange
+from taskplane.runtime.validation import invalid
 
 # The forms with content that is sent unchanged, so that a range of it can be sent.
 _CONTIGUOUS: Final = frozenset({pb.ARTIFACT_FORM_TEXT, pb.ARTIFACT_FORM_RAW})
@@ -78,9 +79,7 @@ def _version(request: Request) -> int:
         return 0
     version = request.number("version", 0)
     if not 1 <= version <= _MOST_VERSIONS:
-        raise Invalid(
-            "version must be a whole number of at least 1", fields={"version": "must be a whole number of at least 1"}
-        )
+        raise invalid({"version": "must be a whole number of at least 1"})
     return version
 
 

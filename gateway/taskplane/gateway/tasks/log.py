@@ -11,11 +11,11 @@ from taskplane.gateway.a2a.follow import TERMINAL, WatchedBatch, cursor_of, mark
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.errors import error_api
 from taskplane.gateway.event_streams import event_stream
+from taskplane.gateway.limits import check_cursor
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.translate.v1_0 import V1_0
-from taskplane.gateway.validation import check_cursor
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import Reply, Request, empty_reply
 from taskplane.runtime import json_lines, logs

@@ -5,12 +5,12 @@ from typing import Any, Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
+from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.translate.v1_0 import ROLES, STATES
-from taskplane.gateway.validation import Violations, check_readable
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_metadata import PARTIAL_KEYS
+from taskplane.runtime.validation import invalid
 
 # The spellings of states that runtimes write, in lower case with hyphens.
 _STATES: Final[dict[str, int]] = {
@@ -50,8 +50,8 @@ def read_task(body: Any) -> a2a.Task:
     """Return a whole task. Its messages may have no id, and partial ones are left out of its history. Values that no
     database keeps are converted. Raise Invalid with every field that is wrong; `contextId` is required."""
     if not isinstance(body, dict):
-        raise Invalid("the body must be a task, a JSON object", fields={"": "must be an object"})
-    bad = Violations(lenient=True)
+        raise invalid({"": "must be a task, a JSON object"})
+    bad = Reading(lenient=True)
     source = Fields(body, "", bad)  # pyright: ignore[reportUnknownArgumentType]
     task = a2a.Task(id=source.id("id"), context_id=source.id("contextId", required=True))
     status = source.inner("status", required=True)
@@ -67,7 +67,7 @@ def read_task(body: Any) -> a2a.Task:
 
 
 def read_messages(source: Fields, name: str) -> list[a2a.Message]:
-    """Return a list of messages that a runtime stored. They may have no id, and partial ones are left out. Violations
+    """Return a list of messages that a runtime stored. They may have no id, and partial ones are left out. Reading
     are recorded."""
     messages: list[a2a.Message] = []
     for one in source.inners(name):

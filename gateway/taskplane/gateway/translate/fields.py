@@ -1,13 +1,13 @@
-"""Field-by-field reading of JSON requests, with a record of all violations."""
+"""Field-by-field reading of JSON requests, with a record of all wrong fields."""
 
 import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
-from taskplane.gateway.validation import MAX_ITEMS, MAX_NAMES, Violations
-from taskplane.runtime.errors import Invalid
+from taskplane.gateway.limits import MAX_ITEMS, MAX_NAMES
+from taskplane.gateway.translate.reading import Reading
 from taskplane.runtime.storable import storable
-from taskplane.runtime.validation import MAX_ID, has_control
+from taskplane.runtime.validation import MAX_ID, NO_NUL, broken_id_rule, invalid
 
 
 class _Snake(dict[str, str]):
@@ -35,7 +35,7 @@ class Fields:
 
     __slots__ = ("at", "bad", "source")
 
-    def __init__(self, source: Mapping[str, Any], at: str, bad: Violations) -> None:
+    def __init__(self, source: Mapping[str, Any], at: str, bad: Reading) -> None:
         self.source = source
         self.at = at
         self.bad = bad
@@ -66,7 +66,7 @@ class Fields:
             if self.bad.lenient:
                 return storable(value)
             if "\0" in value:
-                self.wrong(name, "must not contain NUL")
+                self.wrong(name, NO_NUL)
             return value
         if value is not None and value != "":
             self.wrong(name, "must be a string")
@@ -77,9 +77,9 @@ class Fields:
     def id(self, name: str, *, required: bool = False) -> str:
         """Read an id: a string of at most 255 characters without control characters, as the stores require."""
         value = self.text(name, required=required)
-        if len(value) > MAX_ID:
-            self.wrong(name, f"must not be longer than {MAX_ID} characters")
-        elif has_control(value) or (value and value != self.get(name)):
+        if rule := broken_id_rule(value):
+            self.wrong(name, rule)
+        elif value and value != self.get(name):
             self.wrong(name, "must not contain control characters")
         return value
 
@@ -112,7 +112,7 @@ class Fields:
         """Read a number that is not negative."""
         value = self.number(name)
         if value is not None and value < 0:
-            self.wrong(name, "must not be negative")
+            self.wrong(name, "must be at least 0")
             return None
         return value
 
@@ -133,7 +133,7 @@ class Fields:
             elif self.bad.lenient:
                 found.append(storable(value))
             elif "\0" in value:
-                self.wrong(f"{name}[{index}]", "must not contain NUL")
+                self.wrong(f"{name}[{index}]", NO_NUL)
             else:
                 found.append(value)
         return found
@@ -159,7 +159,7 @@ class Fields:
             else:
                 self.wrong(f"{name}[{index}]", "must be an object")
         if required and not values:
-            self.wrong(name, "must have at least one element")
+            self.wrong(name, "must not be empty")
         return found
 
     def _items(self, name: str, most: int) -> list[Any]:
@@ -170,7 +170,7 @@ class Fields:
             self.wrong(name, "must be a list")
             return []
         if len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
-            self.wrong(name, f"must not have more than {most} elements")
+            self.wrong(name, f"must have at most {most:,} elements")
             return []
         return value  # pyright: ignore[reportUnknownVariableType]
 
@@ -191,10 +191,10 @@ def is_plain_id(value: Any) -> TypeGuard[str]:
     return type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and value.isprintable()
 
 
-def params_of(params: Any, bad: Violations) -> Fields:
+def params_of(params: Any, bad: Reading) -> Fields:
     """Return the `params` of a call as an object. Raise Invalid for anything else."""
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        raise Invalid("invalid params: params must be an object", fields={"params": "must be an object"})
+        raise invalid({"params": "must be an object"})
     return Fields(params, "", bad)  # pyright: ignore[reportUnknownArgumentType]

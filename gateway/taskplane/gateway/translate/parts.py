@@ -8,9 +8,9 @@ from typing import Any, Final
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.limits import MAX_PARTS
 from taskplane.gateway.translate.fields import Fields, is_list, is_object
 from taskplane.gateway.translate.struct import fill_metadata, fill_value
-from taskplane.gateway.validation import MAX_PARTS
 from taskplane.runtime.json_values import to_dict, to_json
 
 # Marks a 0.3 data part with a 1.0 value that is not an object and therefore wrapped as {"value": ...}.

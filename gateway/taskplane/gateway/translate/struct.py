@@ -4,22 +4,24 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct, Value
 
+from taskplane.gateway.limits import MAX_METADATA_BYTES, MAX_VALUES
 from taskplane.gateway.translate import metadata
 from taskplane.gateway.translate.fields import Fields
-from taskplane.gateway.validation import MAX_METADATA_BYTES, MAX_VALUES, Violations
+from taskplane.gateway.translate.reading import Reading
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.struct_values import DEPTH, Filler, converted_paths, mark_converted
+from taskplane.runtime.validation import NO_NUL, invalid
 
 # Bytes of the smallest value in a struct or a list.
 _MIN_BYTES: Final = 4
 
 
-class _Reading(Filler):
+class _ValueReading(Filler):
     """The reading of the value at `at`. It counts, and records violations, or converts them if `bad` is lenient."""
 
     __slots__ = ("_at", "_bad")
 
-    def __init__(self, at: str, bad: Violations) -> None:
+    def __init__(self, at: str, bad: Reading) -> None:
         super().__init__()
         self._at = at
         self._bad = bad
@@ -28,7 +30,7 @@ class _Reading(Filler):
         if self._bad.lenient:
             return super().text(text)
         if "\0" in text:
-            self._bad.add(self._at, "must not contain NUL")
+            self._bad.add(self._at, NO_NUL)
         return text
 
     def admit(self, count: int, levels: int) -> bool:
@@ -41,11 +43,8 @@ class _Reading(Filler):
         bad.values += count
         if bad.values > bad.max_values:
             # At once, since reading on would take the time that the limit saves.
-            raise Invalid(
-                f"invalid params: {self._at}: the request has more than {MAX_VALUES:,} values",
-                reason="REQUEST_TOO_LARGE",
-                fields={self._at: f"must have at most {MAX_VALUES:,} values in the request"},
-            )
+            rule = f"must have at most {MAX_VALUES:,} values, with all others of the request"
+            raise invalid({self._at: rule}, reason="REQUEST_TOO_LARGE")
         return True
 
     def too_deep(self, source: Any) -> str:
@@ -60,10 +59,10 @@ class _Reading(Filler):
             self._bad.converted += converted_paths(source, self._at)
 
 
-def fill_value(value: Value, source: Any, at: str, bad: Violations) -> None:
+def fill_value(value: Value, source: Any, at: str, bad: Reading) -> None:
     """Copy a JSON value into `value`. Excessive depth and NUL characters are violations at `at`, or converted if `bad`
     is lenient. Raise Invalid `REQUEST_TOO_LARGE` if the request has over 400,000 values."""
-    reading = _Reading(at, bad)
+    reading = _ValueReading(at, bad)
     reading.admit(1, 0)
     reading.fill(value, source)
     reading.end(source)
@@ -77,7 +76,7 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
         return
     bad = fields.bad
     given = metadata.of_client(source.source)
-    reading = _Reading(source.at, bad)
+    reading = _ValueReading(source.at, bad)
     # More values than this cannot fit, whatever they are.
     bad.max_values = min(MAX_VALUES, bad.values + MAX_METADATA_BYTES // _MIN_BYTES)
     try:

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.gateway.limits import MAX_PARTS, MAX_TOKEN_LENGTH
 from taskplane.gateway.translate.dialect import Encoded, Listing, Payload, Send, TaskQuery, Wait, newest
 from taskplane.gateway.translate.fields import Fields, is_object, is_plain_id, params_of
 from taskplane.gateway.translate.metadata import CURSOR, add_metadata
 from taskplane.gateway.translate.parts import Parts, plain_texts, read_1_0, to_1_0
+from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.gateway.translate.rewinds import expected_version, is_rewind
 from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text, to_text
-from taskplane.gateway.validation import MAX_PARTS, MAX_TOKEN_LENGTH, Violations, check_readable
 from taskplane.runtime.json_values import to_dict
 
 STATES: Final[dict[int, str]] = {value: name for name, value in a2a.TaskState.items()}
@@ -163,7 +164,7 @@ class Dialect:
 
     def read_send(self, params: Any) -> Send:
         """Read the params of a send, with or without a stream."""
-        bad = Violations()
+        bad = Reading()
         source = params_of(params, bad)
         submit = xb.SubmitRequest()
         request = submit.request
@@ -191,7 +192,7 @@ class Dialect:
 
     def read_query(self, params: Any) -> TaskQuery:
         """Read the params of a call about one task: to get, cancel or subscribe to it."""
-        bad = Violations()
+        bad = Reading()
         source = params_of(params, bad)
         task_id = source.id("id", required=True)
         history_length = source.count("historyLength")
@@ -257,7 +258,7 @@ V1_0: Final = Dialect()
 
 def read_list(params: Any) -> a2a.ListTasksRequest:
     """Read the params of ListTasks (A2A 1.0 section 3.1.4)."""
-    bad = Violations()
+    bad = Reading()
     source = params_of(params, bad)
     request = a2a.ListTasksRequest(context_id=source.id("contextId"), page_token=source.text("pageToken"))
     if len(request.page_token) > MAX_TOKEN_LENGTH:

@@ -4,7 +4,7 @@ import hashlib
 from typing import Final
 
 from taskplane.gateway.web.http import Content, Headers, Request, empty_reply
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.validation import invalid
 
 # Responses depend on the caller; caches must revalidate them.
 PRIVATE: Final[Headers] = [
@@ -30,7 +30,7 @@ def parse_if_match(if_match: str, what: str) -> int:
     if text in ("", "*"):
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
-        raise Invalid(f"If-Match must name a {what}", fields={"If-Match": f"must name a {what}"})
+        raise invalid({"If-Match": f"must name a {what}"})
     return int(text)
 
 

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid, PlaneError
+from taskplane.runtime.validation import invalid
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -163,7 +164,7 @@ class Request:
         if not text:
             return default
         if not _NUMBER.fullmatch(text):
-            raise Invalid(f"{name} must be a whole number", fields={name: "must be a whole number"})
+            raise invalid({name: "must be a whole number"})
         return int(text)
 
     def check_coding(self) -> None:

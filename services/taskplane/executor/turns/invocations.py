@@ -7,11 +7,10 @@ import orjson
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.message_json import readable
 from taskplane.runtime.principal import Principal
-from taskplane.runtime.validation import MAX_ID
+from taskplane.runtime.validation import MAX_ID, invalid
 
 
 def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[str, bytes]:
@@ -52,10 +51,7 @@ def _unique() -> tuple[str, bytes]:
 
 def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
     if len(key) > MAX_ID:
-        raise Invalid(
-            f"the idempotency key must have at most {MAX_ID} characters",
-            fields={"idempotency_key": f"must have at most {MAX_ID} characters"},
-        )
+        raise invalid({"idempotency_key": f"must have at most {MAX_ID} characters"})
     scope = orjson.dumps([kind, caller.tenant, caller.owner, agent, key])
     return hashlib.sha256(scope).hexdigest()[:32]
 

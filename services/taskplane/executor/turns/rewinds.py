@@ -20,7 +20,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.sweeps.reconcile import Reconciler, is_behind
-from taskplane.executor.turns import validation
+from taskplane.executor.turns import submit_checks
 from taskplane.executor.turns.invocations import identify_rewind, identify_undo
 from taskplane.runtime.errors import Conflict
 from taskplane.runtime.failpoints import afp
@@ -62,7 +62,7 @@ class Rewinds:
 
     async def rewind_session(self, request: pb.RewindSessionRequest, by: Principal) -> pb.RewindSessionResponse:
         """Serve RewindSession. Errors as in the contract."""
-        validation.rewind(request)
+        submit_checks.rewind(request)
         invocation_id, request_hash = identify_rewind(request, by)
         rewind = sessions.RewindRequest(
             context_id=request.context_id,
@@ -76,7 +76,7 @@ class Rewinds:
 
     async def undo_rewind(self, request: pb.UndoRewindRequest, by: Principal) -> pb.UndoRewindResponse:
         """Serve UndoRewind. Errors as in the contract."""
-        validation.session(request.context_id)
+        submit_checks.session(request.context_id)
         invocation_id, request_hash = identify_undo(request, by)
         undo = sessions.UndoRequest(
             context_id=request.context_id,
@@ -89,7 +89,7 @@ class Rewinds:
 
     async def apply_session(self, context_id: str, by: Principal) -> None:
         """Serve ApplySession. Errors as in the contract."""
-        validation.session(context_id)
+        submit_checks.session(context_id)
         applying = retry_briefly(lambda: self._reconciler.apply(context_id))
         await self._background.serve(applying, by, name=f"applying session {context_id}")
 

@@ -17,7 +17,7 @@ from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.derived_ids import derived, turn_after
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.session_entries import TASK_DELETED
-from taskplane.executor.turns import rewind_messages, validation
+from taskplane.executor.turns import rewind_messages, submit_checks
 from taskplane.executor.turns.follow_ups import FollowUps
 from taskplane.executor.turns.invocations import identify
 from taskplane.executor.turns.new_turns import NewTurns
@@ -80,7 +80,7 @@ class Submits:
             if not rewind_messages.is_rewind(given) or rewind_messages.says_something(given):
                 raise
             hosted, agent = self._agents.named(""), request.agent
-        validation.submit(request)
+        submit_checks.submit(request)
         invocation_id, request_hash = identify(request, caller, agent)
         message = a2a.Message()
         message.CopyFrom(given)

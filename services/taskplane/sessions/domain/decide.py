@@ -8,12 +8,11 @@ repeat is answered before a version mismatch.
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from taskplane.runtime.validation import is_segment
+from taskplane.runtime.validation import NO_SEGMENT, invalid, is_segment
 from taskplane.sessions.domain import commands, rewinds
 from taskplane.sessions.domain.commands import Found, Operation, Outcome, Write
 from taskplane.sessions.domain.errors import (
     key_reused,
-    no_segment,
     session_not_found,
     task_deleted,
     version_mismatch,
@@ -50,7 +49,7 @@ def _create(found: Found, op: commands.Create, now: int) -> Outcome:
     was = found.session
     if was is None:
         if not is_segment(op.context_id):
-            return no_segment("context_id")
+            return invalid({"context_id": NO_SEGMENT})
         begun = _begin(op.scope, op.context_id, op, now)
         return Write(session=begun, answer=commands.Created(session=begun, created=True), new=True)
     session = was._replace(agent=op.agent or was.agent, title=op.title or was.title, source=op.source or was.source)
@@ -102,7 +101,7 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
     if was is None and op.create is None:
         return session_not_found(op.context_id)
     if was is None and not is_segment(op.context_id):
-        return no_segment("context_id")
+        return invalid({"context_id": NO_SEGMENT})
     known: list[Entry] = []
     given = op.entries
     if found.stored:

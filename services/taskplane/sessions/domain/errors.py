@@ -48,11 +48,6 @@ def invocation_not_found(invocation_id: str) -> NotFound:
     )
 
 
-def no_segment(field: str) -> Invalid:
-    """Return the error for an id that no client could name in a path."""
-    return Invalid(f"{field} must not be . or ..", reason="BAD_ID", fields={field: "must not be . or .."})
-
-
 def session_exists(context_id: str) -> AlreadyExists:
     """Return the error for an id that a session has which this request did not make."""
     return AlreadyExists(

@@ -10,7 +10,7 @@ from typing import Self, cast
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.sessions import validation
+from taskplane.sessions import operation_checks
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.commands import Answer, Operation, Write
 from taskplane.sessions.domain.errors import session_not_found
@@ -100,7 +100,7 @@ class SqlSessionLog:
 
     async def append(self, op: commands.Append) -> commands.Appended:
         """Implement `SessionLog.append`."""
-        validation.check(op)
+        operation_checks.check(op)
         answer = cast("commands.Appended", await self._committer.submit(op))
         if not answer.known:
             return answer
@@ -113,19 +113,17 @@ class SqlSessionLog:
 
     async def session(self, scope: Scope, context_id: str) -> Session:
         """Implement `SessionLog.session`."""
-        validation.check_id("context_id", context_id)
+        operation_checks.check_session(context_id)
         return await self._engine.read(get_session, scope, context_id)
 
     async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
         """Implement `SessionLog.list`."""
-        validation.check_page_size(page_size)
-        validation.check_text("title", title)
+        operation_checks.check_list(page_size, title)
         return await self._engine.read(reads.list_sessions, scope, page_size, page_token, title, self._page_key)
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
         """Implement `SessionLog.entries`."""
-        validation.check_id("context_id", context_id)
-        validation.check_filter(query)
+        operation_checks.check_filter(context_id, query)
         if query.effective:
             return await self._engine.read(
                 effective.list_effective, scope, context_id, query, self._page_key, self._history_indexes
@@ -134,14 +132,14 @@ class SqlSessionLog:
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
         """Implement `SessionLog.conversation`."""
-        validation.check_id("context_id", context_id)
+        operation_checks.check_session(context_id)
         return await self._engine.read(effective.read_conversation, scope, context_id)
 
     async def message_ids(
         self, scope: Scope, context_id: str, *, events: bool = False, page_token: str = ""
     ) -> MessageIds:
         """Implement `SessionLog.message_ids`."""
-        validation.check_id("context_id", context_id)
+        operation_checks.check_session(context_id)
         return await self._engine.read(
             effective.list_message_ids, scope, context_id, events, page_token, self._page_key, self._history_indexes
         )
@@ -164,24 +162,22 @@ class SqlSessionLog:
 
     async def fork(self, op: commands.Fork) -> commands.Created:
         """Implement `SessionLog.fork`."""
-        validation.check_fork(op)
+        operation_checks.check_fork(op)
         return await self._engine.write(forking.fork, op, self._engine.dialect)
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
         """Implement `SessionLog.cut`."""
-        validation.check_id("context_id", context_id)
+        operation_checks.check_session(context_id)
         return await self._engine.read(reads.list_cut, scope, context_id)
 
     async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
         """Implement `SessionLog.state`."""
-        validation.check_id("context_id", context_id)
+        operation_checks.check_session(context_id)
         return await self._engine.read(states.read_state, scope, context_id)
 
     async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
         """Implement `SessionLog.unapplied`."""
-        validation.check_limit(limit)
-        if after is not None:
-            validation.check_place(after.tenant, after.owner, after.context_id, after.updated_at)
+        operation_checks.check_unapplied(limit, after)
         return await self._engine.read(reads.list_unapplied, limit, after)
 
     async def touch(self, op: commands.Touch) -> Session:
@@ -194,7 +190,7 @@ class SqlSessionLog:
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
         """Implement `SessionLog.unsettled`."""
-        validation.check_age(min_age, limit)
+        operation_checks.check_unsettled(min_age, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(settling.list_unsettled, before, limit)
 
@@ -206,27 +202,25 @@ class SqlSessionLog:
 
     async def mark_settled(self, until: int) -> None:
         """Implement `SessionLog.mark_settled`."""
-        validation.check_time("until", until)
+        operation_checks.check_until("until", until)
         await self._engine.write(settling.mark_settled, until)
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
         """Implement `SessionLog.stage_import`."""
-        validation.check_stage(context_id, import_id, number)
-        validation.check_new_session("context_id", context_id)
+        operation_checks.check_stage(context_id, import_id, "number", number)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         await self._engine.write(importing.stage, of, number, data, self._engine.dialect)
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
         """Implement `SessionLog.commit_import`."""
-        validation.check_stage(context_id, import_id, pages)
+        operation_checks.check_stage(context_id, import_id, "pages", pages)
         of = Stage(scope.tenant, scope.owner, context_id, import_id)
         with contested(context_id):
             return await self._engine.write(importing.commit, of, pages, self._engine.dialect)
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
         """Implement `SessionLog.drop_import`."""
-        validation.check_id("context_id", context_id, required=bool(import_id))
-        validation.check_id("import_id", import_id, required=False)
+        operation_checks.check_drop(context_id, import_id)
         if not context_id:
             while some := await self._engine.read(staging.staged, session_import, scope.tenant, scope.owner):
                 for each in some:
@@ -241,21 +235,19 @@ class SqlSessionLog:
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
         """Implement `SessionLog.expired`."""
-        validation.check_age(min_age, limit, validation.MAX_SESSION_AGE)
-        if after is not None:
-            validation.check_place(after.tenant, after.owner, after.context_id, after.created_at)
+        operation_checks.check_expired(min_age, after, limit)
         before = time.time_ns() // 1000 - int(min_age * 1_000_000)
         return await self._engine.read(retention.list_expired, before, after, limit)
 
     async def remains(self, limit: int) -> Sequence[Remains]:
         """Implement `SessionLog.remains`."""
-        validation.check_limit(limit)
+        operation_checks.check_limit(limit)
         return await self._engine.read(retention.list_remains, limit)
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
         """Implement `SessionLog.drop_remains`."""
-        validation.check_id("context_id", context_id)
-        validation.check_time("tasks_until", until)
+        operation_checks.check_session(context_id)
+        operation_checks.check_until("tasks_until", until)
         await self._engine.write(retention.drop_remains, scope, context_id, until)
 
     async def delete_user_state(self, scope: Scope) -> int:
@@ -263,5 +255,5 @@ class SqlSessionLog:
         return await self._engine.write(retention.delete_user_state, scope)
 
     async def _submit(self, op: Operation) -> Answer:
-        validation.check(op)
+        operation_checks.check(op)
         return await self._committer.submit(op)

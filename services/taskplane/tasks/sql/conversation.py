@@ -14,8 +14,8 @@ from sqlalchemy import Connection, bindparam, select
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_ids import Content
+from taskplane.runtime.validation import invalid
 from taskplane.tasks.domain.conversation import SHOWN, between, message_ids, messages_of, without_repeats
 from taskplane.tasks.domain.documents import Compared, compare, said_under
 from taskplane.tasks.domain.task import DOCUMENT, Scope
@@ -108,7 +108,7 @@ def _weight(said: Mapping[str, _Said]) -> int:
 
 def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: MessageIdCache) -> MessagePage:
     """Implement `TaskLog.messages`."""
-    check_page_size(query.page_size, MAX_MESSAGES, "messages")
+    check_page_size(query.page_size, MAX_MESSAGES)
     key = (scope.tenant, scope.owner, query.context_id, query.documents_only)
     outlines: list[_Outline] = []
     if not has_nul(query.context_id):
@@ -127,8 +127,7 @@ def list_messages(conn: Connection, scope: Scope, query: MessageFilter, cache: M
     if query.before:
         end = next((at for at in range(end) if id_at(at) == query.before), -1)
         if end < 0:
-            what = "must be the id of a message of this session"
-            raise Invalid(f"before {what}", reason="NO_SUCH_MESSAGE", fields={"before": what})
+            raise invalid({"before": "must be the id of a message of this session"}, reason="NO_SUCH_MESSAGE")
     start = max(0, end - query.page_size)
     while start > 0 and not id_at(start):
         start -= 1

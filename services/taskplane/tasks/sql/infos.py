@@ -77,7 +77,7 @@ _AT_ONCE: Final = 1000
 
 def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: bytes) -> InfoPage:
     """Implement `TaskLog.infos`."""
-    check_page_size(query.page_size, MAX_INFOS, "tasks")
+    check_page_size(query.page_size, MAX_INFOS)
     place = place_of(query.page_token, page_key, scope, query.bound)
     if has_nul(query.context_id):
         return InfoPage((), "")

@@ -3,8 +3,9 @@
 import struct
 from typing import Final, NamedTuple
 
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.bounds import Range
 from taskplane.runtime.page_tokens import opened, sealed
+from taskplane.runtime.validation import WrongFields
 from taskplane.tasks.domain.task import Scope
 
 # The filters of a listing, without the caller and the page size.
@@ -35,11 +36,8 @@ def place_of(token: str, key: bytes, scope: Scope, query: Bound) -> Place | None
     return Place(at, body[_HEAD.size :].decode(), total)
 
 
-def check_page_size(size: int, most: int, noun: str) -> None:
-    """Raise Invalid `BAD_PAGE_SIZE` unless the size is 1 to `most`."""
-    if not 1 <= size <= most:
-        raise Invalid(
-            f"page_size must be 1 to {most:,} {noun}",
-            reason="BAD_PAGE_SIZE",
-            fields={"page_size": f"must be 1 to {most:,}"},
-        )
+def check_page_size(size: int, most: int) -> None:
+    """Raise Invalid unless the size is 1 to `most`."""
+    wrong = WrongFields()
+    wrong.within("page_size", size, Range(1, most))
+    wrong.check()

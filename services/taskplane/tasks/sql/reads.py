@@ -5,7 +5,8 @@ from typing import Final, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, literal, select, text, tuple_
 
-from taskplane.runtime.errors import Invalid, NotFound
+from taskplane.runtime.errors import NotFound
+from taskplane.runtime.validation import invalid
 from taskplane.storage.dialects import dialect_of
 from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.drafts import task_not_found
@@ -87,7 +88,7 @@ def artifact_version(
 
 def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: bytes) -> TaskPage:
     """Implement `TaskLog.list`."""
-    check_page_size(query.page_size, MAX_PAGE_SIZE, "tasks")
+    check_page_size(query.page_size, MAX_PAGE_SIZE)
     place = place_of(query.page_token, page_key, scope, query.bound)
     if has_nul(query.context_id, query.agent):
         return TaskPage((), (), "", 0)
@@ -149,11 +150,7 @@ def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
 def list_events(conn: Connection, scope: Scope, task_id: str, query: EventFilter) -> tuple[Row, Sequence[Event]]:
     """Implement `TaskLog.events`."""
     if not 1 <= query.limit <= MAX_EVENTS:
-        raise Invalid(
-            f"limit must be 1 to {MAX_EVENTS:,}",
-            reason="BAD_LIMIT",
-            fields={"limit": f"must be 1 to {MAX_EVENTS:,}"},
-        )
+        raise invalid({"limit": f"must be 1 to {MAX_EVENTS:,}"})
     row = get_row(conn, scope, task_id)
     listing = select(*EVENT_COLUMNS).where(
         event.c.task_uid == bindparam("uid"), event.c.generation > bindparam("after")

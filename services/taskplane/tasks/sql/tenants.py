@@ -66,7 +66,7 @@ def get_tenant_task(conn: Connection, tenant: str, task_id: str) -> TenantTask:
 
 def list_tenant_tasks(conn: Connection, scope: Scope, query: TenantFilter, page_key: bytes) -> TenantPage:
     """Implement `TaskLog.tenant_tasks`. The number of statements does not depend on that of tasks."""
-    check_page_size(query.page_size, MAX_TENANT_TASKS, "tasks")
+    check_page_size(query.page_size, MAX_TENANT_TASKS)
     place = place_of(query.page_token, page_key, scope, query.bound) or _NOW
     if has_nul(query.agent, query.owner, query.executor):
         return TenantPage((), "")

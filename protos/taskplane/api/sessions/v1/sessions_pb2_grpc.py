@@ -200,7 +200,7 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -218,7 +218,7 @@ class SessionHistoryServicer:
         """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
         tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
         (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
-        INVALID_ARGUMENT `BAD_TIME`.
+        INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -234,8 +234,8 @@ class SessionHistoryServicer:
 
         ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
         not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
-        `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the payload of the kind), `BAD_STATE` (an EVENT's `actions.state_delta` is
-        no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+        the fields of the request, such as a payload that is not one of its kind, one id twice, or more than 1,000 entries;
+        `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `TOO_DEEP` (nested too deeply).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -243,8 +243,8 @@ class SessionHistoryServicer:
 
     def ListEntries(self, request, context):
         """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-        `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
+        `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -270,7 +270,7 @@ class SessionHistoryServicer:
     def ListUnsettled(self, request, context):
         """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
         directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-        position of MarkSettled on. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        position of MarkSettled on. For executors only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -286,7 +286,7 @@ class SessionHistoryServicer:
 
     def MarkSettled(self, request, context):
         """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
-        INVALID_ARGUMENT `BAD_TIME`.
+        INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -334,7 +334,7 @@ class SessionHistoryServicer:
 
     def ListUnapplied(self, request, context):
         """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-        For executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+        For executors only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -411,7 +411,7 @@ class SessionHistoryServicer:
 
     def ListExpired(self, request, context):
         """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-        delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        delete them. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -419,14 +419,14 @@ class SessionHistoryServicer:
 
     def ListRemains(self, request, context):
         """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-        them. INVALID_ARGUMENT `BAD_LIMIT`.
+        them. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropRemains(self, request, context):
-        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`.
+        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

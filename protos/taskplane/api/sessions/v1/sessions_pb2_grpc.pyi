@@ -26,7 +26,7 @@ class SessionHistoryStub:
     GetSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.GetSessionResponse]
     """Returns a session. NOT_FOUND."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListSessionsRequest, _sessions_pb2.ListSessionsResponse]
-    """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`."""
+    """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`."""
     UpdateSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UpdateSessionRequest, _sessions_pb2.UpdateSessionResponse]
     """Renames a session or gives it another agent; raises its version. INVALID_ARGUMENT: the request changes nothing.
     NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version` (its `version` is in the error's metadata).
@@ -35,7 +35,7 @@ class SessionHistoryStub:
     """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
     tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
     (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
-    INVALID_ARGUMENT `BAD_TIME`.
+    INVALID_ARGUMENT.
     """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
@@ -47,13 +47,13 @@ class SessionHistoryStub:
 
     ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
     not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
-    `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the payload of the kind), `BAD_STATE` (an EVENT's `actions.state_delta` is
-    no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+    the fields of the request, such as a payload that is not one of its kind, one id twice, or more than 1,000 entries;
+    `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `TOO_DEEP` (nested too deeply).
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-    Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-    `BAD_PAGE_SIZE`, `BAD_FILTER`.
+    Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
+    `BAD_PAGE_TOKEN`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """Returns the session as one completed A2A Task, with the context id as `id` and the effective history as `history`;
@@ -67,7 +67,7 @@ class SessionHistoryStub:
     ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
     """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
     directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-    position of MarkSettled on. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    position of MarkSettled on. For executors only. INVALID_ARGUMENT.
     """
     CountAbandoned: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CountAbandonedRequest, _sessions_pb2.CountAbandonedResponse]
     """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a
@@ -75,7 +75,7 @@ class SessionHistoryStub:
     """
     MarkSettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkSettledRequest, _sessions_pb2.MarkSettledResponse]
     """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
-    INVALID_ARGUMENT `BAD_TIME`.
+    INVALID_ARGUMENT.
     """
     Rewind: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RewindRequest, _sessions_pb2.RewindResponse]
     """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
@@ -103,7 +103,7 @@ class SessionHistoryStub:
     """
     ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
     """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-    For executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+    For executors only. INVALID_ARGUMENT.
     """
     MarkApplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkAppliedRequest, _sessions_pb2.MarkAppliedResponse]
     """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
@@ -143,14 +143,14 @@ class SessionHistoryStub:
     """Deletes the pages of all owners' imports that were not continued for an hour. For services only."""
     ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
     """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-    delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+    delete them. INVALID_ARGUMENT.
     """
     ListRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListRemainsRequest, _sessions_pb2.ListRemainsResponse]
     """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-    them. INVALID_ARGUMENT `BAD_LIMIT`.
+    them. INVALID_ARGUMENT.
     """
     DropRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropRemainsRequest, _sessions_pb2.DropRemainsResponse]
-    """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`."""
+    """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT."""
     DeleteUserState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteUserStateRequest, _sessions_pb2.DeleteUserStateResponse]
     """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and the
     owner's sessions in ListRemains. For services only.
@@ -181,7 +181,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListSessionsRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListSessionsRequest, _abc.Awaitable[_sessions_pb2.ListSessionsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListSessionsResponse]:
-        """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`."""
+        """Lists the caller's sessions, newest update first, a page at a time. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`."""
 
     @_abc_1.abstractmethod
     def UpdateSession(
@@ -202,7 +202,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
         tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
         (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
-        INVALID_ARGUMENT `BAD_TIME`.
+        INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -220,8 +220,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
 
         ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
         not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
-        `BAD_ID`, `BAD_KIND`, `BAD_PAYLOAD` (not the payload of the kind), `BAD_STATE` (an EVENT's `actions.state_delta` is
-        no object), `UNREADABLE` (nested too deeply), `DUPLICATE_ID`, `TOO_MANY_ENTRIES` (more than 1,000).
+        the fields of the request, such as a payload that is not one of its kind, one id twice, or more than 1,000 entries;
+        `BAD_STATE` (an EVENT's `actions.state_delta` is no object), `TOO_DEEP` (nested too deeply).
         """
 
     @_abc_1.abstractmethod
@@ -231,8 +231,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
         """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-        `BAD_PAGE_SIZE`, `BAD_FILTER`.
+        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
+        `BAD_PAGE_TOKEN`.
         """
 
     @_abc_1.abstractmethod
@@ -264,7 +264,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]:
         """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
         directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-        position of MarkSettled on. For executors only. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        position of MarkSettled on. For executors only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -284,7 +284,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.MarkSettledRequest, _abc.Awaitable[_sessions_pb2.MarkSettledResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.MarkSettledResponse]:
         """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
-        INVALID_ARGUMENT `BAD_TIME`.
+        INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -342,7 +342,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListUnappliedRequest, _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]:
         """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-        For executors only. INVALID_ARGUMENT `BAD_LIMIT`.
+        For executors only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -436,7 +436,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListExpiredRequest, _abc.Awaitable[_sessions_pb2.ListExpiredResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListExpiredResponse]:
         """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-        delete them. INVALID_ARGUMENT `BAD_AGE`, `BAD_LIMIT`.
+        delete them. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -446,7 +446,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListRemainsRequest, _abc.Awaitable[_sessions_pb2.ListRemainsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListRemainsResponse]:
         """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-        them. INVALID_ARGUMENT `BAD_LIMIT`.
+        them. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -455,7 +455,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DropRemainsRequest,
         context: _aio.ServicerContext[_sessions_pb2.DropRemainsRequest, _abc.Awaitable[_sessions_pb2.DropRemainsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropRemainsResponse]:
-        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT `BAD_TIME`."""
+        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT."""
 
     @_abc_1.abstractmethod
     def DeleteUserState(

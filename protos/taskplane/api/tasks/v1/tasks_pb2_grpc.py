@@ -240,7 +240,7 @@ class TaskStoreServicer:
 
     def ListTasks(self, request, context):
         """Lists the caller's tasks, a page at a time. It is no change feed: a changing task may move between pages.
-        INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -326,8 +326,8 @@ class TaskStoreServicer:
 
     def ListTaskInfos(self, request, context):
         """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-        `BAD_PAGE_SIZE`.
+        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+        `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -337,7 +337,7 @@ class TaskStoreServicer:
         """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
         and then the message of its status, unless that message still grows, is a status text or is in the history. Of
         messages with one id only the first is listed. The newest page comes first, each page is oldest first.
-        INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        INVALID_ARGUMENT; `NO_SUCH_MESSAGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -438,7 +438,7 @@ class TaskStoreServicer:
 
     def ListUnfinishedImports(self, request, context):
         """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
-        INVALID_ARGUMENT `BAD_AGE`.
+        INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1612,7 +1612,7 @@ class TaskOperationsServicer:
 
     def ListTenantTasks(self, request, context):
         """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
-        feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        feed: a changing task may move between pages. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -57,7 +57,7 @@ class TaskStoreStub:
     """Returns the task as of now. NOT_FOUND."""
     ListTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTasksRequest, _tasks_pb2.ListTasksResponse]
     """Lists the caller's tasks, a page at a time. It is no change feed: a changing task may move between pages.
-    INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
     """
     ListEvents: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListEventsRequest, _tasks_pb2.ListEventsResponse]
     """Lists events of one task, at most 1,000 a call. NOT_FOUND."""
@@ -106,14 +106,14 @@ class TaskStoreStub:
     """
     ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
     """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-    changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-    `BAD_PAGE_SIZE`.
+    changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+    `BAD_PAGE_TOKEN`.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListMessagesRequest, _tasks_pb2.ListMessagesResponse]
     """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
     and then the message of its status, unless that message still grows, is a status text or is in the history. Of
     messages with one id only the first is listed. The newest page comes first, each page is oldest first.
-    INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+    INVALID_ARGUMENT; `NO_SUCH_MESSAGE`.
     """
     CompareDocuments: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CompareDocumentsRequest, _tasks_pb2.CompareDocumentsResponse]
     """Compares messages with the documents of a session, also hidden ones: returns the turn and the time of each message,
@@ -163,7 +163,7 @@ class TaskStoreStub:
     """Deletes the pages of all owners' imports that were not continued for an hour. For services only."""
     ListUnfinishedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUnfinishedImportsRequest, _tasks_pb2.ListUnfinishedImportsResponse]
     """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
-    INVALID_ARGUMENT `BAD_AGE`.
+    INVALID_ARGUMENT.
     """
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CollectGarbageRequest, _tasks_pb2.CollectGarbageResponse]
     """Trims the logs of all owners' tasks by the store's settings, now and not at the next sweep: those of managed tasks
@@ -243,7 +243,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ListTasksRequest, _abc.Awaitable[_tasks_pb2.ListTasksResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTasksResponse]:
         """Lists the caller's tasks, a page at a time. It is no change feed: a changing task may move between pages.
-        INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
 
     @_abc_1.abstractmethod
@@ -346,8 +346,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ListTaskInfosRequest, _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]:
         """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT `BAD_PAGE_TOKEN`,
-        `BAD_PAGE_SIZE`.
+        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+        `BAD_PAGE_TOKEN`.
         """
 
     @_abc_1.abstractmethod
@@ -359,7 +359,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         """Lists the messages of the tasks of one session, without superseded tasks: oldest task first, of each its history
         and then the message of its status, unless that message still grows, is a status text or is in the history. Of
         messages with one id only the first is listed. The newest page comes first, each page is oldest first.
-        INVALID_ARGUMENT `NO_SUCH_MESSAGE`, `BAD_PAGE_SIZE`.
+        INVALID_ARGUMENT; `NO_SUCH_MESSAGE`.
         """
 
     @_abc_1.abstractmethod
@@ -481,7 +481,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ListUnfinishedImportsRequest, _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]:
         """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
-        INVALID_ARGUMENT `BAD_AGE`.
+        INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -567,7 +567,7 @@ class TaskOperationsStub:
     """
     ListTenantTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTenantTasksRequest, _tasks_pb2.ListTenantTasksResponse]
     """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
-    feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+    feed: a changing task may move between pages. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
     """
     GetTenantTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetTenantTaskRequest, _tasks_pb2.GetTenantTaskResponse]
     """Returns a task and a page of its log, oldest event first; of a trimmed log the events that are left. NOT_FOUND."""
@@ -595,7 +595,7 @@ class TaskOperationsServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ListTenantTasksRequest, _abc.Awaitable[_tasks_pb2.ListTenantTasksResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTenantTasksResponse]:
         """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
-        feed: a changing task may move between pages. INVALID_ARGUMENT `BAD_PAGE_TOKEN`, `BAD_PAGE_SIZE`.
+        feed: a changing task may move between pages. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
 
     @_abc_1.abstractmethod

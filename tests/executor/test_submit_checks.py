@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.executor.v1 import executor_pb2 as pb
-from taskplane.executor.turns import validation
+from taskplane.executor.turns import submit_checks
 from taskplane.runtime.errors import Invalid
 
 
@@ -34,10 +34,10 @@ def test_data_is_taken_as_deep_as_a_parser_reads_it(kinds: str, most: int, width
     request = pb.SubmitRequest()
     part = request.request.message.parts.add()
     part.data.CopyFrom(nested(levels[:most], width))
-    validation.submit(request)
+    submit_checks.submit(request)
     part.data.CopyFrom(nested(levels, width))
     with pytest.raises(Invalid) as refused:
-        validation.submit(request)
+        submit_checks.submit(request)
     assert refused.value.reason == "TOO_DEEP"
 
 
@@ -48,5 +48,5 @@ def test_no_turn_begins_a_session_that_no_path_can_name() -> None:
     for context_id in (".", ".."):
         request.request.message.context_id = context_id
         with pytest.raises(Invalid) as refused:
-            validation.submit(request)
+            submit_checks.submit(request)
         assert set(refused.value.fields) == {"message.context_id"}

@@ -12,7 +12,7 @@ from taskplane.runtime.errors import Invalid
 from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.services import MAX_REQUEST
 from taskplane.runtime.struct_values import DEPTH, WRAPPERS
-from taskplane.runtime.validation import id_problem, is_segment
+from taskplane.runtime.validation import NO_NUL, WrongFields
 
 MAX_REFERENCES: Final = 100
 # The events of a send carry ids and marks beside it, and must fit into a request, too.
@@ -25,24 +25,27 @@ def submit(request: pb.SubmitRequest) -> None:
     Invalid with the fields that are wrong, or with reason `TOO_DEEP` or `REQUEST_TOO_LARGE`.
     """
     message = request.request.message
-    wrong: dict[str, str] = {}
+    wrong = WrongFields()
     if rewind_messages.is_rewind(message):
-        wrong |= _of_rewind(message)
+        _rewind(wrong, message)
     elif not message.parts:
-        wrong["message.parts"] = "must not be empty"
+        wrong.add("message.parts", "must not be empty")
     for index, part in enumerate(message.parts):
         if part.WhichOneof("content") is None:
-            wrong[f"message.parts[{index}]"] = "must have content"
+            wrong.add(f"message.parts[{index}]", "must have content")
         elif "\0" in part.text:
-            wrong[f"message.parts[{index}].text"] = "must not contain U+0000"
-    for name in ("message_id", "context_id", "task_id"):
-        if problem := id_problem(getattr(message, name)):
-            wrong.setdefault(f"message.{name}", problem)
-    if not message.task_id and not is_segment(message.context_id):
-        wrong["message.context_id"] = "must not be . or .., which no URL path can contain"
+            wrong.add(f"message.parts[{index}].text", NO_NUL)
+    ids = {
+        "message.message_id": message.message_id,
+        "message.context_id": message.context_id,
+        "message.task_id": message.task_id,
+    }
+    wrong.ids(ids, required=False)
+    if not message.task_id:
+        wrong.segment("message.context_id", message.context_id)
     if len(message.reference_task_ids) > MAX_REFERENCES:
-        wrong["message.reference_task_ids"] = f"must have at most {MAX_REFERENCES:,} elements"
-    _refuse(wrong)
+        wrong.add("message.reference_task_ids", f"must have at most {MAX_REFERENCES:,} elements")
+    wrong.check()
     size = request.ByteSize()
     if size > MAX_SEND_BYTES:
         raise Invalid(
@@ -60,37 +63,24 @@ def submit(request: pb.SubmitRequest) -> None:
 
 def rewind(request: pb.RewindSessionRequest) -> None:
     """Check a RewindSession request. Invalid with the fields that are wrong."""
-    names = ("context_id", "before_invocation_id")
-    _refuse({name: problem for name in names if (problem := _of_required(getattr(request, name)))})
+    wrong = WrongFields()
+    wrong.ids({"context_id": request.context_id, "before_invocation_id": request.before_invocation_id})
+    wrong.check()
 
 
 def session(context_id: str) -> None:
     """Check a request that names a session only. Invalid."""
-    if problem := _of_required(context_id):
-        _refuse({"context_id": problem})
+    wrong = WrongFields()
+    wrong.ids({"context_id": context_id})
+    wrong.check()
 
 
-def _of_rewind(message: a2a.Message) -> dict[str, str]:
-    wrong: dict[str, str] = {}
-    if not rewind_messages.before(message):
-        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = "must be the id of an invocation"
-    elif problem := id_problem(rewind_messages.before(message)):
-        wrong[f"message.metadata.{rewind_messages.REWIND_BEFORE}"] = problem
+def _rewind(wrong: WrongFields, message: a2a.Message) -> None:
+    wrong.ids({f"message.metadata.{rewind_messages.REWIND_BEFORE}": rewind_messages.before(message)})
     if not message.context_id:
-        wrong["message.context_id"] = "is required: it names the session to rewind"
+        wrong.add("message.context_id", "is required: it names the session to rewind")
     if message.task_id not in ("", message.context_id):
-        wrong["message.task_id"] = "must be empty or the id of the context: a rewind affects the whole session"
-    return wrong
-
-
-def _of_required(value: str) -> str:
-    return id_problem(value) if value else "must not be empty"
-
-
-def _refuse(wrong: dict[str, str]) -> None:
-    if wrong:
-        text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
-        raise Invalid(f"the request is not valid: {text}", fields=wrong)
+        wrong.add("message.task_id", "must be empty or the id of the context: a rewind affects the whole session")
 
 
 def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:

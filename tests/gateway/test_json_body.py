@@ -4,7 +4,8 @@ import orjson
 import pytest
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.validation import Violations, check_readable, parse_json
+from taskplane.gateway.json_body import parse_json
+from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.runtime.errors import Invalid
 
 
@@ -38,7 +39,7 @@ def test_a_message_that_could_not_be_parsed_again_is_refused() -> None:
     for _ in range(40):
         value = value.struct_value.fields["a"]
     value.bool_value = True
-    bad = Violations()
+    bad = Reading()
     bad.deepest = 41
     with pytest.raises(Invalid) as caught:
         check_readable(message, bad)
