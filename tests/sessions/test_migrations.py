@@ -12,9 +12,10 @@ from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.sessions.domain import commands
 from taskplane.sessions.domain.session import Entry, Scope, Session
 from taskplane.sessions.tables import entry, metadata, session
-from taskplane.sessions.triggers import FIXED, FREE, GROWING, triggers
-from taskplane.storage.dialects import dialect_of
+from taskplane.sessions.triggers import FIXED, GROWING, triggers
+from taskplane.storage.dialects import SQLITE, dialect_of
 from taskplane.storage.engine import open_engine, run_alone
+from taskplane.storage.fields import Rule, marked
 from taskplane.storage.migrate import check, downgrade, upgrade
 from taskplane.storage.triggers import install
 
@@ -177,5 +178,10 @@ def test_the_columns_of_a_table_are_the_fields_of_its_noun_in_order(noun: type[S
 
 
 def test_every_column_of_a_session_falls_under_exactly_one_rule() -> None:
-    rules = [*FIXED, *GROWING, *FREE]
+    rules = [*FIXED, *GROWING, *marked(Session, Rule.FREE)]
     assert sorted(rules) == sorted(column.name for column in session.columns)
+
+
+def test_every_growing_column_of_a_session_is_compared_by_its_trigger() -> None:
+    (trigger,) = (each for each in triggers(SQLITE) if each.name == "session_never_goes_back")
+    assert [name for name in sorted(GROWING) if f"OLD.{name}" not in trigger.condition] == []

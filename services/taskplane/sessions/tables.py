@@ -1,4 +1,4 @@
-"""The tables of the session log. The columns of `session` and `entry` are the fields of the domain's nouns, in order.
+"""The tables of the session log. The columns of `session` and `entry` are made of the domain's nouns.
 
 Times are microseconds since 1970. The triggers in `triggers.py` hold the rules beyond these constraints.
 
@@ -11,7 +11,6 @@ from typing import Final
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     ForeignKeyConstraint,
@@ -23,10 +22,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from taskplane.sessions.domain.session import MESSAGE, OUTCOME, VOID
+from taskplane.sessions.domain.session import MESSAGE, OUTCOME, VOID, Entry, Session
+from taskplane.storage.columns import columns_of
 from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
 
@@ -47,33 +46,16 @@ session_meta: Final = Table(
 session: Final = Table(
     "session",
     metadata,
-    Column("tenant", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("context_id", Text, nullable=False),
-    # Null while there are no entries.
-    Column("seq", BigInteger),
-    Column("version", BigInteger, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("has_session_task", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("steered_seq", BigInteger, nullable=False, server_default=text("0")),
-    Column(
-        "applied_seq",
-        BigInteger,
+    *columns_of(
+        Session,
+        # Null while there are no entries.
+        nullable=["seq"],
         # Here and not below, since SQLite adds constraints to a table with a column only.
-        CheckConstraint(
+        applied_seq=CheckConstraint(
             "applied_seq >= 0 AND applied_seq <= steered_seq AND steered_seq <= COALESCE(seq, 0)",
             name="session_applied_up_to_steered",
         ),
-        nullable=False,
-        server_default=text("0"),
     ),
-    Column("forked_from", Text, nullable=False, server_default=text("''")),
-    # Random: tells a session from another one that had its id, or has it later.
-    Column("salt", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("context_id", "owner", "tenant", name="session_pkey"),
     # The newest entry exists when the transaction ends. Together with the trigger that an entry follows its predecessor
     # this makes gaps impossible.
@@ -112,26 +94,7 @@ Index("session_by_creation", session.c.created_at, session.c.context_id, session
 entry: Final = Table(
     "entry",
     metadata,
-    Column("tenant", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("context_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("kind", Integer, nullable=False),
-    Column("invocation_id", Text, nullable=False),
-    Column("task_id", Text, nullable=False),
-    Column("task_invocation_id", Text, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("request_hash", LargeBinary),
-    Column("target", Text, nullable=False),
-    Column("off", Boolean, nullable=False),
-    Column("speaks", Boolean, nullable=False),
-    Column("listed", Text, nullable=False),
-    Column("payload", LargeBinary),
-    Column("created_at", BigInteger, nullable=False),
-    # Null for entries that are older than this column, too.
-    Column("message_id", Text),
+    *columns_of(Entry),
     PrimaryKeyConstraint("context_id", "owner", "tenant", "seq", name="entry_pkey"),
     UniqueConstraint("id", "owner", "tenant", name="entry_id"),
     # Entries go with their session, and in no other way.

@@ -1,21 +1,19 @@
 """Database triggers for the rules that constraints cannot express: one per rule, the same on both engines.
 
-A service with a bug, or a person with a shell, can break none of these rules. Every column of `session` is in exactly
-one of the three sets below. A changed trigger needs another name, or a new version of the schema: otherwise a database
+A service with a bug, or a person with a shell, can break none of these rules. The declaration of `Session` gives each
+column of `session` one rule. A changed trigger needs another name, or a new version of the schema: otherwise a database
 that has it keeps the old one.
 """
 
 from typing import Final
 
+from taskplane.sessions.domain.session import Session
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.fields import Rule, marked
 from taskplane.storage.triggers import Trigger
 
-# Set when the row is inserted.
-FIXED: Final = frozenset({"tenant", "owner", "context_id", "created_at", "forked_from", "salt"})
-# Never decrease.
-GROWING: Final = frozenset({"seq", "version", "has_session_task", "steered_seq", "applied_seq"})
-# Change in any direction.
-FREE: Final = frozenset({"agent", "title", "source", "updated_at"})
+FIXED: Final = marked(Session, Rule.FIXED)
+GROWING: Final = marked(Session, Rule.GROWING)
 
 _OF_SESSION: Final = "s.tenant = {row}.tenant AND s.owner = {row}.owner AND s.context_id = {row}.context_id"
 _NEW_SESSION: Final = _OF_SESSION.format(row="NEW")

@@ -301,7 +301,7 @@ class TaskReader:
             "restart_generation": 0,
             **values,
         }
-        row = Row._make([None] * len(Row._fields))
+        row = Row._make(Row._field_defaults.get(name) for name in Row._fields)
         return row._replace(
             uid=given.uid,
             tenant=self._scope.tenant,

@@ -1,5 +1,4 @@
-"""The tables of the task log. The columns of `task`, `event` and `lease` are the fields of the domain's Row, Event and
-Lease, in order.
+"""The tables of the task log. The columns of `task`, `event` and `lease` are made of the domain's Row, Event and Lease.
 
 Times are microseconds since 1970. The triggers in `triggers.py` hold the rules beyond these constraints.
 """
@@ -9,7 +8,6 @@ from typing import Final
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     ForeignKeyConstraint,
@@ -24,12 +22,24 @@ from sqlalchemy import (
     text,
 )
 
+from taskplane.storage.columns import columns_of
 from taskplane.storage.dialects import POSTGRESQL, SQLITE
 from taskplane.storage.indexes import partial_index
 from taskplane.storage.staging import staging_table
 from taskplane.tasks.domain.kinds import CREATED, LASTING, REPLACED, STATUS_TEXT, STATUSES
 from taskplane.tasks.domain.messages import STATUS_TEXT_ENTRY
-from taskplane.tasks.domain.task import AT_REST, COMPLETED, DOCUMENT, MANAGED, PAUSED, STATES, TERMINAL
+from taskplane.tasks.domain.task import (
+    AT_REST,
+    COMPLETED,
+    DOCUMENT,
+    MANAGED,
+    PAUSED,
+    STATES,
+    TERMINAL,
+    Event,
+    Lease,
+    Row,
+)
 
 metadata: Final = MetaData()
 
@@ -104,24 +114,7 @@ store_meta: Final = Table(
 event: Final = Table(
     "event",
     metadata,
-    Column("task_uid", Text, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("tenant", Text),
-    Column("owner", Text),
-    Column("fence", BigInteger, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("kind", Integer, nullable=False),
-    Column("state", Integer, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("invocation_id", Text),
-    Column("request_hash", LargeBinary),
-    Column("artifact_id", Text),
-    Column("speaks", Boolean, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("changed_to", Integer),
-    Column("trace", LargeBinary),
-    Column("options", LargeBinary),
+    *columns_of(Event),
     PrimaryKeyConstraint("task_uid", "generation", name="event_pkey"),
     CheckConstraint("generation >= 1", name="event_generation_from_one"),
     CheckConstraint(
@@ -157,57 +150,7 @@ partial_index(
 task: Final = Table(
     "task",
     metadata,
-    Column("uid", Text, nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("origin", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("context_id", Text, nullable=False),
-    Column("invocation_id", Text),
-    Column("request_hash", LargeBinary),
-    Column("state", Integer, nullable=False),
-    Column("status_at", BigInteger, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("terminal_generation", BigInteger),
-    Column("input_generation", BigInteger, nullable=False),
-    Column("consumed_generation", BigInteger, nullable=False),
-    Column("message_generation", BigInteger, nullable=False),
-    Column("copied_generation", BigInteger, nullable=False),
-    Column("message_id", Text),
-    Column("partial_generation", BigInteger),
-    Column("partial_id", Text),
-    Column("artifact_id", Text),
-    Column("restart_generation", BigInteger, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("item_fence", BigInteger),
-    Column("item_number", BigInteger),
-    Column("item_first", BigInteger),
-    Column("item_last", BigInteger),
-    Column("attempt", Integer, nullable=False),
-    Column("started", Boolean, nullable=False),
-    Column("on_orphan", Integer, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("ready_at", BigInteger),
-    Column("lease_owner", Text),
-    Column("salt", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("snapshot_generation", BigInteger, nullable=False),
-    Column("snapshot_bytes", BigInteger, nullable=False),
-    Column("event_bytes", BigInteger, nullable=False),
-    Column("folded_bytes", BigInteger, nullable=False),
-    Column("superseded", Boolean, nullable=False),
-    Column("superseded_seq", BigInteger, nullable=False),
-    Column("in_turn", Boolean, nullable=False),
-    Column("trimmed_generation", BigInteger, nullable=False),
-    Column("trace", LargeBinary),
-    Column("cut_turns", Text),
-    Column("checkpoint_generation", BigInteger),
-    Column("queue_limit", BigInteger),
-    Column("pause_limit", BigInteger),
-    Column("limit_at", BigInteger),
-    Column("usage", LargeBinary),
+    *columns_of(Row),
     # The folded task at `snapshot_generation`; of a document task the document itself.
     Column("snapshot", LargeBinary, nullable=False),
     PrimaryKeyConstraint("uid", name="task_pkey"),
@@ -266,10 +209,7 @@ partial_index("task_uncopied_in_context", UNCOPIED, task.c.tenant, task.c.owner,
 lease: Final = Table(
     "lease",
     metadata,
-    Column("task_uid", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("lease_until", BigInteger, nullable=False),
+    *columns_of(Lease),
     PrimaryKeyConstraint("task_uid", name="lease_pkey"),
     postgresql_with=_REWRITTEN,
 )

@@ -1,90 +1,29 @@
 """Database triggers for the rules that constraints cannot express: one per rule, the same on both engines.
 
-A service with a bug, or a person with a shell, can break none of these rules. Every column of `task` is in exactly one
-of the four sets below, which decide the rules that it falls under. A changed trigger needs another name, or a new
-version of the schema: otherwise a database that has it keeps the old one.
+A service with a bug, or a person with a shell, can break none of these rules. The declaration of `Row` gives each
+column of `task` one rule. A changed trigger needs another name, or a new version of the schema: otherwise a database
+that has it keeps the old one.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.fields import Rule, marked
 from taskplane.storage.triggers import Trigger
 from taskplane.tasks.domain.kinds import MARKS, SUPERSEDED
-from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING
+from taskplane.tasks.domain.task import MANAGED, NEXT, SUBMITTED, WORKING, Row, Use
 from taskplane.tasks.tables import among, lasting
 
-# Set when the row is inserted.
-FIXED: Final = frozenset(
-    {
-        "uid",
-        "tenant",
-        "owner",
-        "id",
-        "origin",
-        "request_hash",
-        "on_orphan",
-        "max_attempts",
-        "queue_limit",
-        "pause_limit",
-        "in_turn",
-        "salt",
-        "created_at",
-    }
-)
-# Never decrease.
-GROWING: Final = frozenset(
-    {
-        "generation",
-        "fence",
-        "checkpoint_generation",
-        "copied_generation",
-        "input_generation",
-        "message_generation",
-        "restart_generation",
-        "snapshot_generation",
-        "superseded_seq",
-        "trimmed_generation",
-    }
-)
-# Change while the task lives, in either direction.
-LIVE: Final = frozenset(
-    {
-        "agent",
-        "context_id",
-        "invocation_id",
-        "state",
-        "status_at",
-        "terminal_generation",
-        "consumed_generation",
-        "message_id",
-        "partial_generation",
-        "partial_id",
-        "artifact_id",
-        "item_fence",
-        "item_number",
-        "item_first",
-        "item_last",
-        "attempt",
-        "started",
-        "ready_at",
-        "limit_at",
-        "lease_owner",
-        "updated_at",
-        "event_bytes",
-        "superseded",
-        "trace",
-        "usage",
-        "cut_turns",
-    }
-)
-# The stored fold is a cache of the log and may be rewritten at any time.
-CACHE: Final = frozenset({"snapshot", "snapshot_bytes", "folded_bytes"})
-# Columns that may still change once a managed task has ended; clients see none of them as the task.
-AFTER_THE_END: Final = CACHE | {"snapshot_generation", "copied_generation", "superseded_seq", "trimmed_generation"}
-# These change together then, by a mark.
-MARKING: Final = frozenset({"generation", "updated_at", "superseded"})
-FROZEN_AT_THE_END: Final = (GROWING | LIVE) - AFTER_THE_END - MARKING
+FIXED: Final = marked(Row, Rule.FIXED)
+GROWING: Final = marked(Row, Rule.GROWING)
+FREE: Final = marked(Row, Rule.FREE)
+# The stored fold is a cache of the log.
+CACHE: Final = marked(Row, Rule.CACHE) | {"snapshot"}
+# Columns that may still change once a managed task has ended.
+AFTER_THE_END: Final = CACHE | marked(Row, Use.AFTER_END)
+MARKING: Final = marked(Row, Use.BY_MARK)
+FROZEN_AT_THE_END: Final = (GROWING | FREE) - AFTER_THE_END - MARKING
 
 _IS_MARK: Final = among("NEW.kind", MARKS)
 

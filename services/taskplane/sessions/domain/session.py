@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from taskplane.runtime.ids import random_bytes
+from taskplane.storage.fields import Fixed, Free, Growing, Small
 
 # Kinds of entries as they are stored; a test compares them with the contract.
 MESSAGE: Final = 1
@@ -41,31 +42,33 @@ class Scope(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session without its entries; the field order is the table's. Times are microseconds since 1970, UTC.
+    """A session without its entries. Times are microseconds since 1970, UTC.
+
+    The fields are the columns of the table, in its order. Their aliases give the rules of the triggers.
 
     `seq` is the number of its newest entry, and so of its entries: they are numbered without a gap.
     """
 
-    tenant: str
-    owner: str
-    context_id: str
-    seq: int
+    tenant: Fixed[str]
+    owner: Fixed[str]
+    context_id: Fixed[str]
+    seq: Growing[int]
     # Rises by one with every entry and every change of the session itself; a session without entries begins at 1.
-    version: int
-    agent: str
-    title: str
-    source: str
-    has_session_task: bool
-    created_at: int
-    updated_at: int
+    version: Growing[int]
+    agent: Free[str]
+    title: Free[str]
+    source: Free[str]
+    has_session_task: Growing[bool]
+    created_at: Fixed[int]
+    updated_at: Free[int]
     # The number of the newest entry that changes the effect of earlier ones; 0: there is none.
-    steered_seq: int = 0
+    steered_seq: Growing[int] = 0
     # The entry up to which its tasks are in line with that; never more.
-    applied_seq: int = 0
+    applied_seq: Growing[int] = 0
     # The name of its fork, if it is a copy of a part of another session (see `domain.forking`).
-    forked_from: str = ""
+    forked_from: Fixed[str] = ""
     # Random; it differs for an earlier or later session with the same id. 0: the session is older than salts.
-    salt: int = 0
+    salt: Fixed[int] = 0
 
     @property
     def unapplied(self) -> bool:
@@ -79,7 +82,7 @@ def new_salt() -> int:
 
 
 class Entry(NamedTuple):
-    """An entry of a session's log; the field order is the table's.
+    """An entry of a session's log; its fields are the columns of the table, in its order.
 
     `payload` is in the stored form of `payload`; None if there is none, or if it was not read. `target` is the
     invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
@@ -94,7 +97,7 @@ class Entry(NamedTuple):
     context_id: str
     seq: int
     id: str
-    kind: int
+    kind: Small
     invocation_id: str
     task_id: str
     task_invocation_id: str
@@ -119,22 +122,12 @@ def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[
         if entry.kind != MESSAGE:
             has_session_task = has_session_task or begins_session_task(entry)
             steered_seq = entry.seq if changes_history(entry) else steered_seq
-    session = Session(
-        was.tenant,
-        was.owner,
-        was.context_id,
-        was.seq + len(new),
-        was.version + len(new),
-        was.agent,
-        was.title,
-        was.source,
-        has_session_task,
-        was.created_at,
-        now,
-        steered_seq,
-        was.applied_seq,
-        was.forked_from,
-        was.salt,
+    session = was._replace(
+        seq=was.seq + len(new),
+        version=was.version + len(new),
+        has_session_task=has_session_task,
+        updated_at=now,
+        steered_seq=steered_seq,
     )
     return session, new
 

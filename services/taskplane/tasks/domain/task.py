@@ -3,10 +3,12 @@
 import base64
 import hashlib
 from collections.abc import Mapping
+from enum import Enum, auto
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.storage.fields import Cache, Fixed, Free, Growing, Small
 
 MANAGED: Final = "managed"
 DOCUMENT: Final = "document"
@@ -64,80 +66,100 @@ class Scope(NamedTuple):
     trace: bytes | None = None
 
 
-class Row(NamedTuple):
-    """A task without its content. Times are microseconds since 1970, UTC; the field order is the table's.
+class Use(Enum):
+    """The changes that write a field of `Row`, beside its rule."""
 
-    It is a tuple because every operation reads and copies rows; `changed(row, ...)` returns a changed copy.
+    BY_ITEM = auto()
+    """An item of an append changes it. No index may name its column."""
+    AFTER_END = auto()
+    """It may change after the end of a managed task. Clients do not see it as the task."""
+    BY_MARK = auto()
+    """A mark changes it after the end of a managed task, together with the other fields of this kind."""
+
+
+_T = TypeVar("_T")
+ByItem: TypeAlias = Annotated[_T, Use.BY_ITEM]
+AfterEnd: TypeAlias = Annotated[_T, Use.AFTER_END]
+ByMark: TypeAlias = Annotated[_T, Use.BY_MARK]
+
+
+class Row(NamedTuple):
+    """A task without its content. Times are microseconds since 1970, UTC.
+
+    The fields are the columns of the table, in its order. Their aliases give the rules of the triggers. It is a tuple
+    because every operation reads and copies rows; `changed(row, ...)` returns a changed copy.
+
+    Add a field at the end. Its default is the value in a new task.
     """
 
-    uid: str
-    tenant: str
-    owner: str
-    id: str
-    origin: str
-    agent: str
-    context_id: str
-    invocation_id: str | None
-    request_hash: bytes | None
-    state: int
-    status_at: int
-    generation: int
-    terminal_generation: int | None
-    input_generation: int
-    consumed_generation: int
-    message_generation: int
-    copied_generation: int
+    uid: Fixed[str]
+    tenant: Fixed[str]
+    owner: Fixed[str]
+    id: Fixed[str]
+    origin: Fixed[str]
+    agent: Free[str]
+    context_id: Free[str]
+    invocation_id: Free[str | None]
+    request_hash: Fixed[bytes | None]
+    state: Free[Small]
+    status_at: Free[int]
+    generation: ByMark[ByItem[Growing[int]]]
+    terminal_generation: Free[int | None]
+    input_generation: Growing[int]
+    consumed_generation: Free[int]
+    message_generation: Growing[int]
+    copied_generation: AfterEnd[Growing[int]]
     # The newest message of the conversation (`speaks`). A terminal status with the same message repeats it.
-    message_id: str | None
+    message_id: ByItem[Free[str | None]]
     # The open text: its first event and its message id.
-    partial_generation: int | None
-    partial_id: str | None
+    partial_generation: ByItem[Free[int | None]]
+    partial_id: ByItem[Free[str | None]]
     # The artifact that was written to last: appending to it needs no look into the log.
-    artifact_id: str | None
+    artifact_id: ByItem[Free[str | None]]
     # The event that made the task start again after a lost attempt: artifacts begun before it are gone. 0: none.
-    restart_generation: int
-    fence: int
-    item_fence: int | None
-    item_number: int | None
-    item_first: int | None
-    item_last: int | None
-    attempt: int
-    started: bool
-    on_orphan: int
-    max_attempts: int
+    restart_generation: Growing[int]
+    fence: Growing[int]
+    item_fence: ByItem[Free[int | None]]
+    item_number: ByItem[Free[int | None]]
+    item_first: ByItem[Free[int | None]]
+    item_last: ByItem[Free[int | None]]
+    attempt: Free[Small]
+    started: ByItem[Free[bool]]
+    on_orphan: Fixed[Small]
+    max_attempts: Fixed[Small]
     # Not null exactly while the task is queued.
-    ready_at: int | None
+    ready_at: Free[int | None]
     # The process that holds its lease; until when, the table of leases says.
-    lease_owner: str | None
-    salt: str
-    created_at: int
-    updated_at: int
-    snapshot_generation: int
+    lease_owner: Free[str | None]
+    salt: Fixed[str]
+    created_at: Fixed[int]
+    updated_at: ByMark[ByItem[Free[int]]]
+    snapshot_generation: AfterEnd[Growing[int]]
     # Bytes of the stored snapshot, of all event payloads (also of trimmed ones), and of those that the snapshot has.
-    snapshot_bytes: int
-    event_bytes: int
-    folded_bytes: int
+    snapshot_bytes: Cache[int]
+    event_bytes: ByItem[Free[int]]
+    folded_bytes: Cache[int]
     # A rewind of its session cut it.
-    superseded: bool
+    superseded: ByMark[Free[bool]]
     # The newest rewind or undo of its session that was applied to it, by entry number. 0: none.
-    superseded_seq: int
+    superseded_seq: AfterEnd[Growing[int]]
     # It is assigned only once its agent has finished the tasks begun before it in its session.
-    in_turn: bool
+    in_turn: Fixed[bool]
     # Events up to this one may be missing, except those that stay as long as the task; after it the log is whole.
-    trimmed_generation: int
+    trimmed_generation: AfterEnd[Growing[int]]
     # The packed `traceparent` of whoever sent the newest message: a run continues that trace.
-    trace: bytes | None
+    trace: Free[bytes | None]
     # The turns that a document names and a rewind cut, as a JSON list; null: none. Their messages are not shown.
-    cut_turns: str | None
+    cut_turns: Free[str | None]
     # The newest checkpoint of its agent; null: none.
-    checkpoint_generation: int | None
+    checkpoint_generation: ByItem[Growing[int | None]]
     # How long it may be queued, and paused, each time, in microseconds; null: as long as it takes.
-    queue_limit: int | None
-    pause_limit: int | None
+    queue_limit: Fixed[int | None]
+    pause_limit: Fixed[int | None]
     # When that time is over; null unless it is queued or paused, and limited in that.
-    limit_at: int | None
+    limit_at: Free[int | None]
     # The figures of the run, as a serialized `TaskStatusUpdateEvent` with nothing else; null: none.
-    usage: bytes | None
+    usage: ByItem[Free[bytes | None]] = None
 
 
 _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
@@ -195,9 +217,9 @@ class Event(NamedTuple):
     tenant: str | None
     owner: str | None
     fence: int
-    attempt: int
-    kind: int
-    state: int
+    attempt: Small
+    kind: Small
+    state: Small
     actor: str
     invocation_id: str | None
     request_hash: bytes | None
@@ -205,7 +227,7 @@ class Event(NamedTuple):
     speaks: bool
     payload: bytes
     created_at: int
-    changed_to: int | None
+    changed_to: Small | None
     trace: bytes | None = None
     options: bytes | None = None
 

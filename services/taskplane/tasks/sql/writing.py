@@ -7,9 +7,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from taskplane.storage.dialects import Dialect
+from taskplane.storage.fields import marked
 from taskplane.storage.prepared import PreparedRows
 from taskplane.tasks.domain.kinds import ARTIFACT
-from taskplane.tasks.domain.task import Event, Lease, Row
+from taskplane.tasks.domain.task import Event, Lease, Row, Use
 from taskplane.tasks.sql.packing import pack_piece
 from taskplane.tasks.tables import event, lease, task
 from taskplane.tasks.triggers import FIXED
@@ -17,24 +18,7 @@ from taskplane.tasks.triggers import FIXED
 # The columns that an UPDATE writes: the first of these that has every column which changes. There are few statements,
 # so that many rows share one, and narrow ones, since SQLite writes every index anew that has a column which SET names,
 # changed or not.
-ITEM: Final = frozenset(
-    {
-        "generation",
-        "event_bytes",
-        "updated_at",
-        "item_fence",
-        "item_number",
-        "item_first",
-        "item_last",
-        "started",
-        "message_id",
-        "partial_generation",
-        "partial_id",
-        "artifact_id",
-        "checkpoint_generation",
-        "usage",
-    }
-)
+ITEM: Final = marked(Row, Use.BY_ITEM)
 _CHANGING: Final = frozenset(Row._fields) - FIXED
 _WIDTHS: Final[Sequence[frozenset[str]]] = (
     # Brought in line with its session, without or with a mark.
