@@ -16,7 +16,7 @@ from taskplane.storage.prepared import PreparedQuery
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.task import COMPLETED, WORKING, Event, Row
-from taskplane.tasks.sql.apply import Parts, apply_batch
+from taskplane.tasks.sql.apply import BatchTools, apply_batch
 from taskplane.tasks.tables import task
 
 SPOKEN = [status(WORKING, message("lost", "m-lost")), chunk("lost")]
@@ -145,13 +145,13 @@ async def test_of_a_batch_with_a_row_that_is_refused_nothing_is_written(plane: P
     if wrong == "a guard of the row":
         await fenced(plane, rows[place])
     before = [await stored(plane, row) for row in rows]
-    parts = Parts.of(plane.engine.dialect)
-    parts.locking.free_rows = Misread(parts.locking.free_rows, misread)
+    tools = BatchTools.of(plane.engine.dialect)
+    tools.locking.free_rows = Misread(tools.locking.free_rows, misread)
     with pytest.raises(IntegrityError):
-        await plane.engine.write(apply_batch, items, parts)
+        await plane.engine.write(apply_batch, items, tools)
     assert [await stored(plane, row) for row in rows] == before
     # The same transaction once more, which reads them as they are.
-    outcomes = (await plane.engine.write(apply_batch, items, parts)).outcomes
+    outcomes = (await plane.engine.write(apply_batch, items, tools)).outcomes
     refused = [isinstance(each, commands.Appended) and each.refusal is not None for each in outcomes]
     assert refused == [wrong == "a guard of the row" and index == place for index in range(3)]
     assert not any(isinstance(each, PlaneError) for each in outcomes)

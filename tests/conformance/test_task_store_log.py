@@ -15,7 +15,7 @@ from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.kinds import ARTIFACT, CREATED, STATUS
 from taskplane.tasks.domain.task import COMPLETED, WORKING
 from taskplane.tasks.pages import EventFilter
-from taskplane.tasks.sql.apply import Parts, apply_batch
+from taskplane.tasks.sql.apply import BatchTools, apply_batch
 
 
 async def test_a_new_task_and_its_first_changes_are_one_commit(plane: Plane) -> None:
@@ -119,7 +119,7 @@ async def test_a_batch_changes_a_task_once_and_leaves_the_rest_for_the_next(plan
         plane.saying(other, "k1"),
         await plane.item(other),
     ]
-    done = await plane.engine.write(apply_batch, batch, Parts.of(plane.engine.dialect))
+    done = await plane.engine.write(apply_batch, batch, BatchTools.of(plane.engine.dialect))
     assert [outcome is LATER for outcome in done.outcomes] == [False, True, False, True, False]
     await plane.check(row)
 

@@ -9,7 +9,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.runs.copy_buffer import MAX_REMEMBERED_BYTES, CopyBuffer
-from taskplane.executor.runs.outbox import Committed
+from taskplane.executor.runs.outbox import CommittedItem
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.sweeps.copying import Copier, Source
 from taskplane.runtime import message_times
@@ -33,7 +33,7 @@ class Task:
         self.copier = Copier(self.store, SessionLog(SessionHistoryStub(channel)))
         self.buffer = CopyBuffer(source, head=1, copied=0, complete=False, actor="executor")
 
-    async def append(self, words: str) -> Committed:
+    async def append(self, words: str) -> CommittedItem:
         """One message in the log, as the answer tells the run."""
         self._number += 1
         message = said(words, role=a2a.ROLE_AGENT)
@@ -48,7 +48,7 @@ class Task:
         assert not result.HasField("refusal")
         generation = result.first_generation
         message_times.add_time(message.metadata, micros(result.created_at))
-        return Committed(generation, generation, 1, True, [(generation, message)])
+        return CommittedItem(generation, generation, 1, True, [(generation, message)])
 
     async def ask(self, words: str) -> None:
         """A message of the user, of which the run hears only by the generations that its own items get."""

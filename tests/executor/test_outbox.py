@@ -15,7 +15,7 @@ from taskplane.executor.runs.outbox import (
     LEASE_GONE,
     MAX_WAITING,
     MAX_WAITING_BYTES,
-    Committed,
+    CommittedItem,
     ItemRefused,
     Outbox,
     Stopped,
@@ -30,7 +30,7 @@ class Run:
 
     def __init__(self, lease: float = 3600.0) -> None:
         self.rings = 0
-        self.committed: list[Committed] = []
+        self.committed: list[CommittedItem] = []
         self.lost = 0
         self.head = 2
         self.box = Outbox(

@@ -17,7 +17,7 @@ from taskplane.api import __version__
 from taskplane.cli import STARTED
 from taskplane.cli.browser import open_page, page_address
 from taskplane.cli.client.failures import Failure
-from taskplane.cli.ports import Place, check_free
+from taskplane.cli.ports import ListenAddress, check_free
 from taskplane.cli.report import note, report_error, single_refusal
 from taskplane.cli.stdout import unwritable
 from taskplane.runtime.errors import Invalid, PlaneError
@@ -54,8 +54,11 @@ class DevOptions:
 def dev(options: DevOptions) -> int:
     """Run until Ctrl-C or SIGTERM, then drain; a second Ctrl-C exits at once. Return the exit code."""
     try:
-        places = Place(options.host, options.port, "--port"), Place(GRPC_HOST, options.grpc_port, "--grpc-port")
-        check_free(places, partial(_command, options))
+        addresses = (
+            ListenAddress(options.host, options.port, "--port"),
+            ListenAddress(GRPC_HOST, options.grpc_port, "--grpc-port"),
+        )
+        check_free(addresses, partial(_command, options))
         return _run(options)
     except (Failure, PlaneError) as error:
         return report_error(error)

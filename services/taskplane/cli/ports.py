@@ -22,21 +22,21 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place to listen at; `flag` is the option that chooses its port, 0 any free one."""
+class ListenAddress:
+    """An address to listen at; `flag` is the option that chooses its port, 0 any free one."""
 
     host: str
     port: int
     flag: str
 
 
-def check_free(places: Sequence[Place], command: Callable[[Mapping[str, int]], str]) -> None:
-    """Return if all places can be listened at. Raise Failure with the processes that use them otherwise, and the
+def check_free(addresses: Sequence[ListenAddress], command: Callable[[Mapping[str, int]], str]) -> None:
+    """Return if all addresses can be listened at. Raise Failure with the processes that use them otherwise, and the
     command to use free ones instead: `command` returns that with the ports of the options that it is given."""
-    taken = [place for place in places if not _is_free(place.host, place.port)]
+    taken = [address for address in addresses if not _is_free(address.host, address.port)]
     if not taken:
         return
-    holders = {place.port: holder_of(place.port) for place in taken}
+    holders = {address.port: holder_of(address.port) for address in taken}
     who = dict.fromkeys(holders.values())
     if len(who) == 1:
         told = _in_use(list(holders), next(iter(who)))
@@ -46,7 +46,7 @@ def check_free(places: Sequence[Place], command: Callable[[Mapping[str, int]], s
     raise Failure(
         f"{told}.",
         code="PORT_IN_USE",
-        suggestion=f"Use {'another' if len(taken) == 1 else 'others'}:  {command(_instead(places, taken))}"
+        suggestion=f"Use {'another' if len(taken) == 1 else 'others'}:  {command(_instead(addresses, taken))}"
         + (f"        Or stop {'it' if len(who) == 1 else 'them'}:  kill {stop}" if stop else ""),
     )
 
@@ -73,14 +73,14 @@ def _in_use(ports: Sequence[int], holder: Holder | None) -> str:
     return f"{which} in use" + (f' by "{holder.command}" (pid {holder.pid})' if holder else "")
 
 
-def _instead(places: Sequence[Place], taken: Sequence[Place]) -> dict[str, int]:
-    """Return the next free port of each place that is taken, by its option."""
-    spoken_for = {place.port for place in places}
+def _instead(addresses: Sequence[ListenAddress], taken: Sequence[ListenAddress]) -> dict[str, int]:
+    """Return the next free port of each address that is taken, by its option."""
+    spoken_for = {address.port for address in addresses}
     found: dict[str, int] = {}
-    for place in taken:
-        following = (port for port in range(place.port + 1, 65536) if port not in spoken_for)
-        found[place.flag] = next((port for port in following if _is_free(place.host, port)), 0)
-        spoken_for.add(found[place.flag])
+    for address in taken:
+        following = (port for port in range(address.port + 1, 65536) if port not in spoken_for)
+        found[address.flag] = next((port for port in following if _is_free(address.host, port)), 0)
+        spoken_for.add(found[address.flag])
     return found
 
 

@@ -18,7 +18,7 @@ from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
 from taskplane.executor.runs.given_ids import SessionsAtWork
-from taskplane.executor.runs.leases import Leases
+from taskplane.executor.runs.held_leases import HeldLeases
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.registry import Runs
 from taskplane.executor.runs.tries import Tries
@@ -53,7 +53,7 @@ class ExecutorRoom:
         background: BackgroundTasks,
         sessions: SessionHistoryStub,
         stores: Sequence[grpc.aio.Channel],
-        leases: Leases,
+        leases: HeldLeases,
         drain_timeout: float,
         group: asyncio.TaskGroup,
     ) -> None:
@@ -220,7 +220,7 @@ async def open_runs(
         process_id=process_id,
         slots=Slots(settings.capacity, settings.shared_by),
     )
-    leases = Leases(
+    leases = HeldLeases(
         runs,
         TaskQueueStub(to_renew),
         agents=agents.run_here,

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
-from taskplane.executor.conversation import Conversation, ConversationCache
+from taskplane.executor.effective_history import EffectiveHistory, HistoryCache
 from taskplane.runtime.errors import NotFound, PlaneError
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class SessionLog:
     def __init__(self, service: SessionHistoryStub, cache_bytes: int = 0) -> None:
         """`cache_bytes`: of the conversations that are cached; a later read of one asks only for its changes."""
         self._service = service
-        self._cache = ConversationCache(cache_bytes)
+        self._cache = HistoryCache(cache_bytes)
 
     async def append(
         self,
@@ -86,7 +86,7 @@ class SessionLog:
         except PlaneError as error:
             log.warning("the time of the last change of session %s is out of date in lists: %s", context_id, error)
 
-    async def conversation(self, context_id: str) -> Conversation:
+    async def effective_history(self, context_id: str) -> EffectiveHistory:
         """Return the entries in effect now. NotFound."""
         known = self._cache.get(context_id)
         request = pb.ListEntriesRequest(context_id=context_id, effective=True, known=known.listing)
@@ -101,7 +101,7 @@ class SessionLog:
                 entries.extend(page.entries)
         listed = known.followed_by(first.unchanged, entries, first.listing)
         self._cache.keep(context_id, listed)
-        return Conversation(listed.entries, first.session)
+        return EffectiveHistory(listed.entries, first.session)
 
     async def runtime_events(self, context_id: str) -> Sequence[pb.Entry]:
         """Return the events of agent runtimes that are in effect, oldest first. NotFound."""

@@ -26,7 +26,7 @@ class Seat(Listener):
         super().__init__()
         self._watching = watching
         self._identity = identity
-        self._known: Known[Any] = watching.seated(self, identity, key, head)
+        self._known: WatchedLog[Any] = watching.seated(self, identity, key, head)
 
     @property
     def head(self) -> int:
@@ -47,7 +47,7 @@ Id = TypeVar("Id", bound=Hashable)
 S = TypeVar("S", bound=Seat)
 
 
-class Known(Generic[S]):
+class WatchedLog(Generic[S]):
     """A watched log: its newest number that is known, and whether it was deleted."""
 
     __slots__ = ("gone", "head", "key", "seats")
@@ -80,7 +80,7 @@ class Watching(ABC, Generic[Id, S]):
         self._watchers = watchers
         self._poll_every = poll_every
         self._at_once = at_once
-        self._watched: dict[Id, Known[S]] = {}
+        self._watched: dict[Id, WatchedLog[S]] = {}
         # Those that another process rang for; None: all.
         self._rung: set[Id] | None = set()
         self._bell = Listener()
@@ -97,11 +97,11 @@ class Watching(ABC, Generic[Id, S]):
     async def _check_more(self) -> None:
         """Check everything watched beside the logs, whenever all of them are checked."""
 
-    def seated(self, seat: S, identity: Id, key: str, head: int) -> Known[S]:
+    def seated(self, seat: S, identity: Id, key: str, head: int) -> WatchedLog[S]:
         """Note a new seat at a log that was read to go as far as `head`; return the known state of the log."""
         known = self._watched.get(identity)
         if known is None:
-            known = self._watched[identity] = Known(key)
+            known = self._watched[identity] = WatchedLog(key)
         known.head = max(known.head, head)
         known.seats.add(seat)
         self._watchers.value += 1

@@ -3,7 +3,7 @@
 from typing import Final
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
-from taskplane.executor.runs.outbox import Committed
+from taskplane.executor.runs.outbox import CommittedItem
 from taskplane.executor.sweeps.copying import Copier, Source
 
 MAX_REMEMBERED_BYTES: Final = 1024 * 1024
@@ -32,7 +32,7 @@ class CopyBuffer:
         self._said: list[sessions.Entry] = []
         self._bytes = 0
 
-    def committed(self, item: Committed) -> None:
+    def committed(self, item: CommittedItem) -> None:
         """Remember the messages of an item that is in the log."""
         if item.count == 0 or item.last <= self._head:
             # The second: the log was read further than the answers to appends had come.

@@ -54,7 +54,7 @@ class ItemRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedItem:
     """An item that is in the log: its generations, how many changes it had, and the messages among them.
 
     `timed`: the messages have their times, as in the log.
@@ -175,7 +175,7 @@ class Outbox:
         *,
         until: float,
         ring: Callable[["Outbox"], None],
-        committed: Callable[[Committed], None],
+        committed: Callable[[CommittedItem], None],
         lost: Callable[[], object],
     ) -> None:
         """`ring` tells the appender about waiting changes, `committed` the position in the log, `lost` that the
@@ -415,7 +415,7 @@ class Outbox:
                     message_times.add_time(message.metadata, micros(result.created_at))
             first, last = result.first_generation, result.last_generation
             if item.entries:
-                self._committed(Committed(first, last, len(item.entries), timed, spoken))
+                self._committed(CommittedItem(first, last, len(item.entries), timed, spoken))
         elif result.refusal.reason == "PENDING_INPUT" and item.final:
             self._pending = True
             sent = zip(item.request.changes, item.entries, strict=True)

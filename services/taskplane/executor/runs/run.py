@@ -25,7 +25,7 @@ from taskplane.executor.runs.change_buffer import ChangeBuffer
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.given_ids import GivenIds, said_before
 from taskplane.executor.runs.inputs import Input, Inputs
-from taskplane.executor.runs.outbox import Committed, ItemRefused, Outbox, Stopped
+from taskplane.executor.runs.outbox import CommittedItem, ItemRefused, Outbox, Stopped
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.router_call import RouterCall
 from taskplane.executor.runs.session import RunSession, SessionGone, TurnCut
@@ -120,7 +120,7 @@ class Run:
         self._policy = port.Policy()
         self._span: Span = INVALID_SPAN
 
-    def _committed(self, item: Committed) -> None:
+    def _committed(self, item: CommittedItem) -> None:
         self._session.committed(item)
 
     def stop(self) -> bool:

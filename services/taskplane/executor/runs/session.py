@@ -15,10 +15,10 @@ from contextlib import suppress
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.executor.conversation import Conversation
+from taskplane.executor.effective_history import EffectiveHistory
 from taskplane.executor.runs.copy_buffer import CopyBuffer
 from taskplane.executor.runs.inputs import Input
-from taskplane.executor.runs.outbox import Committed
+from taskplane.executor.runs.outbox import CommittedItem
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.session_entries import OPENING, TASK_DELETED
 from taskplane.executor.sweeps.copying import Source
@@ -68,7 +68,7 @@ class RunSession:
         self._unseen = saved
         # The history was not read, since there was none when the turn was saved.
         self._history_unread = begins
-        self._shown: Conversation | None = None
+        self._shown: EffectiveHistory | None = None
         self._context: contextvars.Context | None = None
         self._copying: asyncio.Task[None] | None = None
         # While an agent is running its messages are copied at once; at the end of its turn all of them in one call.
@@ -79,7 +79,7 @@ class RunSession:
         self._context = contextvars.copy_context()
         self._buffer.invocation_id = invocation_id
 
-    def committed(self, item: Committed) -> None:
+    def committed(self, item: CommittedItem) -> None:
         """Take in an item that is in the log, and begin to copy its messages where `copies_at_once` says so."""
         self._buffer.committed(item)
         if self.copies_at_once and self._copying is None and not (self._buffer.silent or self._is_gone):
@@ -92,7 +92,7 @@ class RunSession:
         if self._begins and given.generation == 1:
             return ()
         try:
-            shown = await retry_until_reachable(lambda: self._ports.sessions.conversation(self._source.context_id))
+            shown = await retry_until_reachable(lambda: self._ports.sessions.effective_history(self._source.context_id))
         except NotFound as error:
             if self._unseen:
                 raise SessionGone from error

@@ -8,7 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.sweeps.copying import Source
 from taskplane.executor.turns import message_ids
-from taskplane.executor.turns.send import Send, reference
+from taskplane.executor.turns.submission import Submission, reference
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import Conflict, NotFound, PlaneError
 from taskplane.runtime.retry import retry_briefly
@@ -27,7 +27,7 @@ class FollowUps:
         self._sessions = ports.sessions
         self._copier = ports.copier
 
-    async def prepare(self, send: Send) -> None:
+    async def prepare(self, send: Submission) -> None:
         """Check the version of the session, if one is expected, and settle the id of the message.
 
         NotFound: there is no such task. Conflict: the session is at another version.
@@ -43,7 +43,7 @@ class FollowUps:
         request = tasks.GetTaskRequest(task_id=task_id, history_length=0)
         return (await retry_briefly(lambda: self._store.GetTask(request))).record.context_id
 
-    async def add(self, send: Send) -> pb.SubmitResponse:
+    async def add(self, send: Submission) -> pb.SubmitResponse:
         """Add the message to its task, then copy it to the session. Errors as those of AddMessage."""
         request = tasks.AddMessageRequest(
             task_id=send.task_id,
@@ -58,7 +58,7 @@ class FollowUps:
             await self._copy_message(send, response)
         return reference(response.record)
 
-    async def _check_version(self, send: Send) -> None:
+    async def _check_version(self, send: Submission) -> None:
         """Check the session's version, which may still change before the message is added to the task.
 
         Conflict, unless the message is in the task already. NotFound: there is no such task.
@@ -82,7 +82,7 @@ class FollowUps:
             )
         message_ids.keep_apart(send.message, first, send.invocation_id)
 
-    async def _copy_message(self, send: Send, added: tasks.AddMessageResponse) -> None:
+    async def _copy_message(self, send: Submission, added: tasks.AddMessageResponse) -> None:
         """Copy an added message to the session. A failure is logged: the next copy of the task includes the message."""
         record, generation = added.record, added.generation
         source = Source.of(record)

@@ -25,7 +25,7 @@ from taskplane.executor.session_entries import TASK_DELETED, unvoid, void
 from taskplane.executor.turns.follow_ups import FollowUps
 from taskplane.executor.turns.routing import Proposal, Routing
 from taskplane.executor.turns.saving import Decision, Opening
-from taskplane.executor.turns.send import Send, reference
+from taskplane.executor.turns.submission import Submission, reference
 from taskplane.runtime import message_times
 from taskplane.runtime.errors import AlreadyExists, DeadlineExceeded, NotFound, PlaneError, Refused, Unavailable
 from taskplane.runtime.failpoints import afp
@@ -79,7 +79,7 @@ class NewTurns:
         # By invocation.
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
+    async def begin(self, send: Submission, task_id: str) -> pb.SubmitResponse:
         """Save and decide a new turn, and create its task unless it was answered."""
         if not send.keyed or send.router is None:
             return await self._begin(send, task_id)
@@ -88,7 +88,7 @@ class NewTurns:
         async with lock:
             return await self._begin(send, task_id)
 
-    async def _begin(self, send: Send, task_id: str) -> pb.SubmitResponse:
+    async def _begin(self, send: Submission, task_id: str) -> pb.SubmitResponse:
         given = send.request.message
         # Its session may have another message under its id.
         may_be_renamed = bool(given.message_id and given.context_id)
@@ -169,7 +169,7 @@ class NewTurns:
 
     async def _create(
         self,
-        send: Send,
+        send: Submission,
         proposal: Proposal,
         routing: Routing | None,
         saving: "asyncio.Task[Decision]",
@@ -266,7 +266,7 @@ class NewTurns:
                 await self._store.DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
             raise refused
 
-    async def _put_back(self, send: Send, decision: Decision) -> None:
+    async def _put_back(self, send: Submission, decision: Decision) -> None:
         """Take back the void of a turn that a sweep may have voided: a repeated one, or one that took long."""
         # Half of it, since the stores have clocks of their own.
         if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
@@ -276,7 +276,7 @@ class NewTurns:
         except PlaneError as error:
             log.warning("unknown whether turn %s was voided: %s", send.invocation_id, error)
 
-    async def _bring_in_line(self, send: Send, decision: Decision) -> None:
+    async def _bring_in_line(self, send: Submission, decision: Decision) -> None:
         """Apply the session's history to its tasks after a direct answer; for a task its run does so."""
         if not decision.unapplied:
             return
@@ -285,7 +285,7 @@ class NewTurns:
         except PlaneError as error:
             log.warning("the changes of session %s are not applied to its tasks yet: %s", send.context_id, error)
 
-    async def _void_refused(self, send: Send, error: PlaneError) -> None:
+    async def _void_refused(self, send: Submission, error: PlaneError) -> None:
         """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""
         if error.reason in ("KEY_REUSED", TASK_DELETED) or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
@@ -311,7 +311,7 @@ def _without_metadata(options: tasks.TurnOptions) -> tasks.TurnOptions:
     return tasks.TurnOptions(accepted_output_modes=options.accepted_output_modes, extensions=options.extensions)
 
 
-def _as_created(send: Send) -> a2a.Task:
+def _as_created(send: Submission) -> a2a.Task:
     return a2a.Task(
         id=send.message.task_id,
         context_id=send.context_id,

@@ -137,7 +137,7 @@ class Opening:
         return stored
 
     async def _history(self, log: SessionLog) -> Sequence[a2a.Message]:
-        return (await log.conversation(self.context_id)).messages(self.task_id, without={self.invocation_id})
+        return (await log.effective_history(self.context_id)).messages(self.task_id, without={self.invocation_id})
 
     def _user(self, *, is_task: bool) -> pb.Entry:
         entry = pb.Entry(

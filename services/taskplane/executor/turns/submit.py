@@ -22,7 +22,7 @@ from taskplane.executor.turns.follow_ups import FollowUps
 from taskplane.executor.turns.invocations import identify
 from taskplane.executor.turns.new_turns import NewTurns
 from taskplane.executor.turns.rewinds import Rewinds
-from taskplane.executor.turns.send import Send
+from taskplane.executor.turns.submission import Submission
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
 from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
@@ -70,7 +70,7 @@ class Submits:
         send = self._read(request, caller)
         return await self._background.serve(self._take(send), caller, name=f"submit {send.invocation_id}")
 
-    def _read(self, request: pb.SubmitRequest, caller: Principal) -> Send:
+    def _read(self, request: pb.SubmitRequest, caller: Principal) -> Submission:
         given = request.request.message
         try:
             hosted = self._agents.named(request.agent)
@@ -88,7 +88,7 @@ class Submits:
         if not message.message_id:
             message.message_id = derived(invocation_id, "message")
         message.metadata.fields[INVOCATION].string_value = invocation_id
-        return Send(
+        return Submission(
             hosted=hosted,
             caller=caller,
             invocation_id=invocation_id,
@@ -110,7 +110,7 @@ class Submits:
             waits=request.waits,
         )
 
-    async def _take(self, send: Send) -> pb.SubmitResponse:
+    async def _take(self, send: Submission) -> pb.SubmitResponse:
         if send.message.reference_task_ids:
             await self._drop_foreign_references(send.message)
         if rewind_messages.is_rewind(send.message):
@@ -130,7 +130,7 @@ class Submits:
                 raise
         return await self._new_turns.begin(send, send.task_id)
 
-    async def _check_not_deleted(self, send: Send) -> None:
+    async def _check_not_deleted(self, send: Submission) -> None:
         """Raise Refused `TASK_DELETED` for a repeated message to a task that is gone, where it names its session."""
         if not send.keyed:
             return
@@ -138,7 +138,7 @@ class Submits:
             if await self._sessions.is_deleted(send.context_id, send.invocation_id):
                 raise Refused(f"task {send.task_id} was deleted", reason=TASK_DELETED)
 
-    async def _rewind(self, send: Send) -> pb.SubmitResponse:
+    async def _rewind(self, send: Submission) -> pb.SubmitResponse:
         """Rewind the session; other content of the message begins a turn of its own."""
         request = sessions.RewindRequest(
             context_id=send.context_id,

@@ -22,7 +22,7 @@ class InEffect(NamedTuple):
 
 # The place of an entry in effect in a conversation: the place of the turn that created its task (for an event, its
 # own), its generation, its number, and its kind. Sorted places are in reading order.
-Place = tuple[int, int, int, int]
+ReadingPlace = tuple[int, int, int, int]
 
 
 class Reading:
@@ -35,7 +35,7 @@ class Reading:
 
     __slots__ = ("_log", "kept", "places", "push")
 
-    def __init__(self, log: Replayed, places: Sequence[Place]) -> None:
+    def __init__(self, log: Replayed, places: Sequence[ReadingPlace]) -> None:
         """Make a reading; only for `of` and `followed_by`."""
         self._log = log
         self.places = places
@@ -80,7 +80,7 @@ class Reading:
         return bool(self._log.events)
 
 
-def _places(log: Replayed, lines: Sequence[Line]) -> list[Place]:
+def _places(log: Replayed, lines: Sequence[Line]) -> list[ReadingPlace]:
     if not log.is_whole:
         lines = [line for line in lines if line.shows and log.is_in_effect(line)]
     seen, events = log.seen, log.events

@@ -15,7 +15,7 @@ class _HasId(Protocol):
     def message_id(self) -> str: ...
 
 
-class Outline(Protocol):
+class HasMessages(Protocol):
     """A task for reading the ids of its messages: an A2A Task, or one that was read without their content."""
 
     @property
@@ -36,7 +36,7 @@ def messages_of(task: a2a.Task) -> list[a2a.Message]:
     return messages
 
 
-def message_ids(task: Outline) -> Sequence[str]:
+def message_ids(task: HasMessages) -> Sequence[str]:
     """Return the ids of `messages_of` the task."""
     ids = [message.message_id for message in task.history]
     if _is_last(task.status, ids):

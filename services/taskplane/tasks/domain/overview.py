@@ -15,7 +15,7 @@ MINUTES: Final = 60
 _HOLDERS: Final = 5
 
 
-class Waiting(NamedTuple):
+class Queued(NamedTuple):
     """The queued tasks of one agent in one state. `ready_at`: of the first (microseconds)."""
 
     agent: str
@@ -130,7 +130,7 @@ def first_minute(now: int) -> int:
 
 
 def tasks_of(
-    waiting: Iterable[Waiting],
+    waiting: Iterable[Queued],
     running: Iterable[Running],
     paused: Iterable[tuple[str, int, int]],
     recent: Iterable[Recent],
@@ -149,7 +149,7 @@ def tasks_of(
     return found
 
 
-def queues_of(waiting: Iterable[Waiting], serving: Iterable[str | None], now: int) -> Sequence[QueueOf]:
+def queues_of(waiting: Iterable[Queued], serving: Iterable[str | None], now: int) -> Sequence[QueueOf]:
     """Return the queue of each agent that has one. `serving`: the agents of each living process, as they are stored."""
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}

@@ -58,7 +58,7 @@ _by_key: Final = attrgetter("row.tenant", "row.id")
 
 
 @dataclass(slots=True)
-class Parts:
+class BatchTools:
     """The tools of `apply_batch`, made once for an engine."""
 
     locking: sql.Locking
@@ -67,28 +67,30 @@ class Parts:
 
     @classmethod
     def of(cls, dialect: Dialect) -> Self:
-        """Make the parts for an engine of this dialect."""
+        """Make the tools for an engine of this dialect."""
         return cls(sql.Locking(dialect), Writing(dialect), LeaseClock(dialect))
 
 
-def apply_batch(conn: Connection, operations: Sequence[Operation], parts: Parts) -> Batch[Answer]:
+def apply_batch(conn: Connection, operations: Sequence[Operation], tools: BatchTools) -> Batch[Answer]:
     """Apply the operations in their order, each as if it were alone. `effects` is a `Committed`.
 
     At most one operation of a batch changes a task or begins a turn; another one is left for a later batch. So is one
     whose task another transaction has locked, and one that would read more content than `_CONTENT_BYTES`.
     """
-    gathered = gather(conn, operations, parts.locking)
-    decided = _Decided(conn, operations, gathered, parts)
+    gathered = gather(conn, operations, tools.locking)
+    decided = _Decided(conn, operations, gathered, tools)
     for index, op in enumerate(operations):
         decided.take(index, op)
-    effects = _write(conn, decided, parts) if decided.writes or decided.of_sessions else Committed()
+    effects = _write(conn, decided, tools) if decided.writes or decided.of_sessions else Committed()
     return Batch(decided.outcomes, effects)
 
 
 class _Decided:
     """The outcomes so far, and the writes for them."""
 
-    def __init__(self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, parts: Parts) -> None:
+    def __init__(
+        self, conn: Connection, operations: Sequence[Operation], gathered: Gathered, tools: BatchTools
+    ) -> None:
         self.outcomes: list[Answer | PlaneError | Later] = [LATER] * len(operations)
         self.writes: dict[int, Write] = {}
         # The writes of operations on sessions.
@@ -98,7 +100,7 @@ class _Decided:
         # Stored tasks that were read already, folded, and the open texts of large ones, which are not.
         self._stored: dict[str, a2a.Task] = {}
         self._texts: Mapping[str, a2a.Message] = {}
-        self._now = parts.clock.now(conn)
+        self._now = tools.clock.now(conn)
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
@@ -284,8 +286,8 @@ class _Decided:
         return True
 
 
-def _write(conn: Connection, decided: _Decided, parts: Parts) -> Committed:
-    writing = parts.writing
+def _write(conn: Connection, decided: _Decided, tools: BatchTools) -> Committed:
+    writing = tools.writing
     _insert_new(conn, decided, writing)
     tasks = decided.refolded(conn)
     changes: list[Changed] = []

@@ -12,7 +12,7 @@ from taskplane.tasks.domain.commands import Found, Known, Operation
 from taskplane.tasks.domain.needs import needs_lease
 from taskplane.tasks.domain.task import Row
 from taskplane.tasks.sql import statements as sql
-from taskplane.tasks.sql.sessions import Session, session_of, sessions
+from taskplane.tasks.sql.session_tasks import SessionTasks, session_of, session_tasks
 
 PublicId = tuple[str, str]
 Turn = tuple[str, str, str]
@@ -109,7 +109,7 @@ def gather(conn: Connection, operations: Sequence[Operation], locking: sql.Locki
     wanted = {uid for uid, _, _ in names if uid is not None}
     wanted.update(uids.values())
     wanted.update([known.task_uid for known in turns.values()])
-    of_sessions = sessions(conn, operations, locking)
+    of_sessions = session_tasks(conn, operations, locking)
     for session in of_sessions.values():
         wanted.update(session.tasks)
     rows = _rows(conn, locking.free_rows, wanted) if wanted else {}
@@ -148,7 +148,7 @@ def _lock_leases(
 def _add_sessions(
     operations: Sequence[Operation],
     targets: Sequence[Target],
-    of_sessions: Mapping[int, Session],
+    of_sessions: Mapping[int, SessionTasks],
     rows: Mapping[str, Row],
     held: frozenset[str],
 ) -> None:

@@ -13,7 +13,7 @@ from taskplane.tasks.domain.infos import NO_FAILURE, Brief, Change, Failure, Inf
 from taskplane.tasks.domain.task import DOCUMENT, FAILED, REJECTED, TERMINAL, Scope
 from taskplane.tasks.pages import MAX_INFOS, InfoFilter, InfoPage
 from taskplane.tasks.sql.contents import contents
-from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
+from taskplane.tasks.sql.pages import TaskPlace, check_page_size, place_of, token_of
 from taskplane.tasks.sql.reads import owned, owner
 from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
@@ -97,7 +97,7 @@ def list_infos(conn: Connection, scope: Scope, query: InfoFilter, page_key: byte
     found = [Brief._make(values) for values in conn.execute(listing, parameters)]
     page, token = found[: query.page_size], ""
     if len(page) < len(found):
-        token = token_of(Place(page[-1].created_at, page[-1].id, 0), page_key, scope, query.bound)
+        token = token_of(TaskPlace(page[-1].created_at, page[-1].id, 0), page_key, scope, query.bound)
     return InfoPage(_infos(conn, page), token)
 
 

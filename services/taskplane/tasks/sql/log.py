@@ -54,7 +54,7 @@ from taskplane.tasks.sql import (
     turns,
     watching,
 )
-from taskplane.tasks.sql.apply import Parts, apply_batch
+from taskplane.tasks.sql.apply import BatchTools, apply_batch
 from taskplane.tasks.sql.conversation import MessageIdCache
 from taskplane.tasks.sql.gather import names_of
 from taskplane.tasks.sql.leases import Renewing
@@ -85,14 +85,14 @@ class SqlTaskLog:
         """Limit a transaction to `max_ops` operations or about `max_bytes`, and waiting operations to `queue_*`."""
         self._engine = engine
         self._on_commit = on_commit
-        parts = Parts.of(engine.dialect)
-        self._clock = parts.clock
+        tools = BatchTools.of(engine.dialect)
+        self._clock = tools.clock
         self._renewing = Renewing(engine.dialect)
         self._meta: Meta | None = None
         self._message_ids = MessageIdCache()
         self._committer: Committer[Operation, Answer] = Committer(
             engine,
-            partial(apply_batch, parts=parts),
+            partial(apply_batch, tools=tools),
             name="tasks",
             key=key_of,
             size=size_of,

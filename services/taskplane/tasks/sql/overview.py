@@ -23,9 +23,9 @@ from taskplane.storage.lists import one_of
 from taskplane.tasks.domain.overview import (
     MINUTE,
     Overview,
+    Queued,
     Recent,
     Running,
-    Waiting,
     capacity_of,
     executors_of,
     first_minute,
@@ -160,7 +160,7 @@ def overview(conn: Connection, tenant: str, ttl: float, clock: LeaseClock) -> Ov
     now = clock.now(conn)
     since = first_minute(now)
     of = {"tenant": tenant, "now": now, "since": since}
-    waiting = [Waiting._make(values) for values in conn.execute(_WAITING, of)]
+    waiting = [Queued._make(values) for values in conn.execute(_WAITING, of)]
     running = [Running._make(values) for values in conn.execute(_RUNNING, of)]
     paused = [(agent, state, count) for agent, state, count in conn.execute(_PAUSED, of)]
     uncopied, oldest = conn.execute(_UNCOPIED, of).one()

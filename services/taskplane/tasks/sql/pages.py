@@ -14,7 +14,7 @@ Bound = tuple[str | int, ...]
 _HEAD: Final = struct.Struct("!qI")
 
 
-class Place(NamedTuple):
+class TaskPlace(NamedTuple):
     """The place after task `id` with the time `at` (microseconds). `total` was counted for the first page."""
 
     at: int
@@ -22,18 +22,18 @@ class Place(NamedTuple):
     total: int
 
 
-def token_of(place: Place, key: bytes, scope: Scope, query: Bound) -> str:
+def token_of(place: TaskPlace, key: bytes, scope: Scope, query: Bound) -> str:
     """Return URL-safe text for `place_of`, for the same caller and the same `query`. The page size may differ."""
     return sealed(_HEAD.pack(place.at, place.total) + place.id.encode(), key, (scope.tenant, scope.owner, *query))
 
 
-def place_of(token: str, key: bytes, scope: Scope, query: Bound) -> Place | None:
+def place_of(token: str, key: bytes, scope: Scope, query: Bound) -> TaskPlace | None:
     """Return the place of a token; None without a token. Invalid `BAD_PAGE_TOKEN`: see `opened`."""
     if not token:
         return None
     body = opened(token, key, (scope.tenant, scope.owner, *query))
     at, total = _HEAD.unpack_from(body)
-    return Place(at, body[_HEAD.size :].decode(), total)
+    return TaskPlace(at, body[_HEAD.size :].decode(), total)
 
 
 def check_page_size(size: int, most: int) -> None:

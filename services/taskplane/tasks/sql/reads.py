@@ -14,7 +14,7 @@ from taskplane.tasks.domain.kinds import STATUS_TEXT
 from taskplane.tasks.domain.task import Event, Row, Scope, content_size
 from taskplane.tasks.pages import MAX_EVENTS, MAX_PAGE_SIZE, MOST_COUNTED, EventFilter, TaskFilter, TaskPage
 from taskplane.tasks.sql.contents import Content, contents
-from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
+from taskplane.tasks.sql.pages import TaskPlace, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import EVENT_COLUMNS, ROW_COLUMNS, to_event, to_row
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.store import ArtifactVersion
@@ -108,7 +108,7 @@ def list_tasks(conn: Connection, scope: Scope, query: TaskFilter, page_key: byte
     if len(page) < len(rows):
         last = page[-1]
         at_last = last.created_at if query.by_creation else last.status_at
-        token = token_of(Place(at_last, last.id, total), page_key, scope, query.bound)
+        token = token_of(TaskPlace(at_last, last.id, total), page_key, scope, query.bound)
     if not query.content:
         return TaskPage(page, (), token, total)
     tasks = contents(conn, [row.uid for row in page])

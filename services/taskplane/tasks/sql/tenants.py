@@ -28,7 +28,7 @@ from taskplane.tasks.domain.kinds import CREATED
 from taskplane.tasks.domain.task import MANAGED, Row, Scope
 from taskplane.tasks.pages import MAX_TENANT_TASKS, TenantFilter, TenantPage, TenantTask
 from taskplane.tasks.sql.infos import failures_of
-from taskplane.tasks.sql.pages import Place, check_page_size, place_of, token_of
+from taskplane.tasks.sql.pages import TaskPlace, check_page_size, place_of, token_of
 from taskplane.tasks.sql.statements import IN_UIDS, ROW_COLUMNS, to_row
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import OF_ANY_OWNER, event, lease, task
@@ -53,7 +53,7 @@ _before: Final = tuple_(task.c.status_at, task.c.id) < tuple_(
     bindparam("before_at", type_=BigInteger), bindparam("before_id")
 )
 # Later than any time, and so before every task.
-_NOW: Final = Place((1 << 63) - 1, "", 0)
+_NOW: Final = TaskPlace((1 << 63) - 1, "", 0)
 
 
 def get_tenant_task(conn: Connection, tenant: str, task_id: str) -> TenantTask:
@@ -86,7 +86,7 @@ def list_tenant_tasks(conn: Connection, scope: Scope, query: TenantFilter, page_
         last = shown[-1]
     elif query.agent and not query.executor:
         last = conn.execute(_end(seen), parameters).one_or_none()
-    token = "" if last is None else token_of(Place(last.status_at, last.id, 0), page_key, scope, query.bound)
+    token = "" if last is None else token_of(TaskPlace(last.status_at, last.id, 0), page_key, scope, query.bound)
     found = {row.uid: row for row in conn.execute(_ROWS, {"uids": [key.uid for key in shown]})} if shown else {}
     return TenantPage(_tasks(conn, [found[key.uid] for key in shown]), token)
 

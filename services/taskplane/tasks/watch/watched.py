@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 10_000
 
 
-class Seat(watching.Seat):
+class TaskSeat(watching.Seat):
     """One watcher's place to wait, until `leave`.
 
     `place`: how far it has come. A watcher that waits for some states only names them in `until`, and is not woken for
@@ -57,7 +57,7 @@ class Start:
         self.everything = False
 
 
-class Watched(Watching[str, Seat]):
+class Watched(Watching[str, TaskSeat]):
     """The tasks being watched in this process; `sessions` are those that are watched as a whole."""
 
     def __init__(self, log: WatchLog, *, poll_every: float) -> None:
@@ -76,9 +76,9 @@ class Watched(Watching[str, Seat]):
         finally:
             self._starting.discard(start)
 
-    def enter(self, uid: str, head: int, place: int, until: Collection[int] | None, start: Start) -> Seat:
+    def enter(self, uid: str, head: int, place: int, until: Collection[int] | None, start: Start) -> TaskSeat:
         """Take a seat at a task that was read to go as far as `head` since `start`, and notice all that comes after."""
-        seat = Seat(self, uid, head, place, until)
+        seat = TaskSeat(self, uid, head, place, until)
         if start.everything or key_of(uid) in start.keys:
             self._check_soon([uid])
         return seat

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from taskplane.agents.adapters.approvals import decision, last_question, members, reason
 from taskplane.agents.adapters.cards import card
 from taskplane.agents.adapters.langgraph.messages import MESSAGES, GraphMessages, conversation, last_answer
-from taskplane.agents.adapters.langgraph.threads import Place, Thread, invocation_in, invocation_of
+from taskplane.agents.adapters.langgraph.threads import ResumePoint, Thread, invocation_in, invocation_of
 from taskplane.agents.adapters.refusals import bad_agent
 from taskplane.agents.agent import (
     Agent,
@@ -96,42 +96,42 @@ class GraphAgent:
         """Run the graph with the message, or go on with it from an interrupt."""
         goes_on = turn.attempt > 1 and self.policy(turn).on_orphan == "resume"
         if self._keeps_threads:
-            place = await Thread(self._graph, self._name, turn).place(turn.history, own=goes_on)
+            point = await Thread(self._graph, self._name, turn).resume_point(turn.history, own=goes_on)
         else:
-            place = Place({"configurable": {}}, None, "")
+            point = ResumePoint({"configurable": {}}, None, "")
         given: Any
-        if goes_on and place.invocation == turn.invocation_id:
-            if place.snapshot.interrupts:
-                yield _question(place.snapshot.interrupts)
+        if goes_on and point.invocation == turn.invocation_id:
+            if point.snapshot.interrupts:
+                yield _question(point.snapshot.interrupts)
                 return
-            if not place.snapshot.next:
-                yield Complete(last_answer(place.snapshot.values))
+            if not point.snapshot.next:
+                yield Complete(last_answer(point.snapshot.values))
                 return
             given = None
         elif asked := _asked(turn):
-            answers = await self._answers(turn, place, asked)
+            answers = await self._answers(turn, point, asked)
             if answers is None:
                 yield AskInput(last_question(turn) or "")
                 return
             given = Command(resume=answers)
         else:
-            given = self._input(turn, place)
-        async with aclosing(self._stream(turn, place, given)) as changes:
+            given = self._input(turn, point)
+        async with aclosing(self._stream(turn, point, given)) as changes:
             async for change in changes:
                 yield change
 
-    def _input(self, turn: Turn, place: Place) -> Any:
+    def _input(self, turn: Turn, point: ResumePoint) -> Any:
         if self._input_key == MESSAGES:
-            return {MESSAGES: conversation([*place.unknown(turn), turn.message])}
+            return {MESSAGES: conversation([*point.unknown(turn), turn.message])}
         return {self._input_key: turn.text} if self._input_key else turn.text
 
-    async def _answers(self, turn: Turn, place: Place, asked: list[str]) -> dict[str, Any] | None:
+    async def _answers(self, turn: Turn, point: ResumePoint, asked: list[str]) -> dict[str, Any] | None:
         """Return the answers of a message to the interrupts of a question, by id; None if it is not clear whether they
         allow the actions that were asked for. AgentError: they are not open."""
         waiting: dict[str, Any] = {}
-        if place.snapshot is not None:
+        if point.snapshot is not None:
             # As of its checkpoint: also those that an earlier attempt of this run was given the answer to.
-            snapshot = await self._graph.aget_state(place.snapshot.config)
+            snapshot = await self._graph.aget_state(point.snapshot.config)
             interrupted = {interrupt.id: interrupt.value for interrupt in snapshot.interrupts}
             waiting = {name: interrupted[name] for name in asked if name in interrupted}
         if not waiting:
@@ -146,11 +146,11 @@ class GraphAgent:
         }
         return None if None in answers.values() else answers
 
-    async def _stream(self, turn: Turn, place: Place, given: Any) -> AsyncGenerator[Change]:
-        messages = GraphMessages(place.snapshot.values if place.snapshot is not None else None, given)
+    async def _stream(self, turn: Turn, point: ResumePoint, given: Any) -> AsyncGenerator[Change]:
+        messages = GraphMessages(point.snapshot.values if point.snapshot is not None else None, given)
         interrupts: dict[str, Any] = {}
         state: Any = None
-        config = self._config(turn, place)
+        config = self._config(turn, point)
         stream = self._graph.astream(given, config, stream_mode=_MODES, subgraphs=True)
         try:
             async with aclosing(stream):
@@ -189,9 +189,9 @@ class GraphAgent:
             output = cast("Mapping[str, Any]", state).get(self._output_key)
         return output if isinstance(output, str) and self._output_key is not None else ""
 
-    def _config(self, turn: Turn, place: Place) -> dict[str, Any]:
+    def _config(self, turn: Turn, point: ResumePoint) -> dict[str, Any]:
         config: dict[str, Any] = {
-            "configurable": {**place.config["configurable"], "turn": turn},
+            "configurable": {**point.config["configurable"], "turn": turn},
             "metadata": invocation_of(turn),
         }
         own: dict[str, Any] = self._graph.config or {}

@@ -1,6 +1,6 @@
-"""The thread of a conversation in a graph's checkpointer, and the place in it from which a turn goes on.
+"""The thread of a conversation in a graph's checkpointer, and the point in it from which a turn goes on.
 
-Every checkpoint names the invocation that made it. So the place is that of the newest invocation that is in effect:
+Every checkpoint names the invocation that made it. So the point is that of the newest invocation that is in effect:
 the newest of all, or after a rewind an earlier one, from which the thread forks. Nothing of this is kept elsewhere.
 """
 
@@ -18,8 +18,8 @@ _NOTHING: Final = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place in a thread where a turn goes on."""
+class ResumePoint:
+    """The point in a thread where a turn goes on."""
 
     config: Mapping[str, Any]
     # State of the graph there, and the invocation that made it; None and empty if there is nothing.
@@ -44,23 +44,23 @@ class Thread:
         self._turn = turn
         self._config = {"configurable": {"thread_id": "/".join(quote(part, safe="") for part in who)}}
 
-    async def place(self, history: Sequence[Message], *, own: bool) -> Place:
+    async def resume_point(self, history: Sequence[Message], *, own: bool) -> ResumePoint:
         """Return where the turn goes on. `own`: also after the work of an earlier attempt."""
         newest = await self._graph.aget_state(self._config)
         if newest.metadata is None:
-            return Place(self._config, None, "")
+            return ResumePoint(self._config, None, "")
         invocations = dict.fromkeys(invocation_in(message) for message in history)
         invocations.pop(self._turn.invocation_id, None)
         if own:
             invocations[self._turn.invocation_id] = None
         made_by = newest.metadata.get(_KEY, "")
         if made_by in invocations:
-            return Place(self._config, newest, made_by)
+            return ResumePoint(self._config, newest, made_by)
         for invocation in reversed(invocations):
             found = self._graph.aget_state_history(self._config, filter={_KEY: invocation}, limit=1)
             async for snapshot in found:
-                return Place(snapshot.config, snapshot, invocation)
-        return Place({"configurable": {**self._config["configurable"], "checkpoint_id": _NOTHING}}, None, "")
+                return ResumePoint(snapshot.config, snapshot, invocation)
+        return ResumePoint({"configurable": {**self._config["configurable"], "checkpoint_id": _NOTHING}}, None, "")
 
 
 def invocation_of(turn: Turn) -> dict[str, str]:

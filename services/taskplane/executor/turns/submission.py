@@ -11,7 +11,7 @@ from taskplane.runtime.principal import Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
+class Submission:
     """A request in progress. `message` is a copy of the caller's, in `request`, as it is to be stored."""
 
     hosted: Hosted

@@ -15,7 +15,7 @@ from taskplane.runtime.principal import Principal, caller
 _ENTRY_BYTES: Final = 2048
 
 
-class Conversation(NamedTuple):
+class EffectiveHistory(NamedTuple):
     """The entries in effect in a session, in reading order, and the session at the same point."""
 
     entries: Sequence[pb.Entry]
@@ -37,7 +37,7 @@ class Conversation(NamedTuple):
             else:
                 yield entry.message.message_id
 
-    def as_begun(self, invocation_id: str, task_id: str) -> "Conversation":
+    def as_begun(self, invocation_id: str, task_id: str) -> "EffectiveHistory":
         """Return the conversation without turns that were begun while this task waited for its run."""
         # From the end, where the turn mostly is.
         for after in range(len(self.entries), 0, -1):
@@ -111,7 +111,7 @@ NONE: Final = Listed((), "", _ENTRY_BYTES)
 """The listing of a session of which nothing is known."""
 
 
-class ConversationCache:
+class HistoryCache:
     """The conversations that were read last, each for the principal of the current context.
 
     Measured by `bench`: a turn after 2,000 others takes 11 ms instead of 116, of which 85 % was reading the history.

@@ -12,7 +12,7 @@ from taskplane.tasks.sql import statements as sql
 
 
 @dataclass(slots=True)
-class Session:
+class SessionTasks:
     """The session of one operation. `tasks`: by uid, whether they have a cut invocation. `busy`: see `Found`."""
 
     tasks: Mapping[str, bool] = field(default_factory=dict[str, bool])
@@ -26,7 +26,7 @@ def session_of(op: Operation) -> Hashable:
     return None
 
 
-def sessions(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> dict[int, Session]:
+def session_tasks(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> dict[int, SessionTasks]:
     """Return the session of each operation on one, by index. As a rule there is none, and nothing is read."""
     found = {index: op for index, op in enumerate(operations) if session_of(op) is not None}
     # Two processes must not begin tasks that exclude one another at once.
@@ -35,11 +35,11 @@ def sessions(conn: Connection, operations: Sequence[Operation], locking: sql.Loc
     return {index: _session(conn, op) for index, op in found.items()}
 
 
-def _session(conn: Connection, op: Operation) -> Session:
+def _session(conn: Connection, op: Operation) -> SessionTasks:
     if type(op) is commands.MarkSuperseded:
-        return Session(_behind(conn, op))
+        return SessionTasks(_behind(conn, op))
     if type(op) is not commands.Create:
-        return Session()
+        return SessionTasks()
     place = {
         "tenant": op.scope.tenant,
         "owner": op.scope.owner,
@@ -47,8 +47,8 @@ def _session(conn: Connection, op: Operation) -> Session:
         "agent": op.agent,
     }
     if op.strategy == INTERRUPT:
-        return Session(dict.fromkeys(conn.execute(sql.ACTIVE_OF_SESSION, place).scalars(), False))
-    return Session(busy=conn.execute(sql.NEWEST_ACTIVE, place).scalar_one() or 0)
+        return SessionTasks(dict.fromkeys(conn.execute(sql.ACTIVE_OF_SESSION, place).scalars(), False))
+    return SessionTasks(busy=conn.execute(sql.NEWEST_ACTIVE, place).scalar_one() or 0)
 
 
 def _behind(conn: Connection, op: commands.MarkSuperseded) -> Mapping[str, bool]:

@@ -27,7 +27,7 @@ _SHARED_BY: Final[dict[SharedBy, pb.SharedBy.ValueType]] = {
 }
 
 
-class Leases:
+class HeldLeases:
     """The leases of this process: their renewals, and the tasks that are assigned to it."""
 
     def __init__(
