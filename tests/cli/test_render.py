@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from taskplane.cli.client.events import classify, read_message
-from taskplane.cli.client.task_log import Logged
 from taskplane.cli.render import columns, content_of, log_line, one_line, text_of
+from taskplane.client.events import classify, read_message
+from taskplane.client.task_log import Logged
 
 TIME = "2030-01-02T03:04:05.678901Z"
 

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
 from tests.support.cutting import cutting
 
-from taskplane.cli.client.sessions_api import Watched
 from taskplane.cli.session_tail import watched_line
+from taskplane.client.sessions import Watched
 
 
 class Tail:

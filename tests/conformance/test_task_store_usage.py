@@ -4,9 +4,9 @@ import pytest
 from tests.conformance.task_log import ADA, Plane, message, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.task import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, Row
 from taskplane.tasks.wire import append as read_items
 

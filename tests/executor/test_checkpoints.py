@@ -27,9 +27,9 @@ from taskplane.agents.agent import (
     Usage,
 )
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import USAGE
 
 
 def usage(task: a2a.Task) -> dict[str, float]:

@@ -23,9 +23,9 @@ from taskplane.agents.agent import (
 )
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1.executor_pb2 import SubmitResponse
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import USAGE
 
 INTERVAL = 0.01
 TEXT = tasks.EVENT_KIND_STATUS_TEXT

@@ -25,8 +25,8 @@ from taskplane.agents.agent import (
     Working,
 )
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
-from taskplane.runtime.message_metadata import USAGE
 
 Script = Callable[[Turn], AsyncIterator[Change]]
 

@@ -15,12 +15,12 @@ from tests.executor.plane import Stores, open_stores
 from taskplane.agents.agent import Agent
 from taskplane.agents.demo import Demo
 from taskplane.agents.loading import Agents
+from taskplane.api import growing_text
 from taskplane.executor import servicer
 from taskplane.executor.composition import ExecutorRoom, open_executor
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.runtime import growing_text
 from taskplane.runtime.channel import InProcessChannel
 from taskplane.runtime.services import Services
 

@@ -25,7 +25,7 @@ from tests.support.node import CLIENT, NO_CLIENT, NODE
 from tests.support.thorough import THOROUGH
 
 from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, Say, Text, Turn
-from taskplane.runtime import growing_text
+from taskplane.api import growing_text
 from taskplane.runtime.storable import storable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -1,9 +1,9 @@
 """The filter of streams for clients that know nothing of growing texts."""
 
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.a2a.follow import Item
 from taskplane.gateway.a2a.plain_text import PlainText
-from taskplane.runtime import growing_text
 
 
 def status(cursor: str, state: "a2a.TaskState.ValueType", message_id: str, *, ends: bool = False) -> Item:

@@ -10,7 +10,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.plane import GROWING, Event, Json, Plane, open_all, said, said_0_3
 
 from taskplane.agents.agent import AskInput, Change, Complete, Fail, Say, Text, Turn, Working
-from taskplane.runtime import growing_text
+from taskplane.api import growing_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

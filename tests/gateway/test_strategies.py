@@ -14,9 +14,9 @@ from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all
 
 from taskplane.agents.agent import Change, Complete, Policy, Text, Turn, text_of
 from taskplane.cli.chat import Chat
-from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import connected
 from taskplane.cli.options import Options
+from taskplane.client.failures import Failure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -203,8 +203,8 @@ async def test_a_chat_that_is_refused_after_its_rewind_shows_what_is_left(plane:
         with pytest.raises(Failure) as refused:
             await chat.rewind(2, three)
     assert refused.value.rewound
-    assert ([message.text for message in chat.conversation.messages], chat.draft) == ([one], three)
-    assert not chat.conversation.rewinding
+    assert ([message.text for message in chat.transcript.messages], chat.draft) == ([one], three)
+    assert not chat.transcript.rewinding
     client.agent.gates[one].set()
     await first
 

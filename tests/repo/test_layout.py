@@ -40,10 +40,11 @@ def test_the_namespace_stays_a_namespace(root: str) -> None:
     assert not (ROOT / root / "taskplane" / "__init__.py").exists()
 
 
-def test_no_room_stands_under_two_roots_and_the_contract_only_under_protos() -> None:
+def test_no_room_stands_under_two_roots_and_only_the_client_beside_the_contract() -> None:
+    """What is under `protos` is the distribution `taskplane-client`: the contract and the client for it."""
     found = [room for root in SOURCE_ROOTS for room in rooms(root)]
     assert sorted(found) == sorted(set(found))
-    assert rooms("protos") == {"api"}
+    assert rooms("protos") == {"api", "client"}
 
 
 @pytest.mark.parametrize("root", SOURCE_ROOTS)
@@ -54,7 +55,7 @@ def test_every_room_is_a_typed_package(root: str) -> None:
 
 
 def test_the_type_checkers_see_every_root_that_has_our_code(project: dict[str, Any]) -> None:
-    ours = {"services", "gateway", "tests"} | ({"bench"} if any(written("bench")) else set[str]())
+    ours = {*SOURCE_ROOTS, "tests"} | ({"bench"} if any(written("bench")) else set[str]())
     mypy, pyright = project["tool"]["mypy"], project["tool"]["pyright"]
     assert ours <= set(mypy["files"])
     assert "packages" not in mypy
@@ -92,7 +93,7 @@ def test_nothing_that_is_not_finished_is_left_in_the_sources() -> None:
 
 def test_every_public_function_and_class_of_the_sources_says_what_it_promises() -> None:
     silent: list[str] = []
-    for path in written("services", "gateway"):
+    for path in written(*SOURCE_ROOTS):
         if "migrations" in path.parts:
             continue
         for node in ast.parse(path.read_text()).body:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskplane.cli.client.answers import parsed
-from taskplane.cli.client.sse import SseDecoder
 from taskplane.cli.render import dump
+from taskplane.client.answers import parsed
+from taskplane.client.sse import SseDecoder
 from taskplane.runtime import logs
 from taskplane.runtime.json_lines import encode, encode_text
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from taskplane.runtime import growing_text
+from taskplane.api import growing_text
 
 Json = dict[str, Any]
 _ids = itertools.count(1)

@@ -19,6 +19,7 @@ from taskplane.agents.agent import Text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.api.message_metadata import PARTIAL, USAGE
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
@@ -29,7 +30,6 @@ from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime import message_times
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import PARTIAL, USAGE
 from taskplane.runtime.principal import Principal
 from taskplane.sessions.settings import SessionsSettings
 from taskplane.tasks.settings import TasksSettings

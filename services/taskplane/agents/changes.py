@@ -9,10 +9,11 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.agents.agent import ArtifactChunk
 from taskplane.agents.deep_messages import flatten
 from taskplane.agents.errors import check_parts
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime import growing_text, last_words, message_times
-from taskplane.runtime.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
+from taskplane.runtime import last_words, message_times
 from taskplane.runtime.plain_json import plain
 from taskplane.runtime.storable import storable
 from taskplane.runtime.struct_values import mark_converted, to_value

@@ -31,7 +31,7 @@ from taskplane.agents.agent import (
 from taskplane.agents.demo_card import demo_card
 from taskplane.agents.demo_numbers import Number, OutOfRange, Product, read_numbers
 from taskplane.agents.demo_texts import MARKDOWN, RIGHT_TO_LEFT
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.api.message_metadata import INVOCATION
 
 CRASH_CODE: Final = 70
 SLOW_STEP: Final = 0.25

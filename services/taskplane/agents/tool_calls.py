@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import TOOL_KEYS
+from taskplane.api.message_metadata import TOOL_KEYS
 
 
 def kind_of(message: a2a.Message, part: a2a.Part) -> str:

@@ -21,7 +21,7 @@ def list_agents(options: Options) -> int:
     """List the agents of the caller, the default one first."""
 
     async def main(connection: Connection) -> int:
-        found = await connection.a2a.agents()
+        found = await connection.agents()
         rows = [
             [str(one["name"]), "default" if one.get("isDefault") else "", one_line(str(one.get("description") or ""))]
             for one in found

@@ -5,14 +5,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from taskplane.cli import exits
-from taskplane.cli.client.answers import members
-from taskplane.cli.client.failures import Failure, Missing
-from taskplane.cli.client.http import Http
 from taskplane.cli.connection import Connection, run, token_of
 from taskplane.cli.options import Options, Output
 from taskplane.cli.render import one_line, print_list
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
+from taskplane.client.answers import members
+from taskplane.client.failures import Failure, Missing
+from taskplane.client.http import Http
 
 # A2A 1.0 section 8.2, and the place that servers before 0.3 used.
 _WELL_KNOWN: Final = ("/.well-known/agent-card.json", "/.well-known/agent.json")
@@ -27,7 +27,7 @@ def check_card(options: Options) -> int:
         return _check_elsewhere(options)
 
     async def main(connection: Connection) -> int:
-        return _print_warnings((await connection.a2a.described())["warnings"], options.output)
+        return _print_warnings((await connection.described())["warnings"], options.output)
 
     return run(options, main)
 
@@ -65,7 +65,7 @@ async def _read(url: str, token: str) -> dict[str, Any]:
                 continue
     raise Missing(
         f"{url} serves no agent card.",
-        code="NO_CARD",
+        reason="NO_CARD",
         suggestion=f"Give the URL of the card itself; tried: {' and '.join(_WELL_KNOWN)}.",
     )
 

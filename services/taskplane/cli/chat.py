@@ -12,20 +12,21 @@ from typing import Any, Final
 
 from taskplane.cli import exits
 from taskplane.cli.browser import page_address
-from taskplane.cli.client.a2a import Received, Resumed, rewind_message, user_message
-from taskplane.cli.client.conversation import Conversation
-from taskplane.cli.client.cut import Turn
-from taskplane.cli.client.events import Message, read_message, read_task
-from taskplane.cli.client.failures import Declined, Ended, Failure, Missing
-from taskplane.cli.client.session_model import Session, read_session
-from taskplane.cli.client.states import PAUSED, State
 from taskplane.cli.connection import Connection
+from taskplane.cli.model.cut import Turn
+from taskplane.cli.model.session_tasks import SessionTasks, read_session_tasks
+from taskplane.cli.model.transcript import Transcript
 from taskplane.cli.options import Options
 from taskplane.cli.render import content_of, dump, one_line
 from taskplane.cli.report import note, report_error
 from taskplane.cli.screen import Screen
 from taskplane.cli.waiting import telling_why_it_waits
 from taskplane.cli.writer import MarkdownWriter, PlainWriter, Writer
+from taskplane.client.a2a import A2AClient
+from taskplane.client.events import FullTask, Message, Received, read_message, read_task
+from taskplane.client.failures import Declined, Ended, Failure, Missing
+from taskplane.client.messages import rewind_message, user_message
+from taskplane.client.states import PAUSED, State
 
 # The number of sessions to choose from.
 _SESSIONS: Final = 20
@@ -42,10 +43,10 @@ class Chat:
     def __init__(self, connection: Connection, options: Options) -> None:
         self._connection = connection
         self._sessions = connection.sessions
-        self._a2a = connection.a2a
+        self._a2a: A2AClient = connection
         self._options = options
         self._writer = self._new_writer()
-        self.conversation = Conversation("", self._a2a.endpoint)
+        self.transcript = Transcript("", self._a2a.endpoint)
         self.left = False
         """Whether a second Ctrl-C ended the last turn."""
         self.over = False
@@ -61,9 +62,9 @@ class Chat:
         infos = await self._sessions.task_infos(session)
         tasks = [read_task(task) for task in await self._sessions.tasks(session)]
         listed = {task.id for task in tasks}
-        known = [info for info in read_session({"tasks": infos}).tasks if info.id in listed]
-        self.conversation = Conversation(session, self._a2a.endpoint, known)
-        self.conversation.load(tasks)
+        known = [info for info in read_session_tasks({"tasks": infos}).tasks if info.id in listed]
+        self.transcript = Transcript(session, self._a2a.endpoint, known)
+        self.transcript.load(tasks)
 
     async def switch(self, session: str, agent: str) -> None:
         """Load another session, and use its agent unless the user named one."""
@@ -75,22 +76,22 @@ class Chat:
             self._a2a = before
             raise
         self.draft = ""
-        self.show(self.conversation.messages)
+        self.show(self.transcript.messages)
 
     def begin(self) -> None:
         """Leave the session; the next message begins another one."""
-        self.conversation = Conversation("", self._a2a.endpoint)
+        self.transcript = Transcript("", self._a2a.endpoint)
         self.draft = ""
 
     @property
     def asked(self) -> bool:
         """Return whether the agent waits for an answer of the user."""
-        return self.conversation.session.latest is not None and self.conversation.session.latest.state in PAUSED
+        return self.transcript.session.latest is not None and self.transcript.session.latest.state in PAUSED
 
     @property
     def page(self) -> str:
         """Return the address of the session in the web page; that of a new one if there is none yet."""
-        return page_address(self._options.url, self.conversation.context_id)
+        return page_address(self._options.url, self.transcript.context_id)
 
     def show(self, messages: Iterable[Message]) -> None:
         """Print earlier messages of user and agent, in text output only."""
@@ -114,19 +115,19 @@ class Chat:
         try:
             return await self._send(text)
         except Ended:
-            named = self.conversation.next_message().task_id
+            named = self.transcript.next_message().task_id
             if not named:
                 raise
-            await self.load(self.conversation.context_id)
-            if self.conversation.session.find(named) is None or self.conversation.next_message().task_id:
+            await self.load(self.transcript.context_id)
+            if self.transcript.session.find(named) is None or self.transcript.next_message().task_id:
                 note("  the session has changed and was loaded again")
                 raise
             return await self._send(text)
 
     async def turns(self) -> list[Turn]:
         """Return the turns of the session that a rewind can name, as the server has them."""
-        await self.load(self.conversation.context_id)
-        return self.conversation.turns
+        await self.load(self.transcript.context_id)
+        return self.transcript.turns
 
     async def rewind(self, number: int, text: str = "") -> int:
         """Rewind to before the turn with this number. A `text` is sent as the next turn; otherwise the text that was
@@ -138,12 +139,12 @@ class Chat:
         """
         turn = next((turn for turn in await self.turns() if turn.number == number), None)
         if turn is None:
-            count = len(self.conversation.turns)
-            raise Missing(f"There is no turn {number}; there are {count}.", code="INVOCATION_NOT_FOUND")
+            count = len(self.transcript.turns)
+            raise Missing(f"There is no turn {number}; there are {count}.", reason="INVOCATION_NOT_FOUND")
         invocation = turn.message.invocation_id
-        cut = self.conversation.rewind(invocation)
-        references = self.conversation.next_message().reference_task_ids
-        message = rewind_message(self.conversation.context_id, invocation, text, reference_task_ids=references)
+        cut = self.transcript.rewind(invocation)
+        references = self.transcript.next_message().reference_task_ids
+        message = rewind_message(self.transcript.context_id, invocation, text, reference_task_ids=references)
         try:
             code = await self._exchange(message, text)
         except Failure as failure:
@@ -151,34 +152,34 @@ class Chat:
                 await self._left_by_rewind(number)
             raise
         finally:
-            self.conversation.restore()
-        if self.conversation.notice:
-            self.conversation.unsay(read_message(message))
+            self.transcript.restore()
+        if self.transcript.notice:
+            self.transcript.unsay(read_message(message))
             self.draft = text
-            raise Declined(self.conversation.notice, code="NOT_REWOUND")
+            raise Declined(self.transcript.notice, reason="NOT_REWOUND")
         if not text:
-            left = len(self.conversation.messages)
+            left = len(self.transcript.messages)
             note(f"  rewound to before turn {number}; {left} messages left; /undo undoes the rewind")
             self.draft = cut
         return code
 
     async def undo(self) -> None:
         """Undo the last rewind and show the restored messages. Raise Declined if there is none or it is too late."""
-        before = {message.id for message in self.conversation.messages}
-        session = self.conversation.context_id
+        before = {message.id for message in self.transcript.messages}
+        session = self.transcript.context_id
         if not session:
-            raise Declined("There is no session yet.", code="NO_SESSION", suggestion="Send a message first.")
+            raise Declined("There is no session yet.", reason="NO_SESSION", suggestion="Send a message first.")
         done = await self._sessions.undo_rewind(session)
         infos = await self._sessions.task_infos(session)
-        self.conversation.undone(map(read_message, done["messages"]), read_session({"tasks": infos}).tasks)
+        self.transcript.undone(map(read_message, done["messages"]), read_session_tasks({"tasks": infos}).tasks)
         self.draft = ""
-        note(f"  undone; {len(self.conversation.messages)} messages in effect")
-        self.show(message for message in self.conversation.messages if message.id not in before)
+        note(f"  undone; {len(self.transcript.messages)} messages in effect")
+        self.show(message for message in self.transcript.messages if message.id not in before)
 
-    async def tasks(self) -> Session:
+    async def tasks(self) -> SessionTasks:
         """Return the tasks of the session, as the server has them."""
-        session = self.conversation.context_id
-        return read_session({"tasks": await self._sessions.task_infos(session) if session else []})
+        session = self.transcript.context_id
+        return read_session_tasks({"tasks": await self._sessions.task_infos(session) if session else []})
 
     async def sessions(self) -> list[dict[str, Any]]:
         """Return the user's newest sessions."""
@@ -186,21 +187,27 @@ class Chat:
 
     def print_session(self) -> None:
         """Print the id of the session, with which the conversation can be continued."""
-        if self.conversation.context_id and self._options.output == "text":
+        if self.transcript.context_id and self._options.output == "text":
             if self.asked:
                 note("The agent waits for your answer.")
-            note(f"session {self.conversation.context_id}")
+            note(f"session {self.transcript.context_id}")
 
     async def _left_by_rewind(self, number: int) -> None:
         """Load the session after a rewind; if the server cannot be reached, remove the cut messages."""
-        self.conversation.rewound()
+        self.transcript.rewound()
         with suppress(Failure):
-            await self.load(self.conversation.context_id)
+            await self.load(self.transcript.context_id)
         note(f"  rewound to before turn {number} all the same; /undo undoes the rewind")
 
     async def _send(self, text: str) -> int:
-        goes_to = self.conversation.next_message()
-        return await self._exchange(user_message(text, context_id=self.conversation.context_id, goes_to=goes_to), text)
+        goes_to = self.transcript.next_message()
+        message = user_message(
+            text,
+            session=self.transcript.context_id,
+            task=goes_to.task_id,
+            reference_task_ids=goes_to.reference_task_ids,
+        )
+        return await self._exchange(message, text)
 
     async def _exchange(self, message: dict[str, Any], text: str) -> int:
         """Send a message and show its responses. A message that the server did not accept is removed and becomes the
@@ -208,47 +215,46 @@ class Chat:
         self.draft = ""
         sent = read_message(message)
         if text:
-            self.conversation.say(sent)
-        screen = Screen(self.conversation, self._writer)
+            self.transcript.say(sent)
+        screen = Screen(self.transcript, self._writer)
         accepted = False
         try:
             with self._interruptible():
                 async with telling_why_it_waits(self._queued), aclosing(self._a2a.stream(message)) as stream:
-                    async for item in stream:
+                    async for received in stream:
                         accepted = True
-                        self._take(item, screen)
+                        self._take(received, screen)
         except Failure:
             if not accepted:
-                self.conversation.unsay(sent)
+                self.transcript.unsay(sent)
                 self.draft = text
             raise
         finally:
             screen.end()
         return exits.INTERRUPTED if self.left else self._outcome()
 
-    def _queued(self) -> Awaitable[dict[str, Any]] | None:
+    def _queued(self) -> Awaitable[FullTask] | None:
         """Return a read of the newest task while it is queued."""
-        latest = self.conversation.session.latest
+        latest = self.transcript.session.latest
         if latest is None or latest.state != "submitted":
             return None
-        return self._a2a.task(latest.id, history_length=0)
+        return self._a2a.get(latest.id, history_length=0)
 
     def _new_writer(self) -> Writer:
         terminal = sys.stdout.isatty() and self._options.output == "text"
         return MarkdownWriter() if terminal else PlainWriter()
 
-    def _take(self, item: Received | Resumed, screen: Screen) -> None:
-        if isinstance(item, Resumed):
-            note(f"  resumed after {item.cursor or 'a lost connection'}")
-            return
-        self.conversation.apply(item.event, answers_rewind=self.conversation.rewinding)
+    def _take(self, received: Received, screen: Screen) -> None:
+        if received.resumed_after is not None:
+            note(f"  resumed after {received.resumed_after or 'a lost connection'}")
+        self.transcript.apply(received.event, answers_rewind=self.transcript.rewinding)
         if self._options.output == "ndjson":
-            print(dump(item.data, indent=False), flush=True)
+            print(dump(received.data, indent=False), flush=True)
         elif self._options.output == "text":
-            screen.update(item.event)
+            screen.update(received.event)
 
     def _outcome(self) -> int:
-        latest = self.conversation.session.latest
+        latest = self.transcript.session.latest
         if self._options.output == "json":
             print(dump(self._summary(), indent=True))
         if latest is None:
@@ -258,14 +264,14 @@ class Chat:
         return _EXITS.get(latest.state, exits.OK)
 
     def _summary(self) -> dict[str, Any]:
-        latest = self.conversation.session.latest
+        latest = self.transcript.session.latest
         answers: list[Message] = []
-        for message in reversed(self.conversation.messages):
+        for message in reversed(self.transcript.messages):
             if message.role == "user":
                 break
             answers.insert(0, message)
         return {
-            "contextId": self.conversation.context_id,
+            "contextId": self.transcript.context_id,
             "taskId": latest.id if latest else None,
             "state": latest.state if latest else None,
             "text": "\n".join(filter(None, map(content_of, answers))),
@@ -299,7 +305,7 @@ class Chat:
                 cancel.cancel()
 
     async def _cancel(self) -> None:
-        task = self.conversation.session.latest_incomplete
+        task = self.transcript.session.latest_incomplete
         if task is None:
             note("  there is no task to cancel yet")
             return

@@ -6,17 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.a2a import A2AClient
-from taskplane.cli.client.artifacts_api import ArtifactsClient
-from taskplane.cli.client.failures import BadUsage, Declined, Failure
-from taskplane.cli.client.http import Http
-from taskplane.cli.client.operations_api import OperationsClient
-from taskplane.cli.client.sessions_api import SessionsClient
-from taskplane.cli.client.task_log import TaskLog
 from taskplane.cli.options import Options
 from taskplane.cli.render import CUT
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
+from taskplane.client.client import Client
+from taskplane.client.failures import BadUsage, Declined, Failure
 from taskplane.runtime.settings import environment
 
 TOKEN: Final = "TASKPLANE_TOKEN"
@@ -27,22 +22,8 @@ _WHOLE: Final = 32
 _NEWEST: Final = 1_000
 
 
-class Connection:
-    """The clients of one server."""
-
-    def __init__(self, http: Http, agent: str) -> None:
-        """Create the clients, inside `async with` of `http`. `agent` receives the messages; empty: the default
-        agent."""
-        self.http = http
-        self.a2a = self.agent(agent)
-        self.log = TaskLog(http)
-        self.sessions = SessionsClient(http)
-        self.artifacts = ArtifactsClient(http)
-        self.operations = OperationsClient(http)
-
-    def agent(self, name: str) -> A2AClient:
-        """Return a client of another agent of this server; empty: the default agent."""
-        return A2AClient(self.http, agent=name)
+class Connection(Client):
+    """A client of one server that knows the beginnings of ids."""
 
     async def task_id(self, given: str) -> str:
         """Return the id of one of the newest tasks that begins with `given`; `given` itself if none does. Raise
@@ -50,7 +31,7 @@ class Connection:
         given = given.rstrip(CUT)
         if len(given) >= _WHOLE:
             return given
-        return _completed(given, [str(task["id"]) async for task in self.a2a.tasks(_NEWEST, historyLength=0)])
+        return _completed(given, [task.id async for task in self.tasks(_NEWEST, historyLength=0)])
 
     async def operated_id(self, given: str) -> str:
         """Return the same of the newest tasks of all owners, for operators."""
@@ -74,7 +55,7 @@ def _completed(given: str, known: Sequence[str]) -> str:
         return given
     if len(found) > 1:
         raise Declined(
-            f"{len(found)} ids begin with {given}.", code="AMBIGUOUS", suggestion="Give more characters of the id."
+            f"{len(found)} ids begin with {given}.", reason="AMBIGUOUS", suggestion="Give more characters of the id."
         )
     return found[0]
 
@@ -83,8 +64,9 @@ def _completed(given: str, known: Sequence[str]) -> str:
 async def connected(options: Options) -> AsyncGenerator[Connection]:
     """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
     set. Without one, `TASKPLANE_TOKEN` holds the API key, if it is set."""
-    async with Http(options.url, token=token_of(options)) as http:
-        yield Connection(http, options.agent)
+    token = token_of(options)
+    async with Connection(options.url, agent=options.agent, token=token, growing_text=True) as connection:
+        yield connection
 
 
 def token_of(options: Options) -> str:
@@ -94,7 +76,7 @@ def token_of(options: Options) -> str:
     if options.token_env and not token:
         raise BadUsage(
             f"The variable {options.token_env} is not set.",
-            code="NO_TOKEN",
+            reason="NO_TOKEN",
             suggestion=f"export {options.token_env}=<your API key>",
         )
     return token

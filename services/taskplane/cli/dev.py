@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from taskplane.api import __version__
 from taskplane.cli import STARTED
 from taskplane.cli.browser import open_page, page_address
-from taskplane.cli.client.failures import Failure
 from taskplane.cli.ports import ListenAddress, check_free
 from taskplane.cli.report import note, report_error, single_refusal
 from taskplane.cli.stdout import unwritable
+from taskplane.client.failures import Failure
 from taskplane.runtime.errors import Invalid, PlaneError
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from taskplane.cli.checks.installation import installation
 from taskplane.cli.checks.message import one_message
 from taskplane.cli.checks.plane import Found, plane
 from taskplane.cli.checks.services import ports, services
-from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import connected
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
+from taskplane.client.failures import Failure
 
 _MARKS: Final[dict[Status, str]] = {"ok": "✓", "warning": "!", "failed": "✗"}
 

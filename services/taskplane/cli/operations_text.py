@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from taskplane.cli.client.events import classify
-from taskplane.cli.client.states import state_of
 from taskplane.cli.render import columns, one_line, text_of
 from taskplane.cli.waiting import WAITING, waiting_lines
+from taskplane.client.events import classify
+from taskplane.client.states import state_of
 
 _ASKED: Final = 60
 _SENTENCES: Final = 1_000

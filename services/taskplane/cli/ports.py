@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskplane.cli.client.failures import Failure
+from taskplane.client.failures import Failure
 
 _LISTENING = "0A"
 
@@ -45,7 +45,7 @@ def check_free(addresses: Sequence[ListenAddress], command: Callable[[Mapping[st
     stop = " ".join(str(pid) for pid in dict.fromkeys(holder.pid for holder in who if holder is not None))
     raise Failure(
         f"{told}.",
-        code="PORT_IN_USE",
+        reason="PORT_IN_USE",
         suggestion=f"Use {'another' if len(taken) == 1 else 'others'}:  {command(_instead(addresses, taken))}"
         + (f"        Or stop {'it' if len(who) == 1 else 'them'}:  kill {stop}" if stop else ""),
     )
@@ -64,7 +64,7 @@ def _is_free(host: str, port: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise Failure(f"Cannot listen on {host}:{port}: {error.strerror}.", code="CANNOT_LISTEN") from error
+            raise Failure(f"Cannot listen on {host}:{port}: {error.strerror}.", reason="CANNOT_LISTEN") from error
     return True
 
 

@@ -7,13 +7,13 @@ from importlib import import_module
 
 from taskplane.cli import exits
 from taskplane.cli.chat import Chat
-from taskplane.cli.client.failures import Failure, NotConnected
 from taskplane.cli.connection import Connection, connected, run
 from taskplane.cli.options import Options, Output
 from taskplane.cli.render import printable
 from taskplane.cli.report import note, report_error
 from taskplane.cli.slash import Command, parse_line, run_command
 from taskplane.cli.stdout import run_and_flush
+from taskplane.client.failures import Failure, NotConnected
 
 
 def chat(options: Options, text: str, session: str) -> int:
@@ -44,7 +44,7 @@ def _converse(options: Options, session: str) -> int:
             connection = runner.run(stack.enter_async_context(connected(options)))
             talk = Chat(connection, options)
             runner.run(talk.load(runner.run(connection.session_id(session))))
-            talk.show(talk.conversation.messages)
+            talk.show(talk.transcript.messages)
             return _ask_and_answer(runner, talk, options.output)
 
         try:

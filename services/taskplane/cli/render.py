@@ -8,10 +8,10 @@ from datetime import datetime
 from textwrap import indent
 from typing import Any
 
-from taskplane.cli.client.asked import Action, asked_in
-from taskplane.cli.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
-from taskplane.cli.client.task_log import Logged
+from taskplane.cli.asked import Action, asked_in
 from taskplane.cli.options import Output
+from taskplane.client.events import ArtifactUpdate, Event, FullTask, Json, Message, StatusUpdate, Tool
+from taskplane.client.task_log import Logged
 from taskplane.runtime import json_lines
 
 _WIDTH = 100

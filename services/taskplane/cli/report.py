@@ -4,8 +4,9 @@ import sys
 from typing import Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import BadUsage, Ended, Failure, Missing, NotUnderstood, Unauthorized, Unreachable
+from taskplane.cli.advice import advice
 from taskplane.cli.options import Output
+from taskplane.client.failures import BadUsage, Ended, Failure, Missing, NotUnderstood, Unauthorized, Unreachable
 from taskplane.runtime import json_lines
 from taskplane.runtime.errors import DataLoss, DeadlineExceeded, Invalid, PlaneError, Unauthenticated
 
@@ -25,13 +26,13 @@ _EXITS: Final[dict[type[Exception], int]] = {
 
 def report_error(error: Failure | PlaneError, output: Output = "text") -> int:
     """Print an error to stderr, as text or as one JSON object, and return its exit code."""
-    code = error.code if isinstance(error, Failure) else error.reason
+    suggestion = advice(error) if isinstance(error, Failure) else error.suggestion
     if output == "text":
-        lines = [f"✗ {error.message}", *(f"  {line}" for line in error.suggestion.splitlines()), f"  {code}"]
+        lines = [f"✗ {error.message}", *(f"  {line}" for line in suggestion.splitlines()), f"  {error.reason}"]
         print("\n".join(lines), file=sys.stderr)
     else:
-        retryable = isinstance(error, Unreachable) or error.retry_after is not None
-        body = {"code": code, "message": error.message, "suggestion": error.suggestion, "retryable": retryable}
+        retryable = error.retryable if isinstance(error, Failure) else error.retry_after is not None
+        body = {"code": error.reason, "message": error.message, "suggestion": suggestion, "retryable": retryable}
         print(json_lines.encode_text({"error": body}), file=sys.stderr)
     return next((exit for kind, exit in _EXITS.items() if isinstance(error, kind)), exits.FAILED)
 

@@ -1,14 +1,14 @@
 """`taskplane session rewind`, `undo` and `fork`."""
 
 from taskplane.cli import exits
-from taskplane.cli.client.cut import Turn, turns
-from taskplane.cli.client.events import read_message
-from taskplane.cli.client.failures import Missing
 from taskplane.cli.connection import Connection, run
+from taskplane.cli.model.cut import Turn, turns
 from taskplane.cli.options import Options
 from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
+from taskplane.client.events import read_message
+from taskplane.client.failures import Missing
 from taskplane.runtime.errors import Invalid
 
 
@@ -74,7 +74,7 @@ def _named(known: list[Turn], before: str, number: int) -> Turn:
     found = [turn for turn in known if turn.message.invocation_id == before or turn.number == number]
     if not found:
         what = f"the number {number}" if number else f"the invocation {before}"
-        raise Missing(f"No turn in effect has {what}; there are {len(known)}.", code="INVOCATION_NOT_FOUND")
+        raise Missing(f"No turn in effect has {what}; there are {len(known)}.", reason="INVOCATION_NOT_FOUND")
     return found[0]
 
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import grpc
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import Failure, Unauthorized, Unreachable
 from taskplane.cli.options import Output
 from taskplane.cli.report import report_error
 from taskplane.cli.stdout import run_and_flush
+from taskplane.client.failures import Failure, Unauthorized, Unreachable
 from taskplane.runtime.channel import client, connect
 from taskplane.runtime.errors import PermissionDenied, PlaneError, Unauthenticated, Unavailable
 from taskplane.runtime.principal import Principal
@@ -50,9 +50,9 @@ def _as_failure(error: Failure | PlaneError, address: str) -> Failure | PlaneErr
     if isinstance(error, Unavailable):
         return Unreachable(
             f"{address} is unreachable or unable to work at the moment.",
-            code=error.reason,
+            reason=error.reason,
             suggestion="Give the gRPC address of the plane:  --grpc HOST:PORT",
         )
     if isinstance(error, (Unauthenticated, PermissionDenied)):
-        return Unauthorized(error.message, code=error.reason, suggestion=error.suggestion)
+        return Unauthorized(error.message, reason=error.reason, suggestion=error.suggestion)
     return error

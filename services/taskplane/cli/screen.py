@@ -1,23 +1,23 @@
 """The display of a conversation: messages of the agent on stdout, everything else on stderr."""
 
-from taskplane.cli.client.conversation import Conversation
-from taskplane.cli.client.events import Artifact, ArtifactUpdate, Event, FullTask, Message, StatusUpdate
-from taskplane.cli.client.states import AT_REST
+from taskplane.cli.model.transcript import Transcript
 from taskplane.cli.render import content_of, one_line, tool_line
 from taskplane.cli.report import note
 from taskplane.cli.writer import Writer
+from taskplane.client.events import Artifact, ArtifactUpdate, Event, FullTask, Message, StatusUpdate
+from taskplane.client.states import AT_REST
 
 
 class Screen:
     """A view that prints the new parts of a conversation."""
 
-    def __init__(self, conversation: Conversation, writer: Writer) -> None:
+    def __init__(self, transcript: Transcript, writer: Writer) -> None:
         """Take the current content of the conversation as printed."""
-        self._conversation = conversation
+        self._transcript = transcript
         self._writer = writer
-        self._shown = {message.id for message in conversation.messages}
-        self._progress = dict(conversation.progress)
-        self._artifacts = dict(conversation.artifacts)
+        self._shown = {message.id for message in transcript.messages}
+        self._progress = dict(transcript.progress)
+        self._artifacts = dict(transcript.artifacts)
         self._named: set[str] = set()
 
     def update(self, event: Event) -> None:
@@ -37,16 +37,16 @@ class Screen:
         self._writer.end()
 
     def _growing(self) -> None:
-        for live in self._conversation.live.values():
+        for live in self._transcript.live.values():
             self._writer.grow(live.message_id, live.text)
 
     def _made(self, event: ArtifactUpdate | FullTask) -> None:
         last = event.last if isinstance(event, ArtifactUpdate) else event.state in AT_REST
-        for key, artifact in self._conversation.artifacts.items():
+        for key, artifact in self._transcript.artifacts.items():
             if self._artifacts.get(key) == artifact:
                 continue
             self._artifacts[key] = artifact
-            name = f"artifact {'/'.join(key)} {self._conversation.versions.get(key, 1)}"
+            name = f"artifact {'/'.join(key)} {self._transcript.versions.get(key, 1)}"
             if name not in self._named:
                 self._named.add(name)
                 self._aside(f"artifact: {artifact.name or artifact.id}")
@@ -56,7 +56,7 @@ class Screen:
                 self._writer.grow(name, _text(artifact))
 
     def _messages(self) -> None:
-        for message in self._conversation.messages:
+        for message in self._transcript.messages:
             if message.id not in self._shown:
                 self._shown.add(message.id)
                 if message.role == "agent":
@@ -71,10 +71,10 @@ class Screen:
             self._aside("(interrupted)")
 
     def _asides(self, event: Event) -> None:
-        for task_id, text in self._conversation.progress.items():
+        for task_id, text in self._transcript.progress.items():
             if self._progress.get(task_id) != text:
                 self._aside(f"· {one_line(text)}")
-        self._progress = dict(self._conversation.progress)
+        self._progress = dict(self._transcript.progress)
         if isinstance(event, StatusUpdate) and event.state in ("failed", "rejected", "canceled", "auth-required"):
             self._aside(f"task {event.task_id}: {event.state}")
 

@@ -4,15 +4,15 @@ import sys
 from typing import Any
 
 from taskplane.cli import exits
-from taskplane.cli.client.cut import turns
-from taskplane.cli.client.events import read_message, read_task
-from taskplane.cli.client.session_model import read_session
 from taskplane.cli.connection import Connection, run
+from taskplane.cli.model.cut import turns
+from taskplane.cli.model.session_tasks import read_session_tasks
 from taskplane.cli.options import Options
 from taskplane.cli.render import columns, one_line, print_json, print_list
 from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
 from taskplane.cli.session_text import info_table, session_table, turn_lines
 from taskplane.cli.task import task_text
+from taskplane.client.events import read_message, read_task
 
 
 def list_sessions(options: Options, search: str, limit: int) -> int:
@@ -45,7 +45,7 @@ def show_session(options: Options, session_id: str) -> int:
         for line in turn_lines(turns(map(read_message, said))):
             print(line)
         if infos:
-            print(f"\n{columns(info_table(read_session({'tasks': infos})))}")
+            print(f"\n{columns(info_table(read_session_tasks({'tasks': infos})))}")
         shown: set[str] = set()
         for task in map(read_task, tasks):
             print(f"\n{task_text(task, shown)}")

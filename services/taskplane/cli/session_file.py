@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.failures import Declined, Unreachable
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.output_file import opened, unusable
 from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session import show_row
+from taskplane.client.failures import Declined, Unreachable
 
 _PIECE: Final = 256 * 1024
 # The beginning of the last line; a file without it is incomplete.
@@ -52,7 +52,7 @@ def import_session(options: Options, file: Path, new_id: str) -> int:
         except OSError as error:
             return report_error(unusable(file, error), options.output)
         except Declined as refusal:
-            if refusal.code == "SESSION_EXISTS":
+            if refusal.reason == "SESSION_EXISTS":
                 refusal.suggestion = "Choose another id with --id."
             raise
         if options.output == "text":
@@ -77,7 +77,7 @@ async def _write(pieces: AsyncIterator[bytes], target: BinaryIO, form: str) -> N
         return
     if not last.endswith(b"\n") or not last.rstrip(b"\n").rpartition(b"\n")[2].startswith(_LAST):
         raise Unreachable(
-            "The server stopped before the end.", code="EXPORT_CUT", suggestion="Export the session again."
+            "The server stopped before the end.", reason="EXPORT_CUT", suggestion="Export the session again."
         )
 
 

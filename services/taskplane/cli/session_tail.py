@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from taskplane.cli import exits
-from taskplane.cli.client.events import read_message
-from taskplane.cli.client.session_model import TaskInfo, read_session, read_task_info
-from taskplane.cli.client.sessions_api import Rejoined, Watched
 from taskplane.cli.connection import Connection, run
+from taskplane.cli.model.session_tasks import TaskInfo, read_session_tasks, read_task_info
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, one_line, text_of
 from taskplane.cli.report import note
+from taskplane.client.events import read_message
+from taskplane.client.sessions import Watched
 
 
 def tail_session(options: Options, session_id: str) -> int:
@@ -21,9 +21,9 @@ def tail_session(options: Options, session_id: str) -> int:
     async def main(connection: Connection) -> int:
         async with aclosing(connection.sessions.watch(session_id)) as events:
             async for item in events:
-                if isinstance(item, Rejoined):
+                if item.rejoined:
                     note("  resumed with a new snapshot")
-                elif options.output == "text":
+                if options.output == "text":
                     print(watched_line(item, datetime.now()), flush=True)
                 else:
                     print(dump({"event": item.name, **item.data}, indent=False), flush=True)
@@ -57,7 +57,7 @@ def _what(watched: Watched) -> str:
 
 
 def _snapshot(data: dict[str, Any]) -> str:
-    states = Counter(task.state for task in read_session(data).tasks)
+    states = Counter(task.state for task in read_session_tasks(data).tasks)
     tasks = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
     return f"version {data.get('version')}  tasks: {tasks}"
 

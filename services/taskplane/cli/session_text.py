@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from taskplane.cli.client.cut import Turn
-from taskplane.cli.client.session_model import Session, TaskInfo
-from taskplane.cli.client.states import state_of
+from taskplane.cli.model.cut import Turn
+from taskplane.cli.model.session_tasks import SessionTasks, TaskInfo
 from taskplane.cli.render import one_line
+from taskplane.client.states import state_of
 
 
 def session_table(sessions: Iterable[dict[str, Any]]) -> list[list[str]]:
@@ -27,7 +27,7 @@ def turn_lines(turns: Iterable[Turn]) -> list[str]:
     return [f"turn {turn.number:<3} {turn.message.invocation_id}  {one_line(turn.message.text, 60)}" for turn in turns]
 
 
-def info_table(session: Session) -> list[list[str]]:
+def info_table(session: SessionTasks) -> list[list[str]]:
     """Return a table of the tasks of a session with their times, with a header."""
     return [["TASK", "STATE", "CREATED", "TOOK", "ERROR"], *map(_info_row, session.tasks)]
 

@@ -9,10 +9,10 @@ from typing import Final
 from taskplane.cli import exits
 from taskplane.cli.browser import open_page
 from taskplane.cli.chat import Chat
-from taskplane.cli.client.failures import Declined
 from taskplane.cli.render import columns, one_line
 from taskplane.cli.report import note
 from taskplane.cli.session_text import info_table, session_lines
+from taskplane.client.failures import Declined
 
 HELP: Final = """\
 /rewind          your turns, with their numbers
@@ -57,7 +57,7 @@ async def run_command(talk: Chat, command: Command) -> int:
         hint = f"Did you mean /{meant[0]}?  " if meant else ""
         raise Declined(
             f"There is no command /{one_line(command.name, 40)}; nothing was sent.",
-            code="UNKNOWN_COMMAND",
+            reason="UNKNOWN_COMMAND",
             suggestion=f"{hint}/help lists them. To send a message that begins with a slash, write two slashes.",
         )
     return await known(talk, command.argument)
@@ -89,13 +89,13 @@ async def _tasks(talk: Chat, argument: str) -> int:
 
 async def _sessions(talk: Chat, argument: str) -> int:
     found = await talk.sessions()
-    current = talk.conversation.context_id
+    current = talk.transcript.context_id
     if not argument:
         _table(session_lines(found, current) or [["no sessions yet"]])
         return exits.OK
     number = _number("sessions", argument)
     if not 1 <= number <= len(found):
-        raise Declined(f"There is no session {number}; there are {len(found)}.", code="WRONG_ARGUMENT")
+        raise Declined(f"There is no session {number}; there are {len(found)}.", reason="WRONG_ARGUMENT")
     session = found[number - 1]
     await talk.switch(session["id"], str(session.get("agent") or ""))
     note(f"  session {session['id']}  {one_line(str(session.get('title') or ''), 60)}")
@@ -146,7 +146,7 @@ def _number(command: str, argument: str) -> int:
     if not (argument.isascii() and argument.isdecimal()):
         raise Declined(
             f"/{command} takes a number, not {one_line(argument, 40)}; nothing was sent.",
-            code="WRONG_ARGUMENT",
+            reason="WRONG_ARGUMENT",
             suggestion=f"/{command} alone lists them.",
         )
     return int(argument)
@@ -154,7 +154,7 @@ def _number(command: str, argument: str) -> int:
 
 def _nothing(command: str, argument: str) -> None:
     if argument:
-        raise Declined(f"/{command} takes no argument; nothing was sent.", code="WRONG_ARGUMENT")
+        raise Declined(f"/{command} takes no argument; nothing was sent.", reason="WRONG_ARGUMENT")
 
 
 def _table(rows: list[list[str]]) -> None:

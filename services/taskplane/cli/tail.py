@@ -3,17 +3,16 @@
 from collections.abc import Awaitable
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any
 
 from taskplane.cli import exits
-from taskplane.cli.client.a2a import Resumed
-from taskplane.cli.client.states import State
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import dump, log_line, time_of
 from taskplane.cli.report import note, report_error
 from taskplane.cli.session_tail import tail_session
 from taskplane.cli.waiting import telling_why_it_waits
+from taskplane.client.events import FullTask
+from taskplane.client.states import State
 from taskplane.runtime.errors import Invalid
 
 
@@ -40,16 +39,14 @@ def tail_task(options: Options, task_id: str, after: str) -> int:
         follow = _Follow(after)
         task = await connection.task_id(task_id)
 
-        def queued() -> Awaitable[dict[str, Any]] | None:
-            return connection.a2a.task(task, history_length=0) if follow.state == "submitted" else None
+        def queued() -> Awaitable[FullTask] | None:
+            return connection.get(task, history_length=0) if follow.state == "submitted" else None
 
         events = connection.log.events(task, after=after)
         async with telling_why_it_waits(queued), aclosing(events):
             async for item in events:
-                if isinstance(item, Resumed):
-                    follow.resumed = item.cursor or "the beginning"
-                    continue
-                follow.say_resumed(item.generation)
+                if item.resumed_after is not None:
+                    follow.say_resumed(item.resumed_after, item.generation)
                 if options.output == "text":
                     print(log_line(item, follow.time), flush=True)
                 else:
@@ -69,12 +66,9 @@ class _Follow:
         self.generation = int(number) if number.isdecimal() else 0
         self.time: datetime | None = None
         self.state: State | None = None
-        self.resumed = ""
 
-    def say_resumed(self, generation: int) -> None:
+    def say_resumed(self, after: str, generation: int) -> None:
         """Print where the log is resumed and how many events are missing, before the first event after a broken
         connection."""
-        if self.resumed:
-            lost = max(0, generation - self.generation - 1)
-            note(f"  resumed after {self.resumed}, {lost} lost")
-            self.resumed = ""
+        lost = max(0, generation - self.generation - 1)
+        note(f"  resumed after {after or 'the beginning'}, {lost} lost")

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from taskplane.cli import exits
-from taskplane.cli.client.events import FullTask, read_task
-from taskplane.cli.client.states import state_of
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.render import content_of, one_line, print_json, print_list, text_of, tool_line
 from taskplane.cli.waiting import waiting_lines
+from taskplane.client.events import FullTask
+from taskplane.client.states import state_of
 
 _HEADER: Final = ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
 
@@ -25,8 +25,8 @@ def list_tasks(options: Options, session: str, state: str, limit: int) -> int:
         filters["status"] = f"TASK_STATE_{word.upper().replace('-', '_')}"
 
     async def main(connection: Connection) -> int:
-        found = [task async for task in connection.a2a.tasks(limit, **filters)]
-        print_list(found, [_HEADER, *map(_row, found)], "No tasks.", options.output)
+        found = [task async for task in connection.tasks(limit, **filters)]
+        print_list([task.json for task in found], [_HEADER, *map(_row, found)], "No tasks.", options.output)
         return exits.OK
 
     return run(options, main)
@@ -36,7 +36,7 @@ def get_task(options: Options, task_id: str) -> int:
     """Show a task with its history and artifacts."""
 
     async def main(connection: Connection) -> int:
-        _show(options, await connection.a2a.task(await connection.task_id(task_id)))
+        _show(options, await connection.get(await connection.task_id(task_id)))
         return exits.OK
 
     return run(options, main)
@@ -46,17 +46,17 @@ def cancel_task(options: Options, task_id: str) -> int:
     """Cancel a task, and show it."""
 
     async def main(connection: Connection) -> int:
-        _show(options, await connection.a2a.cancel(await connection.task_id(task_id)))
+        _show(options, await connection.cancel(await connection.task_id(task_id)))
         return exits.OK
 
     return run(options, main)
 
 
-def _show(options: Options, task: dict[str, Any]) -> None:
+def _show(options: Options, task: FullTask) -> None:
     if options.output != "text":
-        print_json(task, options.output)
+        print_json(task.json, options.output)
         return
-    print(task_text(read_task(task)))
+    print(task_text(task))
 
 
 def task_text(task: FullTask, known: Collection[str] = ()) -> str:
@@ -77,7 +77,6 @@ def task_text(task: FullTask, known: Collection[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _row(body: dict[str, Any]) -> list[str]:
-    task = read_task(body)
-    changed = str(body.get("status", {}).get("timestamp", ""))[:19].replace("T", " ")
+def _row(task: FullTask) -> list[str]:
+    changed = task.at[:19].replace("T", " ")
     return [task.id, task.state, changed, task.context_id, one_line(text_of(task), 40)]

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, cast
 
-from taskplane.cli.client.failures import Failure
-from taskplane.cli.client.states import state_of
 from taskplane.cli.render import one_line
 from taskplane.cli.report import note
+from taskplane.client.events import FullTask
+from taskplane.client.failures import Failure
 
 WAITING: Final = "taskplane.dev/waiting"
 """Key in the metadata of a task: the reason why it will not begin, and the remedy."""
@@ -21,7 +21,7 @@ _LONGEST: Final = 5.0
 _PATIENT: Final = 3
 _MOST: Final = 1_000
 
-Reads = Callable[[], Awaitable[dict[str, Any]] | None]
+Reads = Callable[[], Awaitable[FullTask] | None]
 
 
 @asynccontextmanager
@@ -56,9 +56,9 @@ async def _tell(read: Reads) -> None:
             continue
         with suppress(Failure):
             task = await reading
-            if state_of(task.get("status", {}).get("state")) != "submitted":
+            if task.state != "submitted":
                 continue
-            lines = waiting_lines(task.get("metadata", {}))
+            lines = waiting_lines(task.metadata)
             looks += 1
             if lines and not told:
                 for line in lines:

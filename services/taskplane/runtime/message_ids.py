@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, Protocol
 
-from taskplane.runtime.message_metadata import TOOL_KEYS
+from taskplane.api.message_metadata import TOOL_KEYS
 
 
 class _Part(Protocol):

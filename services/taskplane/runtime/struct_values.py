@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
+from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.json_lines import encode_text
-from taskplane.runtime.message_metadata import CONVERTED
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.storable import storable
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.runtime.times import micros
 from taskplane.runtime.validation import MAX_ID, is_segment
 from taskplane.tasks.domain.changes import read_status

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
 from taskplane.runtime.errors import PlaneError
-from taskplane.runtime.message_metadata import USAGE
 from taskplane.runtime.sharing import SharedBy
 from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands

@@ -7,12 +7,12 @@ from typing import Any, Final
 from taskplane.agents import agent as port
 from taskplane.agents.states import AT_REST
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import PAGE
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.json_values import to_dict
-from taskplane.runtime.message_metadata import USAGE
 from taskplane.testing.plane import CONTEXT, Plane
 from taskplane.testing.result import MadeArtifact
 

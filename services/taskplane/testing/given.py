@@ -7,6 +7,7 @@ from typing import Any, Final
 from taskplane.agents.agent import Checkpoint
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2
+from taskplane.api.message_metadata import INVOCATION
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.derived_ids import derived
@@ -14,7 +15,6 @@ from taskplane.executor.session_log import SessionLog
 from taskplane.executor.turns.invocations import identify
 from taskplane.executor.turns.saving import Opening
 from taskplane.runtime import message_times
-from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.storable import dumped
 from taskplane.testing.plane import AGENT, CONTEXT, USER, Plane
 

@@ -17,9 +17,9 @@ from tests.support.sdk_server import serving
 from taskplane.agents.adapters.peers import card as cards
 from taskplane.agents.adapters.peers import client, event_lines
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.json_values import to_json
-from taskplane.runtime.message_metadata import CONVERTED
 
 pytestmark = pytest.mark.more
 

@@ -44,8 +44,8 @@ from taskplane.agents.agent import (
 )
 from taskplane.agents.deep_messages import read_as
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.json_values import to_dict, to_json
-from taskplane.runtime.message_metadata import CONVERTED
 
 Graph: Any = StateGraph
 BIG = 653247040368672769

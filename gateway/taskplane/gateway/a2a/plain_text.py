@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.a2a.follow import Item
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.documents import is_partial
-from taskplane.runtime import growing_text
 
 Told = TypeVar("Told", a2a.Task, a2a.TaskStatusUpdateEvent)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from taskplane.api import growing_text
 from taskplane.gateway.a2a.card import agent_name, find, known, version_of
 from taskplane.gateway.a2a.methods import METHODS, Call, Method, error_body
 from taskplane.gateway.agents import Agent
@@ -32,7 +33,7 @@ from taskplane.gateway.web.http import (
     json_reply,
     remedies,
 )
-from taskplane.runtime import growing_text, json_lines, tracing
+from taskplane.runtime import json_lines, tracing
 from taskplane.runtime.errors import (
     Internal,
     Invalid,

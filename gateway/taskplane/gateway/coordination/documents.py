@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.coordination import document_cuts
@@ -21,7 +22,6 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.metadata import STEERED
 from taskplane.runtime.errors import AlreadyExists, Conflict, Exhausted, Invalid, NotFound, PlaneError, Refused
 from taskplane.runtime.failpoints import afp
-from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.titles import title_of
 from taskplane.runtime.validation import is_id
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import KIND, STATUS_TEXT
 from taskplane.gateway.translate.documents import is_partial
-from taskplane.runtime.message_metadata import KIND, STATUS_TEXT
 
 
 def kind_of(message: a2a.Message) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import conversation
@@ -25,7 +26,6 @@ from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime.ids import new_id
 from taskplane.runtime.json_values import to_dict
 from taskplane.runtime.message_ids import given, settled
-from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100

@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime.message_metadata import INVOCATION_KEYS
 from taskplane.runtime.validation import is_id
 
 _OUTCOME: Final = "-outcome"

@@ -6,6 +6,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import STATUS_TEXT
 from taskplane.gateway.a2a import operations
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination.conversation import MessagePage, newest_page
@@ -19,7 +20,6 @@ from taskplane.gateway.translate.documents import is_partial
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime.errors import NotFound
-from taskplane.runtime.message_metadata import STATUS_TEXT
 from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import STATUS_TEXT, TOOL_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.coordination.conversation import open_conversation
@@ -16,7 +17,6 @@ from taskplane.gateway.kagent import paging
 from taskplane.gateway.plane import Plane
 from taskplane.runtime import json_lines, message_times
 from taskplane.runtime.json_values import to_dict, to_json
-from taskplane.runtime.message_metadata import STATUS_TEXT, TOOL_KEYS
 
 _MESSAGES: Final = 200
 # Number of tasks with artifacts in memory at once.

@@ -6,6 +6,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import STATUS_TEXT
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination.shown_messages import kind_of
@@ -15,7 +16,6 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.timestamps import to_text
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web.http import Reply, Request
-from taskplane.runtime.message_metadata import STATUS_TEXT
 
 # Messages and artifacts: the order of both in the log is that in which a watcher saw them.
 _KINDS: Final = (pb.EVENT_KIND_CREATED, pb.EVENT_KIND_MESSAGE, pb.EVENT_KIND_STATUS, pb.EVENT_KIND_ARTIFACT)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
 
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime import growing_text
 
 Card = dict[str, Any]
 

@@ -3,13 +3,13 @@
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import PARTIAL_KEYS
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
 from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.translate.v1_0 import ROLES, STATES
-from taskplane.runtime.message_metadata import PARTIAL_KEYS
 from taskplane.runtime.validation import invalid
 
 # The spellings of states that runtimes write, in lower case with hyphens.

@@ -4,7 +4,7 @@ stored, so that a runtime may save a task as it read it; only the list of number
 from collections.abc import Mapping
 from typing import Any, Final
 
-from taskplane.runtime.message_metadata import CONVERTED
+from taskplane.api.message_metadata import CONVERTED
 
 _OURS: Final = "taskplane.dev/"
 CURSOR: Final = "taskplane.dev/cursor"

@@ -8,7 +8,7 @@ from typing import Final
 from taskplane.agents.agent import AskAuth, AskInput, Change, Complete, Fail, Reject, Say, Text, Working, text_of
 from taskplane.agents.states import TERMINAL
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
+from taskplane.api.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
 
 _PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),

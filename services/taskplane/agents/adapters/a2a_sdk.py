@@ -34,7 +34,7 @@ from taskplane.agents.agent import (
 )
 from taskplane.agents.deep_messages import read_as
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.api.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)

@@ -33,9 +33,10 @@ from taskplane.agents.agent import (
 )
 from taskplane.agents.deep_messages import read_as
 from taskplane.agents.states import AT_REST, TERMINAL
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime import growing_text, message_times
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.api.message_metadata import INVOCATION
+from taskplane.runtime import message_times
 
 log = logging.getLogger(__name__)
 

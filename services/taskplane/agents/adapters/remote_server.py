@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from taskplane.agents.adapters.peers.refused import RefusedAnswer
 from taskplane.agents.agent import AgentError
 from taskplane.agents.deep_messages import read_as
+from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime import growing_text
 
 _CALL_SECONDS: Final = 30.0
 _LONGEST_FAULT: Final = 200

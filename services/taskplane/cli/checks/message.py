@@ -6,14 +6,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
+from taskplane.cli.advice import advice
 from taskplane.cli.checks.finding import Finding
-from taskplane.cli.client.a2a import Received, user_message
-from taskplane.cli.client.events import ArtifactUpdate, FullTask, Message, StatusUpdate
-from taskplane.cli.client.failures import Declined, Failure
-from taskplane.cli.client.task_log import Logged
 from taskplane.cli.connection import Connection
 from taskplane.cli.render import time_of
 from taskplane.cli.waiting import waiting_lines
+from taskplane.client.events import ArtifactUpdate, FullTask, Message, Received, StatusUpdate
+from taskplane.client.failures import Declined, Failure
+from taskplane.client.messages import user_message
+from taskplane.client.task_log import Logged
 
 _DEMO: Final = "demo"
 # Eight pieces of an artifact, one every quarter of a second.
@@ -41,7 +42,7 @@ async def one_message(connection: Connection, agent: str, agents: Sequence[str])
         async for finding in sent.findings(connection):
             yield finding
     except Failure as failure:
-        yield Finding("failed", "message", f"{agent}: {failure.message}", failure.suggestion)
+        yield Finding("failed", "message", f"{agent}: {failure.message}", advice(failure))
     finally:
         if sent.context_id:
             with suppress(Failure):
@@ -64,9 +65,9 @@ class _Sent:
             while not (await asyncio.wait({running}, timeout=_LOOK))[0]:
                 if not self.task_id or len(self._arrived) > 1:
                     continue
-                task = await connection.a2a.task(self.task_id, history_length=0)
-                if lines := waiting_lines(task.get("metadata", {})):
-                    raise Declined(lines[0], code="AGENT_UNSERVED", suggestion=lines[-1])
+                task = await connection.get(self.task_id, history_length=0)
+                if lines := waiting_lines(task.metadata):
+                    raise Declined(lines[0], reason="AGENT_UNSERVED", suggestion=lines[-1])
             await running
         finally:
             running.cancel()
@@ -77,27 +78,25 @@ class _Sent:
         a2a = connection.agent(agent)
         cursor = ""
         async with aclosing(a2a.stream(user_message(_TEXT))) as stream:
-            async for item in stream:
-                if isinstance(item, Received):
-                    self._note(item)
-                    cursor = item.cursor or cursor
+            async for received in stream:
+                self._note(received)
+                cursor = received.cursor or cursor
                 if self.task_id and len(self._arrived) == _BREAK_AFTER:
                     self._broken = True
                     break
         self._direct = not self.task_id
         if not self._broken:
             return
-        async with aclosing(a2a.subscribe(self.task_id, after=cursor)) as rest:
-            async for item in rest:
-                if isinstance(item, Received):
-                    self._note(item)
+        async with aclosing(a2a.resume(self.task_id, cursor)) as rest:
+            async for received in rest:
+                self._note(received)
 
     async def findings(self, connection: Connection) -> AsyncGenerator[Finding]:
         """Compare the events that arrived with the log."""
         if self._direct:
             yield Finding("ok", "message", "the agent answered directly, without a stream to resume")
             return
-        logged = [one async for one in connection.log.events(self.task_id) if isinstance(one, Logged)]
+        logged = [one async for one in connection.log.events(self.task_id)]
         # The task at the beginning of a stream has the events until then.
         until = next((one.generation for one in logged if one.cursor == self._begins), 0)
         shown = [one for one in logged if one.event is not None and one.generation >= until]

@@ -7,10 +7,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from taskplane.api import __version__
+from taskplane.cli.advice import advice
 from taskplane.cli.checks.finding import Finding
-from taskplane.cli.client.answers import members
-from taskplane.cli.client.failures import Failure
 from taskplane.cli.connection import Connection
+from taskplane.client.answers import members
+from taskplane.client.failures import Failure
 
 # Seconds; the header Date has whole seconds.
 _SKEW: Final = 3.0
@@ -97,7 +98,7 @@ def _caller(caller: Any) -> Finding:
 
 
 async def _card(connection: Connection) -> AsyncGenerator[Finding]:
-    described = await connection.a2a.described()
+    described = await connection.described()
     name = str(described.get("name") or "the agent")
     for one in described["warnings"]:
         warning = members(connection.http.url, one, "message")
@@ -107,4 +108,4 @@ async def _card(connection: Connection) -> AsyncGenerator[Finding]:
 
 
 def _failed(check: str, failure: Failure) -> Finding:
-    return Finding("failed", check, failure.message, failure.suggestion)
+    return Finding("failed", check, failure.message, advice(failure))

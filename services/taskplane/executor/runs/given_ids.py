@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from taskplane.agents.tool_calls import mark_of
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
+from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.runtime.principal import Principal
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
@@ -22,7 +23,6 @@ from taskplane.executor.session_entries import TASK_DELETED, title_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import events
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
-from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)

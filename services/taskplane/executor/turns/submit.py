@@ -11,6 +11,7 @@ from dataclasses import replace
 from taskplane.agents.loading import Agents
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.message_metadata import INVOCATION
 from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.background import BackgroundTasks
@@ -24,7 +25,6 @@ from taskplane.executor.turns.new_turns import NewTurns
 from taskplane.executor.turns.rewinds import Rewinds
 from taskplane.executor.turns.submission import Submission
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
-from taskplane.runtime.message_metadata import INVOCATION
 from taskplane.runtime.principal import Principal
 
 

@@ -11,11 +11,11 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import json_reading, message_times
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.message_content import digests, words_of
-from taskplane.runtime.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.runtime.nesting import MOST_NESTED
 from taskplane.runtime.struct_values import DEPTH
 from taskplane.runtime.validation import is_id

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import USAGE
 from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.message_ids import Content
-from taskplane.runtime.message_metadata import USAGE
 from taskplane.tasks.domain.changes import Change, StatusUpdate, UserMessage
 from taskplane.tasks.domain.fold import Said
 from taskplane.tasks.domain.task import AT_REST, Event, Row, Scope

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import LOST_ATTEMPT, USAGE
+from taskplane.api.message_metadata import LOST_ATTEMPT, USAGE
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.kinds import ARTIFACT, CREATED, MESSAGE, STATUS, STATUSES
 from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.runtime import last_words
-from taskplane.runtime.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write

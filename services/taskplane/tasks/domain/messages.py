@@ -5,7 +5,7 @@ from typing import Final
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.runtime.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT
+from taskplane.api.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT
 from taskplane.runtime.validation import MAX_ID
 
 _MARKS: Final = frozenset({*PARTIAL_KEYS, KIND})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from taskplane.agents.adapters.adk.content import content_of, json_of
 from taskplane.agents.agent import Message, Turn
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
-from taskplane.runtime.message_metadata import INVOCATION_KEYS
+from taskplane.api.message_metadata import INVOCATION_KEYS
 
 _ARTIFACT: Final = "taskplaneArtifact"
 _USER: Final = "user"

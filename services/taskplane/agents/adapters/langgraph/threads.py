@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskplane.agents.agent import Message, Turn
-from taskplane.runtime.message_metadata import INVOCATION
+from taskplane.api.message_metadata import INVOCATION
 
 _KEY: Final = "taskplane_invocation"
 # No checkpoint has this id: a run from it begins anew, in the same thread.

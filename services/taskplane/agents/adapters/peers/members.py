@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, cast
 
 from taskplane.agents.adapters.peers.refused import RefusedAnswer
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.json_values import to_json
-from taskplane.runtime.message_metadata import CONVERTED
 from taskplane.runtime.struct_values import to_value
 
 Dialect = Literal["0.3", "proto"]

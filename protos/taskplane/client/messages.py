@@ -1,0 +1,52 @@
+"""Messages of a user as A2A 1.0 JSON."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from taskplane.client.events import REWIND_BEFORE
+
+
+def user_message(
+    text: str,
+    *,
+    session: str = "",
+    task: str = "",
+    reference_task_ids: Sequence[str] = (),
+    message_id: str = "",
+) -> dict[str, Any]:
+    """Return a user's message, with a random id unless `message_id` is given.
+
+    `session`: the context id of the conversation; empty: a new one. `task`: the id of the task that waits for this
+    answer; empty: a new task. `reference_task_ids`: earlier tasks that the message refers to.
+    """
+    message: dict[str, Any] = {
+        "messageId": message_id or secrets.token_hex(16),
+        "role": "ROLE_USER",
+        "parts": [{"text": text}],
+    }
+    if session:
+        message["contextId"] = session
+    if task:
+        message["taskId"] = task
+    if reference_task_ids:
+        message["referenceTaskIds"] = list(reference_task_ids)
+    return message
+
+
+def rewind_message(
+    session: str, before: str, text: str = "", *, reference_task_ids: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a message that rewinds to before the turn `before`; a `text` becomes the next turn (R2, R6)."""
+    message = user_message(text, session=session, reference_task_ids=reference_task_ids if text else ())
+    return {**message, "metadata": {REWIND_BEFORE: before}}
+
+
+def as_message(given: str | Mapping[str, Any], session: str, task: str) -> Mapping[str, Any]:
+    """Return a text as a message to a session and a task, or a message as it is. ValueError: a message has both in
+    itself."""
+    if isinstance(given, str):
+        return user_message(given, session=session, task=task)
+    if session or task:
+        raise ValueError("a message names its session and task itself: contextId, taskId")
+    return given

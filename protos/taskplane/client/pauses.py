@@ -1,0 +1,48 @@
+"""Growing pauses between attempts to reach a server."""
+
+import asyncio
+import random
+from typing import Final
+
+from taskplane.client.failures import NotConnected, Unreachable
+
+GIVE_UP_AFTER: Final = 60.0
+"""Seconds without any success after which a call or a stream is given up."""
+
+_SHORTEST: Final = 0.05
+_LONGEST: Final = 1.0
+
+
+class Pauses:
+    """The pauses of one call or stream: 50 ms to 1 s, until `give_up_after` seconds have passed without any success.
+
+    A server that was never reached is not waited for: the first attempt that cannot connect is the last one.
+    """
+
+    def __init__(self, give_up_after: float = GIVE_UP_AFTER) -> None:
+        self._give_up_after = give_up_after
+        self._attempts = 0
+        self._failing_since: float | None = None
+        self._reached = False
+
+    def reset(self) -> None:
+        """Record that the server has answered."""
+        self._attempts, self._failing_since, self._reached = 0, None, True
+
+    async def wait(self, error: Unreachable) -> None:
+        """Wait before the next attempt, for as long as the server asked if it did; raise `error` to give up."""
+        if not self._reached and isinstance(error, NotConnected):
+            raise error
+        self._reached = True
+        now = asyncio.get_running_loop().time()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        self._attempts += 1
+        pause = error.retry_after or self._growing()
+        if now + pause - self._failing_since > self._give_up_after:
+            raise error
+        await asyncio.sleep(pause)
+
+    def _growing(self) -> float:
+        """Return a random time, so that the clients of a server that restarts do not return together."""
+        longest = min(_SHORTEST * 2 ** min(self._attempts - 1, 10), _LONGEST)
+        return longest * random.uniform(0.5, 1.0)
