@@ -1,4 +1,4 @@
-"""The package `taskplane-client`: the contract for programs that call a plane, without the server."""
+"""The package `taskplane-client`: the contract and the client for programs that call a plane, without the server."""
 
 import json
 import subprocess
@@ -35,11 +35,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_client_package_has_the_contract_and_nothing_else(wheel: Path) -> None:
+def test_the_client_package_has_the_contract_and_the_client_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     ours = [name for name in names if ".dist-info/" not in name]
-    assert all(name.startswith("taskplane/api/") for name in ours)
-    assert {"taskplane/api/py.typed", "taskplane/api/tasks/v1/tasks.proto"} <= set(ours)
+    assert all(name.startswith(("taskplane/api/", "taskplane/client/")) for name in ours)
+    assert {"taskplane/api/py.typed", "taskplane/client/py.typed", "taskplane/api/tasks/v1/tasks.proto"} <= set(ours)
 
 
 def test_the_stubs_import_with_what_the_client_package_asks_for(wheel: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from tests.repo.reader import BLOCKS, Reader
 from tests.repo.scripts import model_of
-from tests.repo.tree import ROOT, written
+from tests.repo.tree import ROOT, SOURCE_ROOTS, written
 
 FOLLOWED: Final = (
     "first-agent",
@@ -98,7 +98,7 @@ def test_the_index_names_every_page_once() -> None:
 @pytest.mark.parametrize("name", ["troubleshooting", "upgrading", "security"])
 def test_every_code_and_setting_on_a_page_for_operators_is_one(name: str) -> None:
     """A reader searches for codes as they are printed."""
-    sources = "".join(path.read_text() for path in written("services", "gateway"))
+    sources = "".join(path.read_text() for path in written(*SOURCE_ROOTS))
     # A worker has the settings of an executor.
     named = {
         each.replace("TASKPLANE_WORKER_", "TASKPLANE_EXECUTOR_")

@@ -13,6 +13,7 @@ from tests.repo.tree import name, written
 
 ROOMS: Final = (
     "gateway",
+    "protos/taskplane/client",
     *(
         f"services/taskplane/{room}"
         for room in ("cli", "executor", "runtime", "sessions", "storage", "tasks", "worker")

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
+# The end of a server-sent event; the headers of HTTP end their lines with CR LF.
+_END = b"\n\n"
+
 
 class CuttingProxy:
     """Passes bytes on between clients and one server. `passed` counts those towards clients."""
@@ -17,6 +20,8 @@ class CuttingProxy:
         self.cuts = 0
         self.cut_after: int | None = None
         """Cuts a connection once it has passed so many bytes towards the client; then never again by itself."""
+        self.cut_every: int | None = None
+        """Cuts each connection once it has passed so many server-sent events towards the client."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -60,14 +65,18 @@ class CuttingProxy:
         await self._server.wait_closed()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool) -> None:
-        passed = 0
+        passed = events = 0
         while data := await reader.read(65536):
+            if counted and self.cut_every is not None:
+                *whole, _ = data.split(_END)
+                left = self.cut_every - events
+                events += len(whole)
+                if left <= len(whole):
+                    await self._cut_with(writer, _END.join([*whole[:left], b""]))
+                    return
             if counted and self.cut_after is not None and passed + len(data) >= self.cut_after:
-                writer.write(data[: self.cut_after - passed])
-                with suppress(OSError):
-                    await writer.drain()
+                await self._cut_with(writer, data[: self.cut_after - passed])
                 self.cut_after = None
-                self.cut()
                 return
             passed += len(data)
             writer.write(data)
@@ -75,6 +84,12 @@ class CuttingProxy:
         if not writer.transport.is_closing():
             with suppress(OSError):
                 writer.write_eof()
+
+    async def _cut_with(self, writer: asyncio.StreamWriter, last: bytes) -> None:
+        writer.write(last)
+        with suppress(OSError):
+            await writer.drain()
+        self.cut()
 
 
 @asynccontextmanager

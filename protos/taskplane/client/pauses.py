@@ -44,5 +44,5 @@ class Pauses:
 
     def _growing(self) -> float:
         """Return a random time, so that the clients of a server that restarts do not return together."""
-        longest = min(_SHORTEST * 2 ** min(self._attempts - 1, 10), _LONGEST)
+        longest: float = min(_SHORTEST * 2 ** min(self._attempts - 1, 10), _LONGEST)
         return longest * random.uniform(0.5, 1.0)
