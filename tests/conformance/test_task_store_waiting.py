@@ -1,4 +1,4 @@
-"""Limits on how long a task waits, for an executor or for its user."""
+"""Limits on how long a task waits for an executor, or for its user."""
 
 import pytest
 from tests.conformance.task_log import ADA, Plane, chunk, status
@@ -8,7 +8,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.task import FAILED, INPUT_REQUIRED, QUEUE, SUBMITTED, WORKING, Row
 
-# Microseconds: over as soon as somebody looks, and not while a test lasts.
+# Microseconds. SHORT is over at once, LONG never within a test.
 SHORT, LONG = 1, 3_600_000_000
 
 
@@ -27,7 +27,7 @@ async def reason(plane: Plane, row: Row) -> tuple[str, str]:
 
 
 async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
-    """P9: it says so, and its session gets what it says; one that may wait longer, or without a limit, stays."""
+    """P9: the task names the reason, and its session gets the message. Tasks with a longer limit or none stay queued."""
     row = await plane.queued(queue_limit=2_500_000, pause_limit=LONG)
     patient, endless = await plane.queued(queue_limit=LONG), await plane.queued()
     assert not await overdue(plane) and await end(plane, row) is None
@@ -45,10 +45,12 @@ async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
 
 
 async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
-    """P9: each pause begins anew; an answer in time keeps it."""
+    """P9: each pause has a new limit; an answer that comes before the sweep saves the task."""
     row = await plane.create(queue_limit=LONG, pause_limit=SHORT)
     assert row.limit_at is None and not await overdue(plane)
     await plane.pause(row)
+    first = (await plane.log.row_by_uid(row.uid)).limit_at
+    assert first is not None and await overdue(plane) == [row.uid]
     await plane.say(row, "i2")
     answered = await plane.log.row_by_uid(row.uid)
     assert (answered.limit_at or 0) > (answered.ready_at or 0)
@@ -56,6 +58,7 @@ async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
     await plane.claim(row)
     await plane.append(row, status(WORKING))
     await plane.pause(row)
+    assert ((await plane.log.row_by_uid(row.uid)).limit_at or 0) > first
     assert await overdue(plane) == [row.uid]
     ended = await end(plane, row)
     assert ended is not None and (ended.state, ended.limit_at) == (FAILED, None)
@@ -66,8 +69,8 @@ async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
     await plane.check(row)
 
 
-async def test_a_task_that_an_executor_took_in_time_waits_no_longer(plane: Plane) -> None:
-    """P9: however late the sweep that found it is."""
+async def test_a_task_that_is_claimed_before_it_times_out_keeps_running(plane: Plane) -> None:
+    """P9: also if a sweep has found it already."""
     row = await plane.queued(queue_limit=SHORT)
     assert await overdue(plane) == [row.uid]
     assert await plane.claim(row) is not None
@@ -75,8 +78,8 @@ async def test_a_task_that_an_executor_took_in_time_waits_no_longer(plane: Plane
     assert (await plane.check(row)).state == SUBMITTED
 
 
-async def test_the_wait_for_others_of_a_session_is_time_in_the_queue(plane: Plane) -> None:
-    """P9: so is the pause before an attempt that follows a lost one."""
+async def test_the_wait_for_earlier_tasks_of_a_session_counts_as_queue_time(plane: Plane) -> None:
+    """P9: the back-off before the next attempt counts as queue time, too."""
     first = await plane.create()
     second = await plane.create(strategy=QUEUE, claim_for="", changes=[], queue_limit=SHORT)
     assert await overdue(plane) == [second.uid]
@@ -97,8 +100,8 @@ async def test_the_wait_for_others_of_a_session_is_time_in_the_queue(plane: Plan
 
 
 @pytest.mark.parametrize("state", [SUBMITTED, INPUT_REQUIRED])
-async def test_a_task_that_was_canceled_is_not_found(plane: Plane, state: int) -> None:
-    """C7: whatever it waited for."""
+async def test_the_sweep_does_not_find_a_canceled_task(plane: Plane, state: int) -> None:
+    """C7: queued or paused."""
     row = await plane.queued(queue_limit=SHORT, pause_limit=SHORT)
     if state == INPUT_REQUIRED:
         await plane.claim(row)
@@ -109,8 +112,8 @@ async def test_a_task_that_was_canceled_is_not_found(plane: Plane, state: int) -
     assert not await overdue(plane) and await end(plane, row) is None
 
 
-async def test_the_sweep_walks_along_its_index(plane: Plane) -> None:
-    """C13: tasks that run, have ended, have no limit or may still wait cost it nothing."""
+async def test_the_sweep_reads_its_index_only(plane: Plane) -> None:
+    """C13: tasks without a limit, or that no longer wait, cost the sweep nothing."""
     await plane.queued(queue_limit=SHORT)
     with statements() as seen:
         await overdue(plane)

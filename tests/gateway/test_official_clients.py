@@ -1,4 +1,4 @@
-"""The official clients read all texts of an agent, of any characters, wherever they are cut."""
+"""The official clients read every text of an agent: any characters, cut anywhere."""
 
 import asyncio
 import json
@@ -30,18 +30,18 @@ from taskplane.runtime.storable import storable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# Texts of a turn, and turns: 5,000 texts at length.
+# Texts in one turn, and number of turns. With THOROUGH there are 5,000 texts.
 EACH: Final = 50
 TURNS: Final = 100 if THOROUGH else 3
 _PARTIAL: Final = "kagent_adk_partial"
-# An answer: of each message the pieces and the whole text, of each artifact the pieces.
+# For each message its joined pieces and its whole text; for each artifact its joined pieces.
 Answer = tuple[list[tuple[str, str]], list[str]]
 Ask = Callable[[int], Awaitable[Answer]]
 
 
 @cache
 def characters() -> dict[str, list[str]]:
-    """The characters of each category of Unicode. Halves of pairs are low ones, so that two never make a pair."""
+    """The characters of each category of Unicode. Of the surrogates only low ones, so that two never form a pair."""
     found: dict[str, list[str]] = defaultdict(list)
     for code in range(sys.maxunicode + 1):
         if not 0xD800 <= code < 0xDC00:
@@ -50,7 +50,7 @@ def characters() -> dict[str, list[str]]:
 
 
 def texts_of(turn: int) -> list[str]:
-    """The texts of a turn. Each begins and ends with a letter, since blanks there are no part of a whole message."""
+    """The texts of a turn. Each begins and ends with a letter: blanks there do not tell a whole text from its pieces."""
     source = random.Random(turn)
     by_category = characters()
     names = sorted(by_category)
@@ -72,7 +72,7 @@ def pieces_of(text: str, source: random.Random) -> list[str]:
 
 
 class Fuzz:
-    """Says the texts of the turn that a message names, each in pieces and then whole, and as an artifact in pieces."""
+    """Says the texts of the turn that a message names: each in pieces, then whole, then as an artifact in pieces."""
 
     card = AgentCard(name="Fuzz", description="Says texts", version="1")
 
@@ -95,7 +95,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 
 
 def answer(found: list[dict[str, Any]]) -> Answer:
-    """The texts that a client was given, of each message and artifact together."""
+    """Joins the texts that a client received, for each message and artifact."""
     growing: dict[str, str] = defaultdict(str)
     whole: dict[str, str] = {}
     artifacts: dict[str, str] = defaultdict(str)

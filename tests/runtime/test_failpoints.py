@@ -1,8 +1,9 @@
-"""Failpoints do nothing unless they are named, and then what they are told."""
+"""Failpoints do nothing unless TASKPLANE_FAILPOINTS names them; then they run their action."""
 
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ async def test_nothing_happens_where_nothing_is_configured() -> None:
     await afp("append.before_commit")
 
 
-async def test_an_error_of_ours_is_raised_from_the_nth_time_on() -> None:
+async def test_an_error_is_raised_from_the_nth_time_on() -> None:
     failpoints.configure("one=raise(UNAVAILABLE)@2; two=raise(ABORTED)")
     fp("one")
     with pytest.raises(errors.Unavailable):
@@ -49,14 +50,21 @@ async def test_a_pause_says_that_it_was_reached_and_ends_when_its_file_exists(tm
             await waiting
 
 
-async def test_a_sleep_lets_the_loop_go_on() -> None:
-    failpoints.configure("one=sleep(0.01)")
-    await afp("one")
-    fp("one")
+async def test_a_sleep_delays_its_caller_and_on_the_loop_nobody_else() -> None:
+    failpoints.configure("one=sleep(0.05)")
+    began = time.monotonic()
+    waiting = asyncio.create_task(afp("one"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await waiting
+    assert time.monotonic() - began > 0.04
+    began = time.monotonic()
+    await asyncio.to_thread(fp, "one")
+    assert time.monotonic() - began > 0.04
 
 
 @pytest.mark.parametrize("text", ["one", "one=explode(1)", "=exit(1)", "one=exit(1"])
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises(errors.Invalid, match="TASKPLANE_FAILPOINTS"):
         failpoints.configure(text)
 

@@ -1,13 +1,16 @@
-"""What surrounds every call: one log line, one count, the request id; the same for every shape and channel."""
+"""Every call has one log line, one count and a request id: unary or a stream, on a socket or in process."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import cast
 
+import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from prometheus_client import REGISTRY
-from tests.runtime.conftest import LOOK, SAY, SERVICE, TELL, Dial, as_alice, echo_services
+from tests.runtime.conftest import LOOK, SAY, SERVICE, TELL, Dial, as_alice, echo_services, say_back
 
 from taskplane.runtime import errors, interceptors, logs, metrics
 from taskplane.runtime.interceptors import Context
@@ -46,23 +49,33 @@ async def test_the_callers_request_id_goes_along_and_another_is_made_for_a_bad_o
     assert len(set(seen[2:])) == 3
 
 
-async def test_a_call_that_fails_has_one_line_at_info_and_one_that_does_not_at_debug(
+async def test_every_call_has_one_line_which_is_at_info_only_after_a_failure(
     dial: Dial, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A lookup that finds nothing is not a failure."""
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        if request.value == b"refused":
+            raise errors.Refused("ended", reason="TERMINAL")
+        return request
+
     async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:
         yield request
         raise errors.NotFound("no such task", reason="TASK")
 
     caplog.set_level(logging.DEBUG, LOGGER)
-    async with dial(echo_services(tell=tell)) as channel:
+    async with dial(echo_services(say, tell)) as channel:
         stub = as_alice(channel)
         await stub.Say(HELLO)
+        with pytest.raises(errors.Refused):
+            await stub.Say(BytesValue(value=b"refused"))
         with pytest.raises(errors.NotFound):
             async for _ in stub.Tell(HELLO):
                 pass
     lines = [record for record in caplog.records if record.name == LOGGER]
     assert [(line.levelname, vars(line)["method"], vars(line)["code"], vars(line)["reason"]) for line in lines] == [
         ("DEBUG", SAY, "OK", None),
+        ("INFO", SAY, "FAILED_PRECONDITION", "TERMINAL"),
         ("DEBUG", TELL, "NOT_FOUND", "TASK"),
     ]
     assert all(vars(line)["actor"] == "user:alice" and vars(line)["ms"] >= 0 for line in lines)
@@ -130,8 +143,35 @@ async def test_a_client_that_leaves_is_counted_as_cancelled(dial: Dial) -> None:
     assert counted(SAY, "CANCELLED") == before + 1
 
 
-def test_handlers_are_wrapped_once_when_they_are_registered() -> None:
+@dataclass
+class Call:
+    """The details of a call by which a generic handler finds its method."""
+
+    method: str
+    invocation_metadata: tuple[()] = ()
+
+
+class Server:
+    """Records the handlers that a gRPC server would be given."""
+
+    def __init__(self) -> None:
+        self.given: list[grpc.GenericRpcHandler] = []
+
+    def add_generic_rpc_handlers(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        self.given += handlers
+
+    def handler(self, path: str) -> object:
+        (found,) = (each.service(cast("grpc.HandlerCallDetails", Call(path))) for each in self.given)
+        return found
+
+
+def test_handlers_are_wrapped_once_and_every_server_gets_the_same() -> None:
     services = echo_services()
     assert sorted(services.handlers) == sorted((SAY, LOOK, TELL))
     assert services.names == [SERVICE]
-    assert services.handlers[SAY] is services.handlers[SAY]
+    assert services.handlers[SAY].unary_unary is not say_back
+    first, second = Server(), Server()
+    for server in (first, second):
+        services.register(cast("grpc.aio.Server", server))
+    for path, wrapped in services.handlers.items():
+        assert first.handler(path) is second.handler(path) is wrapped

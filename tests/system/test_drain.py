@@ -1,4 +1,4 @@
-"""SIGTERM under load: processes end well and in time, streams end between two events, and clients lose nothing."""
+"""SIGTERM under load: processes exit 0 in time, streams end between two events, and clients lose nothing."""
 
 import asyncio
 import time
@@ -13,9 +13,9 @@ from tests.system.wire import client
 
 pytestmark = pytest.mark.more
 
-# Seconds that runs have to finish, short enough that some do not.
+# Seconds that runs have to finish. Some of them need longer.
 DRAIN = 1.0
-# Seconds; longer than a process of the plane takes to come back, also on a machine that is busy.
+# Seconds. A process restarts faster than this, even on a busy machine.
 LEASE = 4.0
 SETTINGS = {
     "TASKPLANE_TASKS_LEASE_TTL": str(LEASE),
@@ -23,7 +23,7 @@ SETTINGS = {
     "TASKPLANE_EXECUTOR_CANCEL_GRACE": "1.0",
     "TASKPLANE_GATEWAY_DRAIN_DELAY": "0.3",
 }
-# Seconds until a process must have ended; its watchdog would end it later and with another code.
+# Seconds until a process must have ended. Its watchdog would end it later, with another exit code.
 DEADLINE = 6.0
 
 
@@ -34,9 +34,9 @@ DEADLINE = 6.0
 async def test_a_drain_under_load_ends_in_time_and_loses_nothing(
     mode: str, targets: tuple[str, ...], server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C14: each process in turn; exit 0, `retry:` at an event boundary, resumed streams, every task at rest.
+    """C14: one process after another; exit 0, `retry:` at an event boundary, resumed streams, every task at rest.
 
-    On SQLite processes have interpreters of their own, which end as those of a release do.
+    On SQLite each process is a new interpreter, not a fork of the test's copy server, so it ends as in production.
     """
     async with (
         running(mode, tmp_path, SETTINGS, server=server, afresh=server is None) as plane,

@@ -1,4 +1,4 @@
-"""A standby of PostgreSQL is promoted under load, or no writes are taken for a while: the plane heals by itself."""
+"""A standby of PostgreSQL is promoted under load, or a database refuses writes for a while: the plane recovers."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.more
 
 @pytest.fixture
 def server() -> Generator[Cluster]:
-    """A server that syncs to disk and belongs to one test. Where it cannot run: skipped, but under CI=true an error."""
+    """A server that syncs to disk, for one test. If it cannot run, the test is skipped; with CI=true it fails."""
     try:
         with running_cluster(fsync=True, copied=True) as server:
             yield server
@@ -45,7 +45,7 @@ async def behind(proxy: CuttingProxy, server: Cluster, folder: Path) -> AsyncGen
 
 
 async def until_unready(plane: Plane) -> httpx.Response:
-    """The answer that a plane gives once it is not ready."""
+    """Waits until the plane is not ready; returns that answer."""
     async with httpx.AsyncClient(verify=False) as http, asyncio.timeout(30):
         while (answer := await http.get(f"{plane.url}/readyz")).status_code == 200:
             await asyncio.sleep(0.05)
@@ -58,14 +58,17 @@ async def until_unready(plane: Plane) -> httpx.Response:
     [
         "stops",
         "is cut off",
-        # A commit that waits for the standby is given up after seven seconds.
+        # A commit that waits for the standby ends only after seven seconds.
         pytest.param("lives on", marks=pytest.mark.skipif(not THOROUGH, reason="it takes half a minute")),
     ],
 )
 async def test_a_standby_that_is_promoted_under_load_has_all_that_was_acknowledged(
     server: Cluster, tmp_path: Path, ends: str
 ) -> None:
-    """C2, C8, C15: with synchronous replication, and without a restart; the primary stops, or stays and is left."""
+    """C2, C8, C15: with synchronous replication, without a restart of the plane.
+
+    The old primary stops, loses its connections, or runs on with its old connections.
+    """
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(cutting("127.0.0.1", server.port))
         plane = await stack.enter_async_context(behind(proxy, server, tmp_path))

@@ -1,4 +1,4 @@
-"""What has ended stays as it is, whoever writes: clients, the executor that ran it, and a shell on the database."""
+"""A task that has ended never changes, by clients, by the executor that ran it, or by a shell on the database."""
 
 from typing import Any
 from uuid import uuid4
@@ -19,13 +19,13 @@ from taskplane.storage.engine import open_engine
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_both_engines]
 
-# What is said to the demo agent, by how the task ends.
+# The message for the demo agent that leads to each end of a task.
 ENDS = {"completed": "artifact", "failed": "fail", "canceled": "slow 400", "rejected": "reject"}
 every_end = pytest.mark.parametrize("end", ENDS)
 
 
 async def ended(http: httpx.AsyncClient, end: str, **fields: Any) -> Json:
-    """A task that ended so, with metadata, as GetTask shows it."""
+    """A task with metadata that has this end, as GetTask shows it."""
     params: Json = {"message": text_message(ENDS[end], **fields), "metadata": {"ticket": 7}}
     if end != "canceled":
         task = (await result(http, "SendMessage", params))["task"]
@@ -64,7 +64,7 @@ def said(words: str) -> a2a.Message:
 
 
 def late(record: pb.TaskRecord) -> list[pb.AppendItem]:
-    """What an executor might still have to say, under every fence there was and the next."""
+    """Late changes of an executor, under every past fence and the next one."""
     more = a2a.TaskArtifactUpdateEvent(
         artifact=a2a.Artifact(artifact_id="chunks", parts=[a2a.Part(text="more")]), append=True
     )
@@ -84,7 +84,7 @@ def late(record: pb.TaskRecord) -> list[pb.AppendItem]:
 
 
 @every_end
-async def test_no_client_and_no_executor_changes_what_has_ended(plane: Plane, end: str) -> None:
+async def test_no_client_and_no_executor_changes_a_task_that_has_ended(plane: Plane, end: str) -> None:
     """I4, C7, M4: state, status, artifacts, history and metadata; a late `working` is refused as TERMINAL."""
     async with client(plane.url) as http, task_store(plane, service=True) as (store, queue):
         task = await ended(http, end)
@@ -120,7 +120,7 @@ async def test_no_client_and_no_executor_changes_what_has_ended(plane: Plane, en
 
 @every_end
 async def test_the_next_message_makes_another_task_and_both_stay_listed(plane: Plane, end: str) -> None:
-    """M4: a new task in the same session, whatever the end of the last one, which stays as it was."""
+    """M4: the new task is in the same session, and the ended one does not change."""
     async with client(plane.url) as http:
         first = await ended(http, end, contextId=uuid4().hex)
         before = await seen(http, first)
@@ -157,8 +157,8 @@ ATTACKS = [
 ]
 
 
-async def test_the_database_refuses_to_change_what_has_ended(plane: Plane) -> None:
-    """I4, C7: enforced in the database, not only in code: a shell on it is refused, and clients see the same after."""
+async def test_the_database_refuses_to_change_a_task_that_has_ended(plane: Plane) -> None:
+    """I4, C7: the database itself refuses the statements of a shell; clients see the same afterwards."""
     async with client(plane.url) as http:
         tasks = [await ended(http, end) for end in ENDS]
         before = [await seen(http, task) for task in tasks]
@@ -178,7 +178,7 @@ async def test_the_database_refuses_to_change_what_has_ended(plane: Plane) -> No
                 except IntegrityError:
                     continue
                 accepted.append((task["status"]["state"], statement))
-            # What no client sees may change, so the statements do reach the row.
+            # Control: a column that clients do not see can be changed, so the statements reach the row.
             copied = "UPDATE task SET copied_generation = generation WHERE id = :id"
             assert await engine.write(attack, copied, task["id"]) == 1
     await plane.start("dev")

@@ -1,10 +1,10 @@
-"""Arguments of tool calls that are read in pieces, beside a parser that reads them whole."""
+"""Arguments of tool calls that are read in pieces, compared with a parser that reads the whole text."""
 
 import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskplane.agents.llm.argument_text import ArgumentText
@@ -32,12 +32,16 @@ def read(encoded: str, cuts: list[int]) -> tuple[dict[str, str], bool]:
     st.lists(st.integers(0, 10_000), max_size=12),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
+@example({"a": '"\\/\b\f\n\r\t\0\u2028\U0001f600', "b": ["/\t"]}, list(range(60)), True, False, True)
 def test_the_values_are_those_of_the_whole_wherever_it_is_cut(
-    arguments: dict[str, object], cuts: list[int], ascii_only: bool, spaced: bool
+    arguments: dict[str, object], cuts: list[int], ascii_only: bool, spaced: bool, slashes: bool
 ) -> None:
-    """P5: texts with every escape, and what is no text as its JSON, in any order."""
+    """P5: a text is given decoded, whatever its escapes; another value as JSON."""
     encoded = json.dumps(arguments, ensure_ascii=ascii_only, indent=1 if spaced else None)
+    if slashes:
+        encoded = encoded.replace("/", "\\/")
     found, complete = read(encoded, cuts)
     read_again = {
         key: text if isinstance(arguments[key], str) else json.loads(text) for key, text in found.items() if text
@@ -56,8 +60,8 @@ def test_arguments_that_are_cut_off_are_not_complete(arguments: dict[str, str], 
 
 
 @given(st.text(), st.integers(0, 100))
-def test_a_pair_that_was_cut_into_halves_is_one_character(text: str, cut: int) -> None:
-    """P5: as escapes of JSON do it."""
+def test_two_halves_of_a_surrogate_pair_become_one_character(text: str, cut: int) -> None:
+    """P5: JSON may be cut between the escapes of the two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2))
     at = cut % (len(halves) + 1)
@@ -66,8 +70,8 @@ def test_a_pair_that_was_cut_into_halves_is_one_character(text: str, cut: int) -
 
 
 @pytest.mark.parametrize("encoded", ['{"content": "a\\ud83d"}', '{"content": "a\\ude00b"}', '{"content": "a\\uzzzzb"}'])
-def test_half_a_pair_can_be_stored(encoded: str) -> None:
-    """P5: as a character that says so."""
+def test_an_invalid_escape_becomes_a_character_that_can_be_stored(encoded: str) -> None:
+    """P5: half a surrogate pair, or an escape without hexadecimal digits, becomes U+FFFD."""
     found, complete = read(encoded, [])
     assert complete and "\ufffd" in found["content"]
     found["content"].encode()
