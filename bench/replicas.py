@@ -43,9 +43,9 @@ async def plane(database_url: str, *, apart: bool) -> AsyncGenerator[tuple[int, 
         "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
     }
     async with AsyncExitStack() as stack:
-        for room, port in (("tasks", one), ("tasks", other), ("sessions", 0), ("executor", 0), ("gateway", 0)):
+        for service, port in (("tasks", one), ("tasks", other), ("sessions", 0), ("executor", 0), ("gateway", 0)):
             listen = {"TASKPLANE_TASKS_LISTEN": f"127.0.0.1:{port}"} if port else {}
-            await stack.enter_async_context(servers.serving(room, environment | listen))
+            await stack.enter_async_context(servers.serving(service, environment | listen))
         await servers.ready(gateway)
         yield gateway, f"http://127.0.0.1:{ops}"
 

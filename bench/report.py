@@ -24,12 +24,12 @@ single word, which is the minimum, or ten.
 
 WHERE = """## Where the time of a blocking send goes
 
-A send is seven calls between the rooms, five transactions and 13 statements. Four of the transactions come one after
+A send is seven calls between the services, five transactions and 13 statements. Four of the transactions come one after
 the other: the message and its task (at the same time, in two databases), what the agent says, its copy in the session,
 and the end. One that names its session is saved there before its task is created, and if there is such a session, one
 statement looks for its message id and a call reads the history. More words change little, since what waits for the same
 commit is one event; the SDK handles each by itself. In one process the time is Python's, evenly spread over HTTP and
-JSON, the calls between the rooms, checks and conversions in the stores, the executor, and group commit. The event loop
+JSON, the calls between services, checks and conversions in the stores, the executor, and group commit. The event loop
 and the two threads that write to the databases share one interpreter, so that a send costs what all three of them do.
 With one connection each of the four commits waits for the disk, and the processor is cold after it. In four processes a
 send takes about three times as much of the processor as in one. A third of it is gRPC: a call with an empty handler
@@ -76,7 +76,7 @@ percent.
 |---|---|---|---|
 | library of the model (HTTP, JSON, objects, events) | 66 | library of the model | 48 |
 | gateway: translation 5, the write to the socket 5 | 11 | SDK: queues, tasks, JSON, spans, event streams | 35 |
-| watches, and the calls between the rooms | 8 | the write to the socket | 5 |
+| watches, and the calls between the services | 8 | the write to the socket | 5 |
 | runs and the call that appends for all of them | 6 | the event loop itself | 11 |
 | commits: the thread that writes 4, the event loop 1 | 5 | | |
 | reads, the event loop itself | 4 | | |
@@ -87,7 +87,7 @@ no database.
 
 | for each token | 1 turn | 16 turns | 200 turns |
 |---|---|---|---|
-| calls between the rooms (`AppendEvents`), transactions, syncs | 1 | 0.2-0.3 | 0.01-0.12 |
+| calls between the services (`AppendEvents`), transactions, syncs | 1 | 0.2-0.3 | 0.01-0.12 |
 | statements | 5 | 1-1.5 | 0.05-0.6 |
 | rows written: of events, and as many of tasks | 1 | 0.7-1 | 0.5-1 |
 | JSON read (from the model), JSON written (for the client) | 1, 1 | 1, 0.7-1 | 1, 0.5-1 |

@@ -62,7 +62,7 @@ async def _read(counting: int) -> tuple[Counter[str], Counter[str]]:
 
 
 def layers(calls: Counter[str]) -> Counter[str]:
-    """Sum calls up by layer: a room of the project, or a library."""
+    """Sum calls up by layer: a package of the project, or a library."""
     found: Counter[str] = Counter()
     for name, count in calls.items():
         found[_layer(name.rpartition(":")[0].rpartition(":")[0])] += count

@@ -147,7 +147,7 @@ async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
         "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
     }
     if python == sys.executable:
-        environment |= {f"TASKPLANE_{room}_OPS_LISTEN": "" for room in ("TASKS", "SESSIONS", "EXECUTOR")}
+        environment |= {f"TASKPLANE_{service}_OPS_LISTEN": "" for service in ("TASKS", "SESSIONS", "EXECUTOR")}
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):
@@ -159,10 +159,10 @@ async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
 
 
 def serving(
-    room: str, environment: Mapping[str, str], python: str = sys.executable
+    service: str, environment: Mapping[str, str], python: str = sys.executable
 ) -> AbstractAsyncContextManager[None]:
     """One process of one service."""
-    return _process("-m", "taskplane.cli", "serve", room, environment=environment, python=python)
+    return _process("-m", "taskplane.cli", "serve", service, environment=environment, python=python)
 
 
 async def ready(gateway: int) -> None:

@@ -262,7 +262,7 @@ async def test_the_card_names_what_can_be_tried(stores: Stores) -> None:
     demo = Demo()
     assert isinstance(demo, Router) and isinstance(demo, Policied)
     async with open_plane(stores, ("demo", demo)) as plane:
-        assert {skill.id for skill in plane.room.agents.named("").agent.card.skills} >= {"echo", "stream", "ask"}
+        assert {skill.id for skill in plane.service.agents.named("").agent.card.skills} >= {"echo", "stream", "ask"}
 
 
 async def _streamed(plane: Plane, task_id: str) -> str:

@@ -27,7 +27,7 @@ async def reason(plane: Plane, row: Row) -> tuple[str, str]:
 
 
 async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
-    """P9: the task names the reason, and its session gets the message. Tasks with a longer limit or none stay queued."""
+    """P9: the task names the reason, and its session gets the message. Tasks with a longer or no limit stay queued."""
     row = await plane.queued(queue_limit=2_500_000, pause_limit=LONG)
     patient, endless = await plane.queued(queue_limit=LONG), await plane.queued()
     assert not await overdue(plane) and await end(plane, row) is None

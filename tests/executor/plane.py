@@ -21,7 +21,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor import servicer
-from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.composition import ExecutorService, open_executor
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import InProcessChannel, client
 from taskplane.runtime.principal import Principal
@@ -125,9 +125,9 @@ class Held:
 class Plane:
     """One executor with its stores."""
 
-    def __init__(self, stores: Stores, room: ExecutorRoom, services: Services) -> None:
+    def __init__(self, stores: Stores, service: ExecutorService, services: Services) -> None:
         self.stores = stores
-        self.room = room
+        self.service = service
         self._services = services
 
     def executor(self, who: Principal = ANN) -> AgentExecutorStub:
@@ -227,10 +227,10 @@ async def open_stores(directory: Path, *, database_url: str = "", **settings: An
     await migrate.upgrade(url, "taskplane.tasks")
     async with (
         open_engine(url) as engine,
-        open_tasks(TasksSettings(database_url=url, **values), engine) as room,
+        open_tasks(TasksSettings(database_url=url, **values), engine) as service,
         open_sessions(of_sessions, services),
     ):
-        room.register(services)
+        service.register(services)
         stores = Stores(services)
         yield stores
         await stores.channel.close()
@@ -257,8 +257,8 @@ async def open_plane(
         stores.channel,
         process_id or secrets.token_hex(8),
         agents=load_agents(loaded) if loaded else Agents(dict(agents) or {"demo": Demo()}),
-    ) as room:
-        yield Plane(stores, room, services)
+    ) as service:
+        yield Plane(stores, service, services)
 
 
 async def swept_at_start(stores: Stores) -> None:

@@ -68,8 +68,8 @@ async def _fails(plane: Plane, words: str = "go") -> a2a.Task:
 
 async def _lives(plane: Plane) -> None:
     """The plane goes on, and no run is left."""
-    await until(lambda: not plane.room.runs.active)
-    assert not plane.room.runs.bugs
+    await until(lambda: not plane.service.runs.active)
+    assert not plane.service.runs.bugs
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -244,7 +244,7 @@ async def test_a_chunk_holds_one_mebibyte(stores: Stores, content: str, size: in
             await _fails(plane)
             return
         reference = (await plane.submit("go")).task
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         task = await plane.task(reference.task_id)
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         assert len(task.artifacts[0].parts[0].raw or task.artifacts[0].parts[0].text.encode()) == size

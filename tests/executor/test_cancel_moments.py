@@ -106,7 +106,7 @@ async def test_a_cancel_at_any_moment_closes_everything(stores: Stores, seed: in
                 await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
             except Refused as error:
                 assert error.reason == "TERMINAL"
-            await until(lambda: not plane.room.runs.active)
+            await until(lambda: not plane.service.runs.active)
             assert agent.open == 0
             (*_, last) = await plane.events(task_id)
             state = last.event.status_update.status.state

@@ -134,7 +134,7 @@ async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: 
     async with open_plane(stores, ("demo", Demo())) as plane:
         for context_id in ("c", "c", "c", "d", "d", "e"):
             await plane.run("reject", context_id=context_id)
-            await until(lambda: not plane.room.runs.active)
+            await until(lambda: not plane.service.runs.active)
         down = False
         # A turn copies what its own session lacks, past the first page too.
         await plane.run("echo next", context_id="d")
@@ -178,6 +178,6 @@ async def test_two_executors_copying_one_task_copy_it_once(stores: Stores) -> No
             )
             with acting_as(Principal("tenant", "ann", "copier", service=True)):
                 await asyncio.gather(
-                    *(room.room.runs.ports.copier.task(source, 0) for room in (plane, other, plane, other))
+                    *(each.service.runs.ports.copier.task(source, 0) for each in (plane, other, plane, other))
                 )
         assert len(await plane.conversation("c")) == 41

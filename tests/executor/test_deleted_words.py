@@ -121,7 +121,7 @@ async def test_whatever_state_a_task_is_in_all_its_turns_are_forgotten(stores: S
         if state == "superseded":
             await rewind(plane, invocation(await plane.task(task_id)))
         await delete_task(plane, task_id)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         if state == "superseded":
             await undo(plane)
         assert "secret one" not in await everything_of(stores) and "half a" not in await everything_of(stores)
@@ -294,7 +294,7 @@ async def test_a_task_that_is_created_by_a_late_call_after_it_was_deleted_goes_a
         await stores.sessions().AppendEntries(request)
         held.let_go.set()
         await asyncio.wait([call])
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         await eventually(lambda: tasks_of(stores), lambda found: not found)
         assert "secret" not in await everything_of(stores)
 
@@ -323,7 +323,7 @@ async def test_a_task_deleted_before_its_message_was_saved_takes_the_message_wit
         await delete_task(plane, task_id)
         held.let_go.set()
         assert await refused(call) == "TASK_DELETED"
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert await tasks_of(stores, "") == [] and await plane.conversation(context_id) == []
         assert "secret" not in await everything_of(stores, context_id)
 

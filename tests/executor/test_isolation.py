@@ -93,7 +93,7 @@ async def test_a_canceled_run_is_closed_in_its_thread(stores: Stores, plain: boo
     async with blocked(stores, blocking, plain=plain) as (plane, waiting):
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
         blocking.let_go.set()
-        await until(lambda: not plane.room.runs.active and not threads())
+        await until(lambda: not plane.service.runs.active and not threads())
         task = await plane.task(waiting.task.task_id)
         assert task.status.state == a2a.TASK_STATE_CANCELED
     assert len(blocking.closed) == 1
@@ -119,7 +119,7 @@ async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: 
         await plane.submit("more", task_id=waiting.task.task_id)
         await asyncio.to_thread(reads.wait, 30)
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
-        await until(lambda: not plane.room.runs.active and not threads())
+        await until(lambda: not plane.service.runs.active and not threads())
     assert heard[0] == "more"
 
 
@@ -141,7 +141,7 @@ async def test_a_plain_generator_sees_its_cancel_while_it_blocks(stores: Stores)
         waiting = await plane.submit("go")
         await asyncio.to_thread(begun.wait, 30)
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
-        await until(lambda: not plane.room.runs.active and not threads())
+        await until(lambda: not plane.service.runs.active and not threads())
     assert saw.is_set()
 
 
@@ -181,7 +181,7 @@ async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseExc
     async with open_plane(stores, ("a", Faulty())) as plane:
         task = await plane.run("go")
         assert task.status.state == a2a.TASK_STATE_FAILED and "secret" not in text(task.status.message)
-        await until(lambda: not plane.room.runs.active and not threads())
+        await until(lambda: not plane.service.runs.active and not threads())
 
 
 async def test_an_agent_that_blocks_the_event_loop_is_named_with_its_stack(stores: Stores) -> None:

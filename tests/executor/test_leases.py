@@ -113,8 +113,8 @@ async def test_a_run_whose_lease_is_uncertain_stands_still_and_goes_on_when_it_i
     stores.channel.before.update(Renew=unreachable, AppendEvents=counted)
     async with open_plane(stores, ("a", Scripted(script)), process_id="resident:p") as plane:
         reference = await plane.submit("go")
-        await until(lambda: bool(plane.room.runs.active))
-        (run,) = plane.room.runs.active
+        await until(lambda: bool(plane.service.runs.active))
+        (run,) = plane.service.runs.active
         run.outbox.until = 0.0
         cut_off.set()
         before = len(sent)
@@ -139,7 +139,7 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
     ):
         reference = await plane.submit("go")
         await until(lambda: gate.inside == 1)
-        (run,) = plane.room.runs.active
+        (run,) = plane.service.runs.active
         holder = await asyncpg.connect(url)
         transaction = holder.transaction()
         await transaction.start()
@@ -174,7 +174,7 @@ async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_ru
         renewals = stores.calls.get("Renew", 0)
         await until(lambda: stores.calls.get("Renew", 0) > renewals + 2)
         answered.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
     assert closed == ["resumed"]
 
 
@@ -192,7 +192,7 @@ async def test_a_run_whose_end_got_no_answer_is_over_with_its_lease(tmp_path: Pa
         stores.channel.after["AppendEvents"] = lose
         reference = await plane.submit("go")
         await plane.reaches(reference.task.task_id, a2a.TASK_STATE_FAILED)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
 
 
 async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
@@ -227,10 +227,10 @@ async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> N
     """S2: nor becomes it; messages go to those that know the secret."""
     async with open_stores(tmp_path, secret=b"one") as stores:
         async with open_plane(stores, internal_secret="another") as plane:
-            await eventually(plane.room.ready, lambda ready: not ready)
+            await eventually(plane.service.ready, lambda ready: not ready)
         async with open_plane(stores, internal_secret="one") as plane:
-            await plane.room.admitted()
-            assert await plane.room.ready()
+            await plane.service.admitted()
+            assert await plane.service.ready()
 
 
 async def test_a_secret_that_is_refused_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -252,9 +252,9 @@ async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
     async with open_plane(stores, ("a", Scripted(gate.script)), drain_timeout=30.0) as plane:
         reference = await plane.submit("go")
         await until(lambda: gate.inside == 1)
-        draining = asyncio.ensure_future(plane.room.drain())
+        draining = asyncio.ensure_future(plane.service.drain())
         await asyncio.sleep(0)
-        assert not await plane.room.ready()
+        assert not await plane.service.ready()
         gate.open.set()
         await draining
         assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_COMPLETED
@@ -281,7 +281,7 @@ async def test_a_lease_is_run_once_however_often_it_is_assigned(stores: Stores) 
     async with open_plane(stores, ("a", agent)) as plane:
         task = await plane.run("go")
         record = await plane.record(task.id)
-        again = plane.room.runs.start_assigned(tasks.Assignment(record=record, fence=1))
+        again = plane.service.runs.start_assigned(tasks.Assignment(record=record, fence=1))
         assert again is None and len(agent.turns) == 1
 
 

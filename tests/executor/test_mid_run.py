@@ -250,13 +250,13 @@ async def test_a_run_that_is_stopped_leaves_no_copy_running(stores: Stores, how:
         if how == "canceled":
             await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
         elif how == "lost":
-            (run,) = plane.room.runs.active
-            plane.room.runs.stop(run, "a test takes its lease")
+            (run,) = plane.service.runs.active
+            plane.service.runs.stop(run, "a test takes its lease")
         elif how == "erased":
             await stores.tasks(SERVICE).DeleteTask(tasks.DeleteTaskRequest(task_id=task_id))
         else:
-            await plane.room.drain()
-        await until(lambda: not plane.room.runs.active)
+            await plane.service.drain()
+        await until(lambda: not plane.service.runs.active)
         assert nothing_is_copied()
         copies.let_go.set()
         if how == "canceled":
@@ -316,7 +316,7 @@ async def test_a_turn_that_was_cut_before_its_task_was_there_is_stopped_by_its_f
         agent.say(Say("one"))
         record = await eventually(lambda: plane.record(reference.task.task_id), lambda record: record.superseded)
         assert record.state == a2a.TASK_STATE_CANCELED
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert await plane.conversation("c") == []
 
 

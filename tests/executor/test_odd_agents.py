@@ -51,8 +51,8 @@ async def test_what_cannot_be_sent_to_the_log_fails_its_run_only(stores: Stores,
         let_go.set()
         assert text((await plane.at_rest(beside)).status.message) == "well"
         assert text((await plane.run("later")).status.message) == "well"
-        await until(lambda: not plane.room.runs.active)
-        assert not plane.room.runs.bugs
+        await until(lambda: not plane.service.runs.active)
+        assert not plane.service.runs.bugs
 
 
 async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> None:
@@ -74,7 +74,7 @@ async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> Non
 
     async with open_plane(stores, ("a", Writer(script)), status_interval=0.01) as plane:
         assert text((await plane.run("go")).status.message) == "well"
-        assert not plane.room.runs.bugs
+        assert not plane.service.runs.bugs
 
 
 async def test_a_status_writer_that_always_raises_has_one_traceback_in_a_run(
@@ -132,7 +132,7 @@ async def test_an_agent_that_never_waits_and_says_nothing_keeps_nobody_waiting(s
         assert text((await plane.run("beside")).status.message) == "well"
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=spinning.task.task_id))
         assert (await plane.at_rest(spinning)).status.state == a2a.TASK_STATE_CANCELED
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
 
 
 class _Unspeakable(RuntimeError):
@@ -184,8 +184,8 @@ async def test_an_exception_that_cannot_say_what_it_is_is_like_any_other(
             assert text(task.status.message) == "well"
         else:
             assert text(task.status.message).startswith(UNEXPECTED)
-        await until(lambda: not plane.room.runs.active)
-        assert not plane.room.runs.bugs
+        await until(lambda: not plane.service.runs.active)
+        assert not plane.service.runs.bugs
 
 
 def test_a_module_whose_exception_cannot_say_what_it_is_is_refused(

@@ -158,7 +158,7 @@ async def test_a_run_waits_while_much_is_not_stored(bound: str) -> None:
     else:
         # Each weighs a little more than its text.
         assert (put - 1) * 8192 < MAX_WAITING_BYTES < put * 9000
-    waiting = asyncio.create_task(run.box.room())
+    waiting = asyncio.create_task(run.box.space())
     assert await waits(waiting)
     run.take()
     await waiting
@@ -229,7 +229,7 @@ async def test_a_run_without_its_lease_is_stopped(reason: str) -> None:
     with pytest.raises(Stopped):
         await flushing
     assert run.lost == 1 and run.box.weight() == (0, 0)
-    for call in (run.box.flush, run.box.room):
+    for call in (run.box.flush, run.box.space):
         with pytest.raises(Stopped):
             await call()
     with pytest.raises(Stopped):
@@ -247,7 +247,7 @@ async def test_what_is_refused_for_good_is_the_runs_to_hear_and_it_can_say_one_t
     run.refuse("TASK_TOO_LARGE")
     assert run.box.blocked
     with pytest.raises(ItemRefused) as refused:
-        await run.box.room()
+        await run.box.space()
     assert (refused.value.reason, refused.value.message, run.lost) == ("TASK_TOO_LARGE", "no", 0)
     run.box.clear()
     finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_FAILED), consumed=0))
@@ -278,7 +278,7 @@ async def test_nothing_is_handed_out_past_the_end_of_the_lease(monkeypatch: pyte
     run = Run(lease=-1.0)
     run.say("one")
     assert run.box.blocked and run.box.weight() == (0, 0)
-    waiting = asyncio.create_task(run.box.room())
+    waiting = asyncio.create_task(run.box.space())
     assert await waits(waiting)
     rings = run.rings
     run.box.renewed(time.monotonic() + 3600.0)

@@ -106,7 +106,7 @@ async def test_a_canceled_run_is_closed_in_its_process_which_goes_on(stores: Sto
         waiting = await plane.submit(f"wait {tmp_path}/told")
         process = await process_of(plane, waiting)
         await cancel(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (tmp_path / "told").read_text() == "cancelled: True"
         assert (await plane.task(waiting.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
         assert text((await plane.run("where")).status.message).split()[0] == str(process)
@@ -118,7 +118,7 @@ async def test_a_plain_generator_in_a_process_sees_its_cancel(stores: Stores, tm
         waiting = await plane.submit(f"poll {tmp_path}/saw")
         await process_of(plane, waiting)
         await cancel(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (tmp_path / "saw").exists()
 
 
@@ -131,7 +131,7 @@ async def test_a_canceled_run_that_blocks_is_killed_and_no_other_one(stores: Sto
         await process_of(plane, other)
         await cancel(plane, waiting)
         assert (await plane.task(waiting.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
-        await until(lambda: len(plane.room.runs.active) == 1 and not lives(process))
+        await until(lambda: len(plane.service.runs.active) == 1 and not lives(process))
         (tmp_path / "go").touch()
         assert text((await plane.at_rest(other)).status.message) == "well"
 
@@ -177,7 +177,7 @@ async def test_a_process_that_dies_fails_its_run_alone(stores: Stores, tmp_path:
             assert text((await plane.run("well")).status.message) == "well"
         (tmp_path / "go").touch()
         assert text((await plane.at_rest(other)).status.message) == "well"
-    assert not plane.room.runs.bugs
+    assert not plane.service.runs.bugs
 
 
 async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
@@ -200,7 +200,7 @@ async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytes
             assert told in caplog.text and caplog.text.count("the agent of task") == 1
             assert "isolated.py" in caplog.text or fault not in ("exception", "exit", "canceled")
             processes.add(text(task.history[1]))
-    assert len(processes) == 1 and not plane.room.runs.bugs
+    assert len(processes) == 1 and not plane.service.runs.bugs
 
 
 async def test_an_agent_in_a_process_that_wants_to_be_heard_is(stores: Stores) -> None:
@@ -216,11 +216,11 @@ async def test_an_agent_in_a_process_waits_while_the_log_cannot_keep_up(stores: 
     async with open_plane(stores, loaded=[WORKER]) as plane:
         held = Held(stores, "AppendEvents")
         waiting = await plane.submit(f"flood {tmp_path}/count")
-        await until(lambda: plane.room.runs.active[0].outbox.blocked)
+        await until(lambda: plane.service.runs.active[0].outbox.blocked)
         assert int((tmp_path / "count").read_text()) <= MAX_WAITING + 1
         held.let_go.set()
         await cancel(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
 
 
 async def test_a_drain_lets_a_run_in_a_process_finish(stores: Stores, tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ async def test_a_drain_lets_a_run_in_a_process_finish(stores: Stores, tmp_path: 
     async with open_plane(stores, loaded=[WORKER], drain_timeout=30.0) as plane:
         waiting = await plane.submit(f"block {tmp_path}/go")
         process = await process_of(plane, waiting)
-        draining = asyncio.create_task(plane.room.drain())
-        await until(lambda: plane.room.runs.draining)
+        draining = asyncio.create_task(plane.service.drain())
+        await until(lambda: plane.service.runs.draining)
         (tmp_path / "go").touch()
         await draining
         assert text((await plane.at_rest(waiting)).status.message) == "well"

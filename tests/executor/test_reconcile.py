@@ -265,8 +265,8 @@ async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(s
         await swept_at_start(stores)
         reference = await cut_before_its_task(stores, plane)
         await plane.reaches(reference.task.task_id, a2a.TASK_STATE_FAILED)
-        (run,) = plane.room.runs.active
-        plane.room.runs.stop(run, "it is drained")
+        (run,) = plane.service.runs.active
+        plane.service.runs.stop(run, "it is drained")
         await eventually(lambda: plane.record(reference.task.task_id), lambda found: found.superseded)
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
@@ -296,7 +296,7 @@ async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: 
         looked = stores.calls.get("GetTask", 0)
         await rewind(plane, await saved(plane, "one"))
         assert (await plane.at_rest(reference)).status.state == a2a.TASK_STATE_CANCELED
-        await until(lambda: not plane.room.runs.active and stores.calls.get("GetTask", 0) > looked)
+        await until(lambda: not plane.service.runs.active and stores.calls.get("GetTask", 0) > looked)
         again = await plane.submit("two", context_id="c", key="k", message_id="m")
         go_on.set()
         assert (await plane.at_rest(again)).status.state == a2a.TASK_STATE_COMPLETED

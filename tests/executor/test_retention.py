@@ -274,7 +274,7 @@ async def left_of_import(plane: Plane, who: Principal) -> set[str]:
 
 
 async def running(plane: Plane) -> int:
-    return len(plane.room.runs.active)
+    return len(plane.service.runs.active)
 
 
 async def test_a_user_cannot_erase_an_owner(stores: Stores) -> None:

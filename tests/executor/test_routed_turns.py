@@ -133,7 +133,7 @@ async def test_a_cancel_closes_what_a_router_began(stores: Stores) -> None:
         begun, deciding = await plane.submit("hangs"), await plane.submit("slowly")
         for waiting in (begun, deciding):
             await ends_it(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (agent.begun, agent.closed, agent.runs) == (1, 1, 0)
         for waiting in (begun, deciding):
             task = await plane.task(waiting.task.task_id)

@@ -245,7 +245,7 @@ async def test_messages_that_the_agent_takes_by_itself_get_no_turn(stores: Store
         reference = await plane.submit("first")
         await running.wait()
         await plane.submit("second", task_id=reference.task.task_id)
-        (run,) = plane.room.runs.active
+        (run,) = plane.service.runs.active
         await until(lambda: run.outbox.input_generation > 1)
         told.set()
         task = await plane.at_rest(reference)
@@ -273,7 +273,7 @@ async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores)
         canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
         async with asyncio.timeout(30):
             await released.wait()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         record = await plane.record(reference.task.task_id)
         assert record.generation == canceled.record.generation
         assert record.task.status.state == a2a.TASK_STATE_CANCELED
@@ -310,12 +310,12 @@ async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(
         reference = await plane.submit("go")
         await running.wait()
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
-        (run,) = plane.room.runs.active
+        (run,) = plane.service.runs.active
         await until(run.cancelled.is_set)
         told = stores.calls["Renew"]
         await until(lambda: stores.calls["Renew"] >= told + 3 and "did not stop within" in caplog.text)
         may_end.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
     assert ends == ["cleaned up"]
     assert (caplog.text.count("stopping the run of task"), caplog.text.count("did not stop within")) == (1, 1)
 
@@ -335,7 +335,7 @@ async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Sto
         reference = await plane.submit("go")
         await running.wait()
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         task = await plane.task(reference.task.task_id)
     assert "after the cancel" not in [text(m) for m in (*task.history, task.status.message)]
 
@@ -350,11 +350,11 @@ async def test_a_yield_after_the_final_change_fails_loudly(stores: Stores, caplo
         async with open_plane(stores, ("a", Scripted(script)), strict_agents=True, renew_every=10.0) as plane:
             task = await plane.run("go")
             assert text(task.status.message) == "the end"
-            await until(lambda: not plane.room.runs.active)
+            await until(lambda: not plane.service.runs.active)
     assert any(record.levelno == logging.CRITICAL for record in caplog.records)
     async with open_plane(stores, ("a", Scripted(script)), strict_agents=False) as plane:
         task = await plane.run("go")
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert "not the end" not in await plane.conversation(task.context_id)
 
 
@@ -372,7 +372,7 @@ async def test_what_follows_the_final_change_is_run(stores: Stores) -> None:
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         for words in ("complete", "fail"):
             await plane.run(words)
-            await until(lambda: not plane.room.runs.active)
+            await until(lambda: not plane.service.runs.active)
     assert closed == ["resumed", "closed"] * 2
 
 

@@ -95,15 +95,15 @@ async def test_a_run_whose_time_is_over_fails_although_its_agent_goes_on(
             updates = [event.event.status_update for event in await plane.events(task.id, tasks.EVENT_KIND_STATUS)]
             assert updates[-1].metadata.fields["reason"].string_value == "RUN_TIMEOUT"
             assert [text(message) for message in task.history[1:]] == ["in time"]
-            assert [run.task_id for run in plane.room.runs.active] == [task.id]
+            assert [run.task_id for run in plane.service.runs.active] == [task.id]
             await until(lambda: f"the agent of task {task.id} did not stop within 0.05 s" in caplog.text)
-            assert not plane.room.runs.leases()
+            assert not plane.service.runs.leases()
         finally:
             let_go.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (await plane.record(task.id)).generation == (await plane.events(task.id))[-1].generation
         assert "late" not in str(await plane.events(task.id))
-        assert not plane.room.runs.bugs
+        assert not plane.service.runs.bugs
 
 
 async def test_a_run_whose_agent_goes_on_after_its_end_is_stopped_when_its_time_is_over(
@@ -124,7 +124,7 @@ async def test_a_run_whose_agent_goes_on_after_its_end_is_stopped_when_its_time_
         await until(lambda: "did not stop within 0.05 s" in caplog.text)
         assert turns[0].cancelled.is_set()
         let_go.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert text((await plane.task(task.id)).status.message) == "well"
 
 
@@ -141,7 +141,7 @@ async def test_an_agent_is_told_before_it_is_cancelled_for_its_time(stores: Stor
 
     async with open_plane(stores, ("a", Scripted(script)), run_limit=LIMIT) as plane:
         assert text((await plane.run("go")).status.message) == SAID
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
     assert told == [True]
 
 
@@ -195,7 +195,7 @@ async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=reference.task.task_id))
         await until(lambda: f"the agent of task {reference.task.task_id} did not stop within" in caplog.text)
         let_go.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
 
 
 async def test_a_run_that_nobody_limited_fails_after_a_day(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ async def test_a_task_of_another_owner_is_run_at_once_beside_those_of_a_greedy_o
         await until(lambda: len(gate.inside) == of_one)
         assert await states(plane, sent) == [WORKING] * of_one + [SUBMITTED] * 3
         if capacity >= 4:
-            await until(lambda: plane.room.runs.waiting == {("tenant", "ann")})
+            await until(lambda: plane.service.runs.waiting == {("tenant", "ann")})
             asked: list[str] = []
 
             async def create(request: tasks.CreateTaskRequest) -> None:
@@ -66,7 +66,7 @@ async def test_a_task_of_another_owner_is_run_at_once_beside_those_of_a_greedy_o
             stores.channel.before["CreateTask"] = create
             hello = await plane.submit("hello", who=BOB)
             assert text((await plane.at_rest(hello, who=BOB)).status.message) == "answer to hello"
-            assert asked == [plane.room.runs.process_id]
+            assert asked == [plane.service.runs.process_id]
             assert await states(plane, sent) == [WORKING] * of_one + [SUBMITTED] * 3
         gate.open.set()
         for each in sent:
@@ -79,8 +79,8 @@ async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_q
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=4, **USERS) as plane:
         sent = await of(plane, ANN, "go", 4)
-        await until(lambda: plane.room.runs.waiting == {("tenant", "ann")})
-        assert plane.room.runs.reserve(ANN) == ""
+        await until(lambda: plane.service.runs.waiting == {("tenant", "ann")})
+        assert plane.service.runs.reserve(ANN) == ""
         late = await plane.submit("late")
         await stores.tasks(ANN).CancelTask(tasks.CancelTaskRequest(task_id=sent[0].task.task_id))
         await until(lambda: "go 3" in gate.inside)
@@ -92,7 +92,7 @@ async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_q
 async def test_an_owner_with_queued_tasks_takes_no_slot_that_has_just_come_free(stores: Stores) -> None:
     """Nor does any owner of a tenant whose tasks wait; others do. The store has told of them."""
     async with open_plane(stores, ("a", Scripted(Gate().script)), capacity=4, **USERS) as plane:
-        runs = plane.room.runs
+        runs = plane.service.runs
         for waiting, reserved in (({("tenant", "ann")}, "bob"), ({("tenant", "")}, ""), (set[Owner](), "ann, bob")):
             runs.waiting = waiting
             found = [who for who in (ANN, BOB) if runs.reserve(who)]
@@ -106,14 +106,14 @@ async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one
     gate = Gate()
     gate.open.set()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
-        assert plane.room.runs.reserve(BOB)
+        assert plane.service.runs.reserve(BOB)
         waiting = await plane.submit("go")
         record = await eventually(lambda: plane.record(waiting.task.task_id), lambda found: found.fence == 1)
-        await until(lambda: len(plane.room.runs.active) == 1)
+        await until(lambda: len(plane.service.runs.active) == 1)
         stores.calls.clear()
         await until(lambda: stores.calls.get("Renew", 0) >= 2)
         assert record.state == SUBMITTED and not gate.most
-        plane.room.runs.give_back(BOB)
+        plane.service.runs.give_back(BOB)
         assert text((await plane.at_rest(waiting)).status.message) == "answer to go"
         assert (await plane.record(waiting.task.task_id)).attempt == 1
 
@@ -121,26 +121,26 @@ async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one
 async def test_what_was_assigned_and_has_not_begun_is_canceled_like_any_other(stores: Stores) -> None:
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
-        assert plane.room.runs.reserve(BOB)
+        assert plane.service.runs.reserve(BOB)
         waiting = await plane.submit("go")
-        await until(lambda: len(plane.room.runs.active) == 1)
+        await until(lambda: len(plane.service.runs.active) == 1)
         await stores.tasks(ANN).CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
-        await until(lambda: not plane.room.runs.active)
-        plane.room.runs.give_back(BOB)
+        await until(lambda: not plane.service.runs.active)
+        plane.service.runs.give_back(BOB)
         assert await states(plane, [waiting]) == [a2a.TASK_STATE_CANCELED] and not gate.most
 
 
 async def test_a_drain_gives_back_at_once_what_was_assigned_and_has_not_begun(stores: Stores) -> None:
-    """C14: another executor may have room. The attempt does not count."""
+    """C14: another executor may have a free slot. The attempt does not count."""
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1, drain_timeout=60.0) as plane:
-        assert plane.room.runs.reserve(BOB)
+        assert plane.service.runs.reserve(BOB)
         waiting = await plane.submit("go")
-        await until(lambda: len(plane.room.runs.active) == 1)
-        await plane.room.drain()
+        await until(lambda: len(plane.service.runs.active) == 1)
+        await plane.service.drain()
         record = await plane.record(waiting.task.task_id)
         assert (record.state, record.attempt) == (SUBMITTED, 0) and not gate.most
-        plane.room.runs.give_back(BOB)
+        plane.service.runs.give_back(BOB)
 
 
 async def test_a_router_that_answers_gives_its_slot_back(stores: Stores) -> None:
@@ -153,8 +153,8 @@ async def test_a_router_that_answers_gives_its_slot_back(stores: Stores) -> None
     async with open_plane(stores, ("a", Asked(Gate().script)), capacity=4, **USERS) as plane:
         for _ in range(8):
             assert (await plane.submit("hello")).HasField("message")
-        assert not plane.room.runs.active and plane.room.runs.reserve(ANN)
-        plane.room.runs.give_back(ANN)
+        assert not plane.service.runs.active and plane.service.runs.reserve(ANN)
+        plane.service.runs.give_back(ANN)
 
 
 async def test_a_task_that_waits_for_another_one_of_its_owner_is_not_left_alone_with_a_greedy_owner(

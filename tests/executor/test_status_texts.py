@@ -225,7 +225,7 @@ async def test_texts_end_with_the_run_whatever_a_library_makes_of_the_cancellati
         waiting = await plane.submit("wait")
         await begun.wait()
         await cancel(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
 
 
 async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) -> None:
@@ -246,7 +246,7 @@ async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) 
         count = len(agent.recent)
         await until(lambda: len(agent.recent) > count + 2)
         await cancel(plane, waiting)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         for task_id in (failed.id, waiting.task.task_id):
             last = (await plane.events(task_id))[-1]
             assert last.kind == tasks.EVENT_KIND_STATUS

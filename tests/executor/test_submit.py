@@ -120,7 +120,7 @@ async def test_a_direct_answer_is_given_again(plane: Plane) -> None:
     assert await plane.conversation(replies[0].message.context_id) == ["message hi", "hi"]
 
 
-async def test_routing_at_sight_costs_no_call_of_its_own(stores: Stores, plane: Plane) -> None:
+async def test_a_router_that_decides_in_its_first_step_costs_no_call_of_its_own(stores: Stores, plane: Plane) -> None:
     stores.calls.clear()
     await plane.submit("message hi")
     assert stores.calls["AppendEntries"] == 1 and "CreateTask" not in stores.calls
@@ -423,4 +423,4 @@ async def test_a_deleted_session_takes_its_tasks_with_it(plane: Plane) -> None:
 
 
 async def _active(plane: Plane) -> int:
-    return len(plane.room.runs.active)
+    return len(plane.service.runs.active)

@@ -97,10 +97,10 @@ async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_appen
             agents=Agents({"a": Scripted(script)}),
             renewals=renewals,
             appends=appends,
-        ) as room,
+        ) as service,
     ):
         await until(lambda: len({name for _, name in seen}) == 2)
-        plane = Plane(here, room, services)
+        plane = Plane(here, service, services)
         reference = await plane.submit("go")
         # Longer than two leases.
         await until(lambda: seen.count(("Renew", "there")) >= 3)

@@ -169,7 +169,7 @@ async def test_a_cancel_stops_a_maker(stores: Stores) -> None:
         await reached.wait()
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
         await closed.wait()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (await plane.task(waiting.task.task_id)).status.state == a2a.TASK_STATE_CANCELED
 
 

@@ -17,7 +17,7 @@ from taskplane.agents.demo import Demo
 from taskplane.agents.loading import Agents
 from taskplane.api import growing_text
 from taskplane.executor import servicer
-from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.composition import ExecutorService, open_executor
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
@@ -164,7 +164,7 @@ class Behind:
     """What is behind a gateway: the stores, and an executor with its service."""
 
     stores: Stores
-    executor: ExecutorRoom
+    executor: ExecutorService
     services: Services
 
 
@@ -193,9 +193,11 @@ async def open_behind(
     found = Agents(dict(agents) or {"demo": Demo()})
     async with (
         open_stores(directory, database_url=database_url, events_ttl=events_ttl, **(tasks or {})) as stores,
-        open_executor(settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found) as room,
+        open_executor(
+            settings, services, stores.channel, stores.channel, secrets.token_hex(8), agents=found
+        ) as service,
     ):
-        yield Behind(stores, room, services)
+        yield Behind(stores, service, services)
 
 
 @asynccontextmanager

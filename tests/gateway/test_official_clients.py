@@ -50,7 +50,7 @@ def characters() -> dict[str, list[str]]:
 
 
 def texts_of(turn: int) -> list[str]:
-    """The texts of a turn. Each begins and ends with a letter: blanks there do not tell a whole text from its pieces."""
+    """The texts of a turn. Each begins and ends with a letter: blanks there do not tell a text from its pieces."""
     source = random.Random(turn)
     by_category = characters()
     names = sorted(by_category)

@@ -114,13 +114,13 @@ WORDS: Final[dict[str, str]] = {
     "C14": "A drain ends streams in good order, finishes or releases runs, and exits 0.",
     "C15": "An outage of the database is reported quickly, and nothing is lost by it.",
     "C16": (
-        "Deleting a task deletes its log and its words, which nothing brings back; conversations outlive the trimmed "
+        "Deleting a task deletes its log and its content, which nothing brings back; conversations outlive the trimmed "
         "logs of their tasks."
     ),
     "L1": "A limit of a task is checked before an event is taken, and a task at its limit ends with the reason.",
     "L2": "One user does not starve another: queues, rates and turns have limits, told by typed errors.",
     "V1": "An operator sees what runs, waits and failed, of all owners of its tenant, along indexes and within limits.",
-    "V2": "An operator cancels a task, or deletes it with its words, as its owner would, and the log says who did.",
+    "V2": "An operator cancels a task, or deletes it with its content, as its owner would, and the log says who did.",
     "V3": "Only who may operate sees any of it, in its own tenant; to be an operator implies no other right.",
     "V4": "What needs an operator's attention is told to every client, most urgent first, with what to do.",
     "D1": "A task whose newest event is not stored.",

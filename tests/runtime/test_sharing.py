@@ -11,7 +11,7 @@ EVE = ("other", "eve")
 def taken(slots: Slots, owner: Owner, most: int = 1_000) -> int:
     """Takes all that the owner may have, or `most`; returns how many that were."""
     number = 0
-    while number < most and slots.has_room(owner):
+    while number < most and slots.may_have_slot(owner):
         slots.take(owner)
         number += 1
     return number
@@ -33,9 +33,9 @@ def test_an_owner_who_has_nothing_finds_a_slot_beside_several_who_want_all(capac
         assert taken(slots, ("t", f"greedy {number}")) > 0
     while slots.free:
         newcomer = ("t", f"new {slots.free}")
-        assert slots.has_room(newcomer)
+        assert slots.may_have_slot(newcomer)
         slots.take(newcomer)
-    assert not slots.has_room(BOB)
+    assert not slots.may_have_slot(BOB)
 
 
 def test_those_who_want_all_come_to_have_the_same_as_their_runs_end() -> None:
@@ -57,12 +57,12 @@ def test_the_owners_of_a_tenant_leave_an_eighth_to_other_tenants() -> None:
     assert taken(slots, ANN) == 75
     assert taken(slots, BOB, 1) == 1
     owners = 0
-    while slots.has_room(("t", f"owner {owners}")):
+    while slots.may_have_slot(("t", f"owner {owners}")):
         slots.take(("t", f"owner {owners}"))
         owners += 1
-    assert slots.free == 12 and not slots.tenant_has_room("t")
+    assert slots.free == 12 and not slots.tenant_may_have_slot("t")
     assert taken(slots, EVE) == 9
-    assert slots.has_room(("third", "fay"))
+    assert slots.may_have_slot(("third", "fay"))
 
 
 @pytest.mark.parametrize(("shared_by", "of_ann", "of_tenant"), [("tenants", 6, 7), ("users", 6, 8), ("one", 8, 8)])
@@ -75,19 +75,19 @@ def test_where_there_is_only_one_nothing_is_left(shared_by: SharedBy, of_ann: in
 def test_what_is_given_back_is_there_again() -> None:
     """Also where more was taken than there is."""
     slots = Slots(4, held={ANN: 3, BOB: 2})
-    assert slots.free == -1 and not slots.has_room(EVE)
+    assert slots.free == -1 and not slots.may_have_slot(EVE)
     for owner in (ANN, ANN, ANN):
         slots.give_back(owner)
-    assert slots.free == 2 and slots.has_room(ANN) and slots.has_room(EVE)
+    assert slots.free == 2 and slots.may_have_slot(ANN) and slots.may_have_slot(EVE)
     assert slots.held_by({}).free == 4
 
 
 def test_one_slot_beyond_a_share_is_lent_but_never_the_last_one() -> None:
     slots = Slots(8, "users")
-    assert taken(slots, ANN) == 6 and slots.has_room(ANN, lent=True)
+    assert taken(slots, ANN) == 6 and slots.may_have_slot(ANN, lent=True)
     slots.take(ANN)
-    assert slots.free == 1 and not slots.has_room(ANN, lent=True)
+    assert slots.free == 1 and not slots.may_have_slot(ANN, lent=True)
     large = Slots(100, "users")
-    assert taken(large, ANN) == 75 and large.has_room(ANN, lent=True)
+    assert taken(large, ANN) == 75 and large.may_have_slot(ANN, lent=True)
     large.take(ANN)
-    assert not large.has_room(ANN, lent=True) and large.has_room(BOB)
+    assert not large.may_have_slot(ANN, lent=True) and large.may_have_slot(BOB)

@@ -29,7 +29,7 @@ from taskplane.runtime.errors import (
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
-from taskplane.sessions.composition import SessionsRoom, open_sessions
+from taskplane.sessions.composition import SessionsService, open_sessions
 from taskplane.sessions.servicer import POLICY
 from taskplane.sessions.settings import SessionsSettings
 
@@ -40,9 +40,9 @@ EXECUTOR = Principal("tenant", "ann", "executor", service=True)
 
 @dataclass
 class Plane:
-    """The room, and stubs on one kind of channel."""
+    """The service, and stubs on one kind of channel."""
 
-    room: SessionsRoom
+    service: SessionsService
     channel: grpc.aio.Channel
 
     def acting(self, identity: Principal) -> SessionHistoryStub:
@@ -54,15 +54,15 @@ async def plane(request: pytest.FixtureRequest, migrated: Migrated) -> AsyncGene
     """The session history, migrated and served."""
     async with AsyncExitStack() as stack:
         services = Services(policy=POLICY)
-        room = await stack.enter_async_context(
+        service = await stack.enter_async_context(
             open_sessions(SessionsSettings(database_url=await migrated("taskplane.sessions")), services)
         )
         if request.param == "inprocess":
             channel: grpc.aio.Channel = await stack.enter_async_context(InProcessChannel(services))
         else:
-            served = await stack.enter_async_context(serving(services, "127.0.0.1:0", ready=room.ready, grace=0.5))
+            served = await stack.enter_async_context(serving(services, "127.0.0.1:0", ready=service.ready, grace=0.5))
             channel = await stack.enter_async_context(connect(served.address))
-        yield Plane(room, channel)
+        yield Plane(service, channel)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def append(context_id: str, *entries: pb.Entry, expected_version: int = 0) -> pb
 
 async def test_a_session_from_its_creation_to_its_end(ann: SessionHistoryStub, plane: Plane) -> None:
     """S4."""
-    assert await plane.room.ready()
+    assert await plane.service.ready()
     created = await ann.CreateSession(pb.CreateSessionRequest(agent="demo", title="one"))
     context_id = created.session.context_id
     assert (created.created, len(context_id), created.session.owner) == (True, 32, "ann")
@@ -319,7 +319,7 @@ async def test_a_drain_ends_watches_cleanly(plane: Plane) -> None:
     await ann.AppendEntries(append("s", user("A")))
     seen = aiter(ann.WatchEntries(pb.WatchEntriesRequest(context_id="s")))
     assert (await anext(seen)).HasField("session")
-    await plane.room.drain()
+    await plane.service.drain()
     assert [one async for one in seen] == []
 
 

@@ -29,7 +29,7 @@ LATER = f"00-{LATER_TRACE}-{'d' * 16}-01"
 class Span:
     """A span as its process exported it. `links`: trace ids."""
 
-    room: str
+    service: str
     name: str
     kind: str
     trace: str
@@ -66,7 +66,7 @@ async def traced(data: Path, server: Cluster | None) -> AsyncGenerator[tuple[Pla
     """Four processes with an SDK, and the folder of their spans."""
     folder = data / "spans"
     folder.mkdir()
-    settings = {f"TASKPLANE_{room.upper()}_LOG_LEVEL": "DEBUG" for room in ROOMS}
+    settings = {f"TASKPLANE_{service.upper()}_LOG_LEVEL": "DEBUG" for service in ROOMS}
     settings |= {"PYTHONPATH": str(TRACED), "SPANS": str(folder)}
     async with running("four", data, settings, server=server, afresh=True) as plane:
         yield plane, folder
@@ -74,8 +74,8 @@ async def traced(data: Path, server: Cluster | None) -> AsyncGenerator[tuple[Pla
 
 async def ended(plane: Plane) -> None:
     """Ends every process in good order, after which each span has been exported."""
-    for room in ROOMS:
-        assert await plane.terminate(room) == 0
+    for service in ROOMS:
+        assert await plane.terminate(service) == 0
 
 
 async def artifact_update(events: Events) -> Sse:
@@ -98,9 +98,9 @@ async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
     found = spans(folder, TRACE)
     ids = {span.id for span in found}
     (root,) = [span for span in found if span.parent not in ids]
-    assert (root.room, root.name, root.kind, root.parent) == ("gateway", "SendStreamingMessage", "SERVER", SPAN)
+    assert (root.service, root.name, root.kind, root.parent) == ("gateway", "SendStreamingMessage", "SERVER", SPAN)
     assert root.attributes["http.response.status_code"] == 200
-    names = {(span.room, span.name.rpartition("/")[2]) for span in found}
+    names = {(span.service, span.name.rpartition("/")[2]) for span in found}
     assert {
         ("executor", "Submit"),
         ("executor", "run demo"),
@@ -114,10 +114,10 @@ async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
     (run,) = [span for span in found if span.name == "run demo"]
     assert run.attributes["taskplane.attempt"] == 1
     assert {event["traceId"] for event in log} == {TRACE}
-    for room in ROOMS:
-        lines = (plane.data / f"{room}.log").read_text()
-        assert f'"trace_id":"{TRACE}"' in lines, room
-        assert not [span for span in found if span.room == room and span.kind == "CLIENT"]
+    for service in ROOMS:
+        lines = (plane.data / f"{service}.log").read_text()
+        assert f'"trace_id":"{TRACE}"' in lines, service
+        assert not [span for span in found if span.service == service and span.kind == "CLIENT"]
 
 
 @pytest.mark.one_engine
@@ -148,11 +148,11 @@ async def test_a_takeover_goes_on_in_the_trace_and_a_resumed_stream_is_linked_to
     way = [run]
     while way[-1].parent in found:
         way.append(found[way[-1].parent])
-    assert [span.room for span in way] == ["executor", "tasks", "executor", "gateway"] and way[-1].parent == SPAN
+    assert [span.service for span in way] == ["executor", "tasks", "executor", "gateway"] and way[-1].parent == SPAN
     later = spans(folder, LATER_TRACE)
     (watch,) = [span for span in later if span.name.endswith("/WatchTask")]
     assert watch.links == [TRACE]
-    assert [span.room for span in later if span.id == watch.parent] == ["gateway"]
+    assert [span.service for span in later if span.id == watch.parent] == ["gateway"]
 
 
 @pytest.mark.timeout(180)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime import last_words as marks
+from taskplane.runtime import final_message as marks
 from taskplane.runtime.errors import PlaneError
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_message
@@ -14,7 +14,7 @@ from taskplane.tasks.domain.decide import decide
 from taskplane.tasks.domain.fold import Said, fold, text_so_far
 from taskplane.tasks.domain.needs import (
     needs_artifacts,
-    needs_last_words,
+    needs_final_message,
     needs_lease,
     needs_lost_messages,
     needs_open_text,
@@ -41,7 +41,7 @@ def status(state: int, said: a2a.Message | None = None) -> pb.Change:
     return change
 
 
-def last_words(state: int, said: a2a.Message, consumed: int) -> pb.Change:
+def final_message(state: int, said: a2a.Message, consumed: int) -> pb.Change:
     """What a run says last before it ends or pauses its task as `state`."""
     change = status(WORKING, said)
     fields = change.status.metadata.fields
@@ -182,11 +182,11 @@ class Log:
                 for event in self.events
                 if event.fence == row.fence and event.speaks and event.invocation_id is None
             ]
-        last_words = None
-        if row is not None and needs_last_words(row, op):
+        final_message = None
+        if row is not None and needs_final_message(row, op):
             said = self.events[row.message_generation - 1]
             if said.fence == row.fence:
-                last_words = a2a.StreamResponse.FromString(said.payload).status_update
+                final_message = a2a.StreamResponse.FromString(said.payload).status_update
         asked = needs_artifacts(row, op) if row is not None else ()
         return Found(
             row=row,
@@ -194,7 +194,7 @@ class Log:
             known_row=row if known else None,
             open_text=open_text,
             lost_messages=lost,
-            last_words=last_words,
+            final_message=final_message,
             lease_until=self.lease_until if row is not None and needs_lease(row, op) else None,
             artifacts={each.artifact_id for each in self.task().artifacts if each.artifact_id in asked}
             if asked

@@ -20,7 +20,7 @@ from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.storage.engine import Engine, open_engine
 from taskplane.tasks import wire
-from taskplane.tasks.composition import TasksRoom, open_tasks
+from taskplane.tasks.composition import TasksService, open_tasks
 from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Create
 from taskplane.tasks.domain.task import Scope
@@ -76,12 +76,12 @@ class Stream(Protocol):
 
 
 class Plane:
-    """The room and its clients; `kind` names the channel: "inprocess" or "socket"."""
+    """The service and its clients; `kind` names the channel: "inprocess" or "socket"."""
 
     def __init__(
-        self, room: TasksRoom, engine: CountingEngine, pacer: Pacer, channels: dict[str, grpc.aio.Channel]
+        self, service: TasksService, engine: CountingEngine, pacer: Pacer, channels: dict[str, grpc.aio.Channel]
     ) -> None:
-        self.room = room
+        self.service = service
         self.engine = engine
         self.pacer = pacer
         self._channels = channels
@@ -160,20 +160,20 @@ class Run:
 
 @asynccontextmanager
 async def opened(url: str, *, resident: str | None = None, **settings: Any) -> AsyncGenerator[Plane, None]:
-    """The room over the database at `url`, served on a socket and in process. Ends with nothing left behind."""
+    """The service over the database at `url`, served on a socket and in process. Ends with nothing left behind."""
     async with AsyncExitStack() as stack:
         engine = CountingEngine(await stack.enter_async_context(open_engine(url)))
         services = Services(policy=POLICY)
         values = TasksSettings(database_url=url, **{**QUICK, **settings})
-        room = await stack.enter_async_context(open_tasks(values, engine, resident=resident, pacer=services.pacer))
-        room.register(services)
+        service = await stack.enter_async_context(open_tasks(values, engine, resident=resident, pacer=services.pacer))
+        service.register(services)
         server = await stack.enter_async_context(serving(services, "127.0.0.1:0", grace=1.0))
         channels: dict[str, grpc.aio.Channel] = {
             "inprocess": InProcessChannel(services),
             "socket": await stack.enter_async_context(connect(server.address)),
         }
         stack.push_async_callback(channels["inprocess"].close)
-        yield Plane(room, engine, services.pacer, channels)
+        yield Plane(service, engine, services.pacer, channels)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:

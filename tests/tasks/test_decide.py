@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.tasks.drafting import SCOPE, Log, chunk, create, last_words, message, started, status
+from tests.tasks.drafting import SCOPE, Log, chunk, create, final_message, message, started, status
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -316,11 +316,11 @@ def test_a_lost_run_fails_is_run_again_or_is_given_up() -> None:
 
 @pytest.mark.parametrize("on_orphan", [1, 2, 3])
 @pytest.mark.parametrize("state", [COMPLETED, *sorted(PAUSED)])
-def test_a_lost_run_that_had_said_its_last_words_ends_or_pauses_with_them(state: int, on_orphan: int) -> None:
+def test_a_lost_run_with_a_final_message_ends_or_pauses_with_it(state: int, on_orphan: int) -> None:
     """C6, C9: one question has one end, whatever the policy; nothing is run again, and nothing is said twice."""
     log = started(on_orphan=on_orphan)
     assert log.append(status(WORKING, message("so", "m1", partial=True))).refusal is None
-    assert log.append(last_words(state, message("so be it", "m1"), 1)).refusal is None
+    assert log.append(final_message(state, message("so be it", "m1"), 1)).refusal is None
     said = len(log.task().history)
     log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
     row, task = row_of(log), log.task()
@@ -334,20 +334,20 @@ def test_a_lost_run_that_had_said_its_last_words_ends_or_pauses_with_them(state:
         assert (log.state, row_of(log).attempt) == (SUBMITTED, 0)
 
 
-def test_last_words_end_nothing_that_the_user_has_added_to() -> None:
+def test_a_final_message_ends_no_task_that_the_user_has_added_to() -> None:
     """C8: neither before nor after them; nor do those of an attempt that was lost before."""
     for before in (True, False):
         log = started()
         if before:
             log.say("and", "i2")
-        log.append(last_words(COMPLETED, message("done", "m1"), 1))
+        log.append(final_message(COMPLETED, message("done", "m1"), 1))
         if not before:
             log.say("and", "i2")
         log.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
         assert log.state == FAILED
     again = started(on_orphan=2)
     again.say("and", "i2")
-    again.append(last_words(COMPLETED, message("done", "m1"), 1))
+    again.append(final_message(COMPLETED, message("done", "m1"), 1))
     again.do(commands.Orphan(task_uid="u1", process_id="p1", fence=1))
     again.do(commands.Claim(task_uid="u1", process_id="p1", lease_until=again.now))
     again.append(status(WORKING))

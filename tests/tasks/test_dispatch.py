@@ -19,7 +19,7 @@ from taskplane.tasks.domain.commands import Cancel, Done, Orphan
 from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.queue import Claims, Leases
 from taskplane.tasks.sql import SqlTaskLog
-from taskplane.tasks.store import Claimable, Room
+from taskplane.tasks.store import Claimable, FreeSlots
 
 Stream = AsyncGenerator[pb.ClaimResponse, None]
 SCOPE: Final = Scope(tenant="tenant", owner="ann", actor="executor")
@@ -41,10 +41,10 @@ class Late(SqlTaskLog):
     looked: Callable[[], object] = staticmethod(lambda: None)
 
     async def claimable(
-        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), slots: FreeSlots | None = None
     ) -> Claimable:
         """See `TaskLog.claimable`."""
-        found = await super().claimable(agents, limit, after, room)
+        found = await super().claimable(agents, limit, after, slots)
         self.looked()
         return found
 
@@ -100,7 +100,7 @@ async def dispatching(claims: Claims) -> AsyncGenerator[None, None]:
     running.cancel()
 
 
-async def test_a_slot_that_is_freed_while_room_is_counted_is_not_overlooked(migrated: Migrated) -> None:
+async def test_a_slot_that_is_freed_while_slots_are_counted_is_not_overlooked(migrated: Migrated) -> None:
     """Without any poll: the commit came after the count and before the dispatcher knew that it had too little."""
     async with unpolled(await migrated("taskplane.tasks"), capacity=1) as (log, claims, stream):
         held = await created(log, working=True)

@@ -1,4 +1,4 @@
-"""The limits of a task: what has no room is refused before it is taken, and its end always has room."""
+"""The limits of a task: an event beyond a limit is refused, and the end of the task always fits."""
 
 import pytest
 from tests.tasks.drafting import Log, chunk, message, started, status

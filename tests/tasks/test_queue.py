@@ -110,7 +110,7 @@ async def url(migrated: Migrated) -> str:
 async def plane(url: str) -> AsyncGenerator[Plane, None]:
     async with opened(url, lease_ttl=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.claims))
+        await until(lambda: not len(plane.service.claims))
 
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])
@@ -433,7 +433,7 @@ async def test_a_draining_store_tells_its_executors_and_assigns_nothing_more(pla
     """C14."""
     executor = await connected(plane)
     run = await plane.create(working=True)
-    draining = asyncio.ensure_future(plane.room.drain())
+    draining = asyncio.ensure_future(plane.service.drain())
     await executor.told_to_renew()
     assert (await executor.renew(lease(run))).drain
     queued = await plane.create()

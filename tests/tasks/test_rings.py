@@ -51,7 +51,7 @@ async def stores(url: str, **settings: Any) -> AsyncGenerator[tuple[Plane, Plane
         if settings.get("notifications", True):
             await told_of_one_another(here, there)
         yield here, there
-        await until(lambda: not len(here.room.claims) + len(there.room.claims))
+        await until(lambda: not len(here.service.claims) + len(there.service.claims))
 
 
 async def told_of_one_another(here: Plane, there: Plane) -> None:
@@ -79,7 +79,7 @@ async def test_a_watcher_is_told_at_once_what_another_store_wrote(url: str) -> N
     async with stores(url) as (here, there):
         run, gone = await here.create(working=True), await here.create(working=True)
         stream, other = there.watch(run.id, run.at(2), stop_at=TERMINAL), there.watch(gone.id, gone.at(2))
-        await until(lambda: len(there.room.watched) == 2)
+        await until(lambda: len(there.service.watched) == 2)
         await run.chunks(3, each=1)
         seen: list[int] = []
         while len(seen) < 3:

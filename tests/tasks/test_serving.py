@@ -25,7 +25,7 @@ async def url(migrated: Migrated) -> str:
 async def plane(url: str) -> AsyncGenerator[Plane, None]:
     async with opened(url, lease_ttl=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.claims))
+        await until(lambda: not len(plane.service.claims))
 
 
 async def waiting(plane: Plane, agent: str = "far", **fields: object) -> Run:

@@ -31,7 +31,7 @@ async def url(migrated: Migrated) -> str:
 async def plane(url: str) -> AsyncGenerator[Plane, None]:
     async with opened(url, lease_ttl=60.0, poll_every=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.claims))
+        await until(lambda: not len(plane.service.claims))
 
 
 async def created(plane: Plane, who: Principal, **fields: Any) -> Run:
@@ -161,7 +161,7 @@ async def test_owners_at_their_limit_hide_nobody_who_waits_behind_them(plane: Pl
 
 
 async def test_a_round_that_sees_only_the_beginning_of_a_queue_is_followed_by_another(plane: Plane) -> None:
-    """Two owners share what one round gives out; there is room for all of it."""
+    """Two owners share what one round gives out; there are slots for all of it."""
     runs = await queued(plane, user("ann"), 60)
     runs += await queued(plane, user("bob"), 1)
     executor = await connected(plane, capacity=100, **USERS)

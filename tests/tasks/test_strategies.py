@@ -20,7 +20,7 @@ async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """A store that looks for work when it hears of some, and hardly ever by itself."""
     async with opened(await migrated("taskplane.tasks"), lease_ttl=120.0, poll_every=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.claims))
+        await until(lambda: not len(plane.service.claims))
 
 
 async def soon(executor: Executor) -> pb.Assignment:

@@ -52,7 +52,7 @@ async def url(migrated: Migrated) -> str:
 async def plane(url: str) -> AsyncGenerator[Plane, None]:
     async with opened(url, lease_ttl=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.watched))
+        await until(lambda: not len(plane.service.watched))
 
 
 async def events_of(stream: AsyncIterator[pb.WatchTaskResponse]) -> tuple[list[int], pb.End]:
@@ -156,7 +156,7 @@ async def test_the_first_batch_of_a_long_log_comes_before_the_rest_is_read(url: 
         first = await anext(stream)
         assert [event.generation for event in first.events.events] == list(range(2, 2 + PAGE_EVENTS))
         if kind == "inprocess":
-            # A socket has room for more than one message, and the next page may be on its way.
+            # A socket buffers more than one message, and the next page may be on its way.
             assert plane.engine.reads.count("read_after") <= 2
         assert "get_content" not in plane.engine.reads
         stream.cancel()
@@ -215,7 +215,7 @@ async def test_a_lost_bell_costs_only_the_poll(url: str, engine_name: str) -> No
         stream = plane.watch(run.id, run.at(2))
         ending = asyncio.ensure_future(events_of(plane.watch(run.id, run.at(2), stop_at=TERMINAL, end_only=True)))
         reading = asyncio.ensure_future(take(stream, 2))
-        await until(lambda: len(plane.room.watched) == 1)
+        await until(lambda: len(plane.service.watched) == 1)
         await append(run)
         async with asyncio.timeout(30.0):
             assert [event.generation for event in await reading] == [3, 4]
@@ -340,7 +340,7 @@ async def test_deleting_a_watched_task_ends_the_watch(plane: Plane) -> None:
     run = await plane.create(working=True)
     stream = plane.watch(run.id, run.at(2))
     reading = asyncio.ensure_future(anext(stream))
-    await until(lambda: len(plane.room.watched) == 1)
+    await until(lambda: len(plane.service.watched) == 1)
     await plane.store().DeleteTask(pb.DeleteTaskRequest(task_id=run.id))
     with pytest.raises(NotFound):
         await reading
@@ -352,7 +352,7 @@ async def test_what_this_store_commits_is_told_at_once(url: str) -> None:
         run = await plane.create(working=True)
         stream = plane.watch(run.id, run.at(2))
         reading = asyncio.ensure_future(take(stream, 1))
-        await until(lambda: len(plane.room.watched) == 1)
+        await until(lambda: len(plane.service.watched) == 1)
         await run.append(chunk())
         async with asyncio.timeout(30.0):
             await reading
@@ -367,10 +367,10 @@ async def test_a_watch_that_is_left_leaves_nothing_behind(plane: Plane, kind: st
     streams = [plane.watch(run.id, kind=kind) for _ in range(20)]
     for stream in streams:
         await anext(stream)
-    assert len(plane.room.watched) == 1
+    assert len(plane.service.watched) == 1
     for stream in streams:
         stream.cancel()
-    await until(lambda: not len(plane.room.watched))
+    await until(lambda: not len(plane.service.watched))
 
 
 async def test_a_draining_store_ends_its_watches_cleanly(plane: Plane) -> None:
@@ -379,8 +379,8 @@ async def test_a_draining_store_ends_its_watches_cleanly(plane: Plane) -> None:
     stream = plane.watch(run.id, run.at(1), stop_at=TERMINAL)
     await take(stream, 1)
     reading = asyncio.ensure_future(collect(stream))
-    await until(lambda: len(plane.room.watched) == 1)
-    await plane.room.drain()
+    await until(lambda: len(plane.service.watched) == 1)
+    await plane.service.drain()
     assert await reading == []
 
 

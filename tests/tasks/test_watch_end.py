@@ -30,7 +30,7 @@ from taskplane.tasks.rings import Rung
 async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.watched))
+        await until(lambda: not len(plane.service.watched))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def unpolled(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """A store that does not look by itself: it might see a commit just before it is told of it."""
     async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0, poll_every=60.0) as plane:
         yield plane
-        await until(lambda: not len(plane.room.watched))
+        await until(lambda: not len(plane.service.watched))
 
 
 async def everything(stream: AsyncIterator[pb.WatchTaskResponse]) -> list[pb.WatchTaskResponse]:
@@ -51,7 +51,7 @@ async def watching(
     """All that an end-only watch sends, which has taken its place."""
     stream = plane.watch(run.id, cursor, stop_at=stop_at, end_only=True)
     reading = asyncio.create_task(everything(stream))
-    await until(lambda: len(plane.room.watched) == 1)
+    await until(lambda: len(plane.service.watched) == 1)
     return reading
 
 
@@ -139,7 +139,7 @@ async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: 
     """Whoever waits for the end is not woken for less; a gap and the end itself are left to be read."""
     plane = unpolled
     run = await plane.create(working=True)
-    watched = plane.room.watched
+    watched = plane.service.watched
     with watched.starting() as start:
         silent, reader = watched.enter(run.uid, 2, 2, TERMINAL, start), watched.enter(run.uid, 2, 2, None, start)
     try:
@@ -160,7 +160,7 @@ async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: 
 async def test_what_another_process_did_while_a_watch_began_is_not_missed(unpolled: Plane, heard: str) -> None:
     """C3: its bell rang after the task was read, and before anybody sat there."""
     run = await unpolled.create(working=True)
-    watched = unpolled.room.watched
+    watched = unpolled.service.watched
     with watched.starting() as start:
         await append(run, chunk(), told=False)
         watched.heard(Rung(tasks={key_of(run.uid)}) if heard == "the task" else None)

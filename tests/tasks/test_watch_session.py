@@ -208,17 +208,17 @@ async def test_watches_end_cleanly_when_the_store_drains_and_leave_nothing(plane
     watchers = [Watcher(plane), Watcher(plane, EXECUTOR, "socket")]
     for watcher in watchers:
         await watcher.snapshot()
-    assert len(plane.room.watched.sessions) == 1
-    await plane.room.drain()
+    assert len(plane.service.watched.sessions) == 1
+    await plane.service.drain()
     for watcher in watchers:
         await watcher.end()
-    await until(lambda: not len(plane.room.watched.sessions))
+    await until(lambda: not len(plane.service.watched.sessions))
 
 
 async def test_a_quiet_session_says_so(plane: Plane) -> None:
-    following = Following(plane.room.watched, session_wire.info, alone=True, quiet_after=0.02)
+    following = Following(plane.service.watched, session_wire.info, alone=True, quiet_after=0.02)
     stream = following.stream(Scope("tenant", "ann", ""), "context")
     responses = [await anext(stream) for _ in range(3)]
     await stream.aclose()
     assert [each.WhichOneof("response") for each in responses] == ["snapshot", "quiet", "quiet"]
-    assert not len(plane.room.watched.sessions)
+    assert not len(plane.service.watched.sessions)

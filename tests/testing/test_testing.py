@@ -290,7 +290,7 @@ def test_what_is_no_agent_is_refused_as_at_start() -> None:
 
 
 class Powerful(Routing):
-    """With all powers there are."""
+    """With all optional methods."""
 
     async def route(self, turn: Turn) -> "str | MakeTask | AsyncIterator[Change] | None":  # type: ignore[override]
         return self._goes_on() if turn.text == "go on" else MakeTask("it is long")

@@ -13,7 +13,7 @@ from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, KIND, PARTIAL, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.runtime import last_words, message_times
+from taskplane.runtime import final_message, message_times
 from taskplane.runtime.plain_json import plain
 from taskplane.runtime.storable import storable
 from taskplane.runtime.struct_values import mark_converted, to_value
@@ -102,7 +102,7 @@ class MessageFactory:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end or pause of a run that follows its last words. `state` 0: it may still become another one. `consumed`:
+    """The end or pause that follows the final message of a run. `state` 0: the state is not decided yet. `consumed`:
     the generation of the newest message of the user that the run has read."""
 
     state: "a2a.TaskState.ValueType" = a2a.TASK_STATE_UNSPECIFIED
@@ -137,8 +137,8 @@ class Status:
             marks = update.metadata.fields
             marks[growing_text.ENDS].bool_value = True
             if self.ends.state:
-                marks[last_words.STATE].string_value = a2a.TaskState.Name(self.ends.state)
-                marks[last_words.READ].number_value = self.ends.consumed
+                marks[final_message.STATE].string_value = a2a.TaskState.Name(self.ends.state)
+                marks[final_message.READ].number_value = self.ends.consumed
 
 
 @dataclass(slots=True)

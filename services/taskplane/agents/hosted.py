@@ -1,4 +1,4 @@
-"""An agent as an executor holds it: its name, and which optional powers it has, found once."""
+"""An agent with its name and its optional methods, which are looked up once."""
 
 import inspect
 import logging
@@ -17,12 +17,12 @@ NO_THREAD: Final = "it keeps its connections to the provider of the model, which
 
 
 class PolicyFailed(Exception):
-    """The policy of an agent raised, or is none; the cause says which."""
+    """The policy of an agent raised, or returned anything but a Policy; the cause says which."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Hosted:
-    """An agent with its name and its optional powers. `of` makes it."""
+    """An agent with its name and its optional methods. Made by `of`."""
 
     name: str
     agent: Agent
@@ -31,26 +31,26 @@ class Hosted:
     status_writer: StatusWriter | None
     artifact_maker: ArtifactMaker | None
     _policied: Policied | None
-    # As the operator wants it, whatever the policy says; empty: as the policy says.
+    # The isolation that the operator has set; empty: that of the policy.
     isolation: str
-    # The name to load it by in a process of its own; empty: it was made in code.
+    # The spec by which a process of its own loads the agent; empty: the agent was made in code.
     source: str
-    # Workers elsewhere run it.
+    # True if workers elsewhere run the agent.
     elsewhere: bool
 
     @classmethod
     def of(cls, name: str, agent: Agent, isolation: str = "", source: str = "") -> "Hosted":
-        """Find the agent's powers once; `isinstance` with a protocol is too slow for every turn."""
+        """Look up the agent's optional methods; `isinstance` with a protocol is too slow for every turn."""
         router = agent if isinstance(agent, Router) else None
         if isolation in ("thread", "process") and getattr(agent, "routes_by_running", False):
-            # Its router has the work to do there.
+            # `route` would do the work of the run in the event loop of the executor.
             router = None
-        at_sight = router is not None and bool(getattr(agent, "routes_at_sight", False))
+        early = router is not None and bool(getattr(agent, "routes_at_sight", False))
         return cls(
             name=name,
             agent=agent,
             router=router,
-            routes_at_sight=at_sight,
+            routes_at_sight=early,
             status_writer=agent if isinstance(agent, StatusWriter) else None,
             artifact_maker=agent if isinstance(agent, ArtifactMaker) else None,
             _policied=agent if isinstance(agent, Policied) else None,
@@ -60,7 +60,7 @@ class Hosted:
         )
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the agent's policy for a turn, the default one if it has none. PolicyFailed."""
+        """Return the policy of the agent for a turn; the default policy without the method `policy`. PolicyFailed."""
         if self._policied is None:
             return _DEFAULT
         try:
@@ -77,7 +77,7 @@ class Hosted:
 
     @property
     def one_event_loop(self) -> bool:
-        """Return whether the agent belongs to one event loop, so that it has no thread of its own."""
+        """Return whether the agent belongs to one event loop, so that it cannot run in a thread of its own."""
         return bool(getattr(self.agent, "one_event_loop", False))
 
     async def close(self) -> None:

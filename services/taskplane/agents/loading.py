@@ -16,7 +16,7 @@ from taskplane.agents.elsewhere import Elsewhere, OnOrphan
 from taskplane.agents.hosted import NO_THREAD, Hosted
 from taskplane.agents.llm.settings import PREFIX as LLM
 from taskplane.agents.llm.settings import LlmSettings
-from taskplane.agents.sources import at, described, line_of, place_of, said
+from taskplane.agents.sources import described, in_parentheses, line_of, place_of, said
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
 
@@ -173,10 +173,10 @@ def _module(spec: str, name: str) -> Any:
             raise bad_agent(spec, f"there is no module {name!r}", near) from error
         install = advice(error) or "install its requirements"
         raise bad_agent(
-            spec, f"module {name!r} could not be imported: {said(error)}{at(place_of(error))}", install
+            spec, f"module {name!r} could not be imported: {said(error)}{in_parentheses(place_of(error))}", install
         ) from error
     except (Exception, SystemExit) as error:
-        problem = f"module {name!r} could not be imported: {described(error)}{at(place_of(error))}"
+        problem = f"module {name!r} could not be imported: {described(error)}{in_parentheses(place_of(error))}"
         near = (advice(error) if isinstance(error, ImportError) else "") or line_of(error)
         raise bad_agent(spec, problem, near) from error
 

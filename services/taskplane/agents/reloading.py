@@ -1,6 +1,6 @@
-"""Agents with code that is loaded anew when their files change, for authors at work.
+"""Agents that are loaded again when their files change, for development.
 
-The modules are looked at every so often: a few dozen `stat` calls, which need no library and work on every file system.
+The files are polled with a few dozen `stat` calls: this needs no library and works on every file system.
 """
 
 import asyncio
@@ -18,34 +18,34 @@ from taskplane.agents.loading import Agents, load_agents
 from taskplane.runtime.errors import PlaneError
 
 _MODULE: Final = re.compile(r"(?:[^=:]*=)?(?P<module>\w[\w.]*):\w[\w.]*(?:@\w+)?")
-_OURS: Final = "taskplane"
+_PROGRAM: Final = "taskplane"
 _SITE: Final = f"{os.sep}site-packages{os.sep}"
-# Time, size and identity of a file; None: there is none.
+# Time, size and identity of a file; None: the file does not exist.
 _Mark = tuple[int, int, int] | None
 
 
 class AgentModules:
-    """The modules that are imported for agents from a folder, which are not those of its virtual environment.
+    """The modules that agents import from a folder, without the modules in its virtual environment.
 
-    They are replaced by new module objects; holders of the old ones, such as a running agent, keep them. Modules that
-    old code imports only then are new, though.
+    A reload makes new module objects; a running agent keeps the old ones. A module that old code imports for the first
+    time after a reload is the new module.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Begin with the modules imported now, which are left alone: to be called before the agents are loaded."""
+        """Ignore all modules that are imported already. Call this before the agents are loaded."""
         self._inside = f"{folder}{os.sep}"
         prefix = f"{sys.prefix}{os.sep}"
         self._installed = prefix if prefix.startswith(self._inside) else ""
         self._before = frozenset(sys.modules)
-        # Files of modules that were imported by a load that raised.
+        # Files of the modules that the last failed load imported.
         self._tried: frozenset[Path] = frozenset()
 
     def loaded(self) -> dict[str, ModuleType]:
         """Return the modules by name."""
-        return {name: module for name, module in list(sys.modules.items()) if self._is_ours(name, module)}
+        return {name: module for name, module in list(sys.modules.items()) if self._is_authors(name, module)}
 
     def anew(self, load: "Callable[[], Agents]") -> Agents:
-        """Call `load` with none of the modules imported. If it raises, the old modules are those of the name again."""
+        """Remove the modules from `sys.modules`, then call `load`. If it raises, put the old modules back."""
         old = self.loaded()
         for name in old:
             del sys.modules[name]
@@ -65,17 +65,17 @@ class AgentModules:
         return frozenset(Path(file) for file in found if file is not None)
 
     def read(self) -> frozenset[Path]:
-        """Return the files of the modules, and those that the last load read which raised."""
+        """Return the files of the modules, and the files that the last failed load read."""
         return self._tried | self.files()
 
     def suspects(self) -> frozenset[Path]:
-        """Return the files in which the cause may be that the last load raised: those that it read, and all that are
-        beside the modules, since one may be missing."""
+        """Return the files that may have made the last load fail: the files that it read, and every .py file beside
+        them."""
         read = self.read()
         return read.union(*(folder.glob("*.py") for folder in {file.parent for file in read}))
 
-    def _is_ours(self, name: str, module: Any) -> bool:
-        if name in self._before or name.partition(".")[0] == _OURS:
+    def _is_authors(self, name: str, module: Any) -> bool:
+        if name in self._before or name.partition(".")[0] == _PROGRAM:
             return False
         places = _places(module)
         return bool(places) and all(self._is_here(place) for place in places)
@@ -87,20 +87,20 @@ class AgentModules:
 
 
 class Reloader:
-    """The agents of some specs, loaded anew whenever a file of theirs changes."""
+    """The agents of some specs, loaded again whenever one of their files changes."""
 
     def __init__(self, specs: Iterable[str], folder: Path, *, every: float, allow_crash: bool = False) -> None:
-        """Prepare for the agents, which are not loaded yet. `folder`: where the modules are that may change. `every`:
-        seconds between two looks."""
+        """Create this before the agents are loaded. `folder`: the folder of the modules that may change. `every`: the
+        seconds between two polls."""
         self._specs = tuple(spec for spec in specs if _MODULE.fullmatch(spec))
         self._modules = AgentModules(folder)
         self._every = every
         self._allow_crash = allow_crash
-        # No compiled file of a module that changes twice in a second is taken for the present one.
+        # Python must not take an old .pyc file for a module that changed twice within one second.
         sys.dont_write_bytecode = True
 
     async def watch(self, loaded: Callable[[Agents], None], failed: Callable[[PlaneError], None]) -> None:
-        """Look for changes until cancelled. `loaded` takes the new agents, `failed` why there are none."""
+        """Look for changes until cancelled. Call `loaded` with the new agents, or `failed` with the error."""
         broken = False
         marks = self._marks(broken)
         while True:
@@ -119,13 +119,13 @@ class Reloader:
             except PlaneError as error:
                 broken = True
                 failed(error)
-            except BaseException as error:  # noqa: BLE001 - of a module, since nothing else is awaited here
+            except BaseException as error:  # noqa: BLE001 - from the author's module: nothing is awaited in this block
                 broken = True
                 failed(bad_code(", ".join(self._specs), error))
             else:
                 broken = False
                 loaded(newer)
-            # A file that changed while it was read is found at the next look, and so is one that came meanwhile.
+            # The next poll also finds a file that changed during the load, and a new file.
             read = self._modules.read()
             after = self._marks(broken)
             marks = {file: before.get(file, mark if file in read else None) for file, mark in after.items()}
@@ -147,7 +147,7 @@ def _places(module: Any) -> list[str]:
     file = getattr(module, "__file__", None)
     if isinstance(file, str):
         return [file]
-    # A package without a file of its own.
+    # A namespace package has folders and no file.
     return [str(place) for place in _iterated(getattr(module, "__path__", ()))]
 
 

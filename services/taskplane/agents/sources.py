@@ -1,4 +1,4 @@
-"""Places in the code of authors, as they would say it: file and line."""
+"""Places in the code of authors: file and line."""
 
 import inspect
 import linecache
@@ -36,7 +36,7 @@ def described(error: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Return the text of an error, that of a SyntaxError without its place; empty if its class raises when asked."""
+    """Return the text of an error, of a SyntaxError without the place; "" if the class of the error raises."""
     try:
         return str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
@@ -44,19 +44,19 @@ def said(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return `file:line` of the author's code where `error` came from: of a SyntaxError that which it names, otherwise
-    the innermost frame that is neither ours nor a library's. Empty: there is none, nor in its causes."""
+    """Return `file:line` in the author's code: for a SyntaxError the place it names, otherwise the innermost frame of
+    the author. Empty if neither the error nor its causes have such a place."""
     found = _found_at(error)
     return _place(*found) if isinstance(found, tuple) else found
 
 
-def at(place: str) -> str:
-    """Return a place as it stands at the end of a sentence; nothing for no place."""
+def in_parentheses(place: str) -> str:
+    """Return " (file:line)", or "" without a place."""
     return f" ({place})" if place else ""
 
 
 def line_of(error: BaseException) -> str:
-    """Return the line of code at `place_of`, or nothing."""
+    """Return the line of code at `place_of`; "" if it is unknown."""
     found = _found_at(error)
     if not isinstance(found, tuple):
         return ""
@@ -66,7 +66,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _found_at(error: BaseException) -> tuple[str, int] | str:
-    """Return the file and the line of `place_of`, as a text where that is all that is known."""
+    """Return the file and the line of `place_of`, or one text if only a text is known."""
     looked_at: set[int] = set()
     cause: BaseException | None = error
     # An exception may be among its own causes.
@@ -84,7 +84,7 @@ def _found_at(error: BaseException) -> tuple[str, int] | str:
 
 
 def defined_at(thing: object) -> str:
-    """Return `file:line` of a class or function of the author, or of the class of anything else; or nothing."""
+    """Return `file:line` of a class or function, or of the class of another object; "" if it is unknown."""
     kind = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     try:
         return _place(inspect.getfile(kind), inspect.getsourcelines(kind)[1])
@@ -93,9 +93,9 @@ def defined_at(thing: object) -> str:
 
 
 def trimmed(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an error from the author's first frame on; the whole one if it has none of the author.
+    """Return the traceback of an error from the author's first frame on; the whole one without a frame of the author.
 
-    None for one that was raised elsewhere, since its text is the traceback.
+    None for a RaisedElsewhere: its text is the traceback.
     """
     if isinstance(error, RaisedElsewhere):
         return None
@@ -106,18 +106,21 @@ def trimmed(error: BaseException) -> TracebackType | None:
 
 
 def standing_at(changes: object) -> str:
-    """Return `file:line` of the `yield` at which a generator stands, or one of which `changes` tells; or nothing."""
+    """Return `file:line` of the `yield` at which a generator waits; "" if it is unknown or not the author's.
+
+    If `changes` wraps a generator (`yielding`), that one is looked at.
+    """
     changes = getattr(changes, "yielding", changes)
     frame: FrameType | None = getattr(changes, "ag_frame", None) or getattr(changes, "gi_frame", None)
     return _place(frame.f_code.co_filename, frame.f_lineno) if frame is not None and is_author(frame) else ""
 
 
 def is_author(frame: FrameType) -> bool:
-    """Return whether a frame is of the code of an author, not of this program or of a library."""
+    """Return whether a frame belongs to the author's code, not to this program or a library."""
     file = frame.f_code.co_filename
     if file.startswith(("<", *_LIBRARIES)) or _SITE in file:
         return False
-    # A module that is run as a program has another name only here.
+    # For a module run with `-m`, `__name__` is "__main__"; only `__spec__` has its real name.
     spec = frame.f_globals.get("__spec__")
     name: str = spec.name if spec is not None else frame.f_globals.get("__name__", "")
     return name.partition(".")[0] != _OURS

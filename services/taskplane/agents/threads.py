@@ -1,4 +1,4 @@
-"""Runs of agents in another event loop than that of the process, and in threads of their own."""
+"""Agent runs in another event loop; a `ThreadedRun` has a thread of its own, too."""
 
 import asyncio
 import concurrent.futures
@@ -16,7 +16,7 @@ from taskplane.runtime.loops import complete
 T = TypeVar("T")
 
 THREAD: Final = "taskplane-agent"
-"""The beginning of the names of the threads."""
+"""The prefix of the names of the threads."""
 _END: Final = object()
 
 Begin = Callable[[port.Turn], AsyncIterator[port.Change] | Iterator[port.Change]]
@@ -34,15 +34,14 @@ async def _stepwise(changes: Iterator[port.Change]) -> AsyncGenerator[port.Chang
 
 
 class _Exited:
-    """An exception of an agent that an asyncio task would not hand on: it would end the event loop, or lose its
-    traceback."""
+    """An exception that an asyncio task must not raise: it would end the event loop, or lose its traceback."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class _Cancelled(asyncio.Event):
-    """An event that an agent may also look at while it blocks the loop in which the event is to be set."""
+    """An event whose `is_set` also works while the agent blocks the loop: it asks the original event."""
 
     def __init__(self, given: asyncio.Event) -> None:
         super().__init__()
@@ -53,9 +52,9 @@ class _Cancelled(asyncio.Event):
 
 
 class RunElsewhere(AsyncIterator[port.Change]):
-    """The changes of an agent that runs in another event loop, which goes on between two of them.
+    """The changes of an agent that runs in another event loop. The loop goes on between two changes.
 
-    All steps of a run have one context, so that an agent may set a variable before it yields and reset it after.
+    All steps of a run have one context, so that an agent may set a context variable before a `yield` and reset it then.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, turn: port.Turn, begin: Begin) -> None:
@@ -68,7 +67,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
         # The iterator that the agent yields from.
         self.yielding: object = None
         self._watching: asyncio.Task[None] | None = None
-        # The task there that waits for the next change.
+        # The task in the other loop that waits for the next change.
         self._stepping: asyncio.Task[Any] | None = None
 
     async def __anext__(self) -> port.Change:
@@ -114,7 +113,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
 
     async def _close(self) -> None:
         if self._stepping is not None:
-            # It may have been canceled, and an agent that cleans up cannot be closed meanwhile.
+            # The step may be canceled but not finished: a generator that still runs cannot be closed.
             await asyncio.wait([self._stepping])
         close = getattr(self._changes, "aclose", None)
         if close is None:
@@ -122,11 +121,11 @@ class RunElsewhere(AsyncIterator[port.Change]):
         try:
             await close()
         except GeneratorExit as error:
-            # It would close whoever waits for this.
+            # A GeneratorExit would close the generator of the caller.
             raise RuntimeError("the agent raised GeneratorExit while closing") from error
 
     def _turn(self) -> port.Turn:
-        """Return the turn as the other loop may use it."""
+        """Return the turn for use in the other loop."""
         cancelled = _Cancelled(self._given.cancelled)
 
         async def watch() -> None:
@@ -141,7 +140,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
 
 
 class ThreadedRun(RunElsewhere):
-    """A run in a thread of its own with an event loop of its own, which both end with it."""
+    """A run in a thread and an event loop of its own. Both end with the run."""
 
     def __init__(self, name: str, turn: port.Turn, begin: Begin) -> None:
         super().__init__(asyncio.new_event_loop(), turn, begin)
@@ -158,7 +157,7 @@ class ThreadedRun(RunElsewhere):
         try:
             await super().aclose()
         finally:
-            # The thread may have ended since, when this is called twice.
+            # The thread has ended if this is called twice.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(end, self._over)
 
@@ -181,14 +180,14 @@ class ThreadedRun(RunElsewhere):
 
 
 def end(over: "asyncio.Future[None]") -> None:
-    """End the loop of the owner that waits for `over`. Called in that loop."""
+    """Let the thread that runs `complete(loop, over)` end. Called in that loop."""
     if not over.done():
         over.set_result(None)
 
 
 def wind_down(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the remaining work in a loop to its end, and cancel its tasks."""
-    # Calls that were handed over until now become tasks.
+    """Start calls that were handed over, cancel all tasks, and wait until they have ended."""
+    # One cycle of the loop makes tasks of the calls that were handed over.
     complete(loop, loop.create_task(asyncio.sleep(0)))
     left = asyncio.all_tasks(loop)
     for task in left:
@@ -198,7 +197,7 @@ def wind_down(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _asking(calls: port.TurnCalls, loop: asyncio.AbstractEventLoop) -> Ask:
-    """Return an object that makes the calls of a turn in their own event loop."""
+    """Return a function that makes the calls of a turn in `loop`, the loop of the plane."""
 
     async def ask(method: str, *arguments: Any) -> Any:
         call = getattr(calls, method)(*arguments)

@@ -1,4 +1,4 @@
-"""The part of the port of agents by which a turn reaches its session; `agent` has it, too."""
+"""The protocol by which a turn uses its session. `agents.agent` exports these names."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from taskplane.api.a2a.v1.a2a_pb2 import Artifact, Message, Task
 
 
 class EventIdTaken(ValueError):
-    """Another event, or anything else that the user's sessions keep, has the id of an event."""
+    """The id of the event is used already, by another event or by another entry of the user."""
 
 
 class TurnCalls(Protocol):
@@ -43,7 +43,7 @@ class TurnCalls(Protocol):
 
 
 class TurnSession:
-    """The session of a turn: its events, which agent runtimes keep there, and its state."""
+    """The session of a turn: its state, and the events that agent runtimes store in it."""
 
     def __init__(self, context_id: str, calls: TurnCalls) -> None:
         self.id = context_id
@@ -54,11 +54,11 @@ class TurnSession:
         return await self._calls.session_events()
 
     async def append(self, event: Mapping[str, Any]) -> None:
-        """Append an event, a JSON object of at most 3 MiB, to this turn. One is made for an event without an `id`.
+        """Append an event, a JSON object of at most 3 MiB, to this turn. An event without an `id` gets a new id.
 
-        Its `actions.state_delta` changes the state. It is cut by a rewind as the turn is, and it is no message:
-        changes for clients are yielded. The same event again changes nothing. ValueError: it is no JSON. EventIdTaken:
-        another one has its id. PlaneError: it could not be stored.
+        `actions.state_delta` of the event changes the state. A rewind of the turn also removes the event. Clients do
+        not see the event; yield a change for them. To append the same event again changes nothing. ValueError: the
+        event is not JSON. EventIdTaken: the id is used already. PlaneError: the event could not be stored.
         """
         await self._calls.append_session_event(event)
 
@@ -69,10 +69,10 @@ class TurnSession:
     async def artifact(
         self, task_id: str, artifact_id: str, having: Mapping[str, Any] | None = None
     ) -> Artifact | None:
-        """Return an artifact of a task of the caller, whole: its newest version, or the newest one with metadata that
-        has the values `having`. None: there is none, or it is an older version and the log of the task was trimmed."""
+        """Return a whole artifact of a task of the caller: the newest version, or the newest version whose metadata has
+        the values `having`. None if there is no such artifact, or if that version was trimmed from the log."""
         return await self._calls.artifact(task_id, artifact_id, having or {})
 
     async def update_state(self, **delta: Any) -> None:
-        """Change the state by an event of its own with a new id; None deletes a key, `temp:` is not stored."""
+        """Change the state by a new event. None deletes a key. Keys that begin with `temp:` are not stored."""
         await self._calls.append_session_event({"actions": {"state_delta": delta}})

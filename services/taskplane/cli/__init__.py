@@ -1,4 +1,4 @@
-"""The command `taskplane`, one file per command. It may import every room; nothing imports it."""
+"""The command `taskplane`, one file per command. It may import every package; nothing imports it."""
 
 import time
 

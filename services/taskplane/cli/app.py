@@ -1,5 +1,4 @@
-"""The commands and their options. Each command is implemented in a file of its own, imported when the command is
-called."""
+"""The commands and their options. The modules that implement the commands are imported when a command is called."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -51,8 +50,8 @@ def dev(
         typer.Option(
             "--agent",
             metavar=AGENT,
-            help="An agent to serve; the first one is the default. MODULE:ATTRIBUTE, demo, llm, NAME=URL for one on"
-            " another A2A server, or NAME=worker:CARD.json for one of workers.",
+            help="An agent to serve; the first one is the default. MODULE:ATTRIBUTE, demo, llm, NAME=URL for an"
+            " agent on another A2A server, or NAME=worker:CARD.json for an agent that workers run.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -64,7 +63,7 @@ def dev(
     ] = "",
     client_task_ids: Annotated[
         Literal["reject", "create"] | None,
-        typer.Option(help="create: an unknown task id of a 0.3 client begins a task, for clients that create ids."),
+        typer.Option(help="create: if a 0.3 client sends an unknown task id, create a task with that id."),
     ] = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="Reload the agents after a change of their files; running tasks continue.")
@@ -103,7 +102,7 @@ def doctor(
         typer.Option(
             metavar="NAME",
             callback=filled,
-            help="The agent for one real message; default: demo if available, else none.",
+            help="The agent that gets one test message; default: demo. Without demo no message is sent.",
         ),
     ] = "",
     grpc: Grpc = GRPC,
@@ -125,8 +124,8 @@ def worker(
         typer.Option(
             "--agent",
             metavar=AGENT,
-            help="An agent to run, named as at its executor. MODULE:ATTRIBUTE, demo, llm, or NAME=URL for one"
-            " on another A2A server.",
+            help="An agent to run, under the name that it has at its executor. MODULE:ATTRIBUTE, demo, llm, or"
+            " NAME=URL for an agent on another A2A server.",
         ),
     ] = None,
     tasks: Annotated[
@@ -163,7 +162,7 @@ def chat(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Talk with an agent. Ctrl-C cancels the task, twice leaves; /help lists the commands."""
+    """Talk with an agent. Ctrl-C cancels the task; a second Ctrl-C leaves. /help lists the commands."""
     from taskplane.cli.prompt import chat as command
 
     raise typer.Exit(command(Options(url, token_env, output, agent), message, session))
@@ -219,10 +218,10 @@ def task_cancel(task_id: TaskId, url: Url = URL, token_env: TokenEnv = "", outpu
     raise typer.Exit(cancel_task(Options(url, token_env, output), task_id))
 
 
-def _serve(room: str) -> None:
+def _serve(service: str) -> None:
     from taskplane.cli.serve import serve as command
 
-    raise typer.Exit(command(room))
+    raise typer.Exit(command(service))
 
 
 @serve.command("tasks")

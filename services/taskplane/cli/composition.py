@@ -1,4 +1,4 @@
-"""All four rooms in one process. They call one another through the same stubs and interceptors as over sockets."""
+"""All four services in one process. They call one another through the same stubs and interceptors as over sockets."""
 
 import secrets
 from collections.abc import AsyncGenerator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from taskplane.agents.loading import Agents
-from taskplane.executor.composition import ExecutorRoom, agents_of, open_executor
+from taskplane.executor.composition import ExecutorService, agents_of, open_executor
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.server import Gateway, open_gateway
@@ -24,13 +24,13 @@ from taskplane.tasks.queue import RESIDENT
 from taskplane.tasks.servicer import POLICY as TASKS_POLICY
 from taskplane.tasks.settings import TasksSettings
 
-# The user of gRPC calls without a principal, on loopback without a secret; the same as over HTTP.
+# The user of gRPC calls that name no principal, if no secret is set (loopback only). HTTP uses the same name.
 LOCAL_USER = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneSettings:
-    """The settings of each room, with one internal secret. `grpc_listen` is the address of all gRPC services."""
+    """The settings of each service, with one internal secret. `grpc_listen`: the address of all gRPC services."""
 
     tasks: TasksSettings
     sessions: SessionsSettings
@@ -42,7 +42,7 @@ class PlaneSettings:
 class Plane:
     """A plane that is open and listening."""
 
-    def __init__(self, gateway: Gateway, grpc: Serving, executor: ExecutorRoom) -> None:
+    def __init__(self, gateway: Gateway, grpc: Serving, executor: ExecutorService) -> None:
         self.gateway = gateway
         self.grpc = grpc
         self.agents = executor.agents.names
@@ -60,9 +60,9 @@ class Plane:
 
 @asynccontextmanager
 async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
-    """Open all rooms and listen; on leaving, close them in the order in which nothing acknowledged is lost.
+    """Open all services and listen. At exit, close them in an order that loses nothing that was acknowledged.
 
-    Raise Invalid, Refused or Unavailable as the rooms do if they cannot be opened.
+    Invalid, Refused, Unavailable: a service cannot be opened.
     """
     secret = settings.tasks.internal_secret.encode()
     nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
@@ -103,7 +103,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
 
 
 def _of_one_tenant(settings: PlaneSettings) -> ExecutorSettings:
-    """Return the settings of the executor, which knows that only API keys can name further tenants."""
+    """Return the settings of the executor. Without API keys there is only one tenant, so "tenants" becomes "users"."""
     of_executor = settings.executor
     if of_executor.shared_by == "tenants" and not settings.gateway.api_keys:
         return replace(of_executor, shared_by="users")

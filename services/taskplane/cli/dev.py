@@ -142,7 +142,7 @@ async def reloading(reloader: "Reloader | None", plane: "Plane") -> AsyncGenerat
 
 
 def plane_settings(options: DevOptions) -> "PlaneSettings":
-    """Return the settings of all rooms: from options, then the environment, then the defaults. Raise Invalid."""
+    """Return the settings of all services: from options, then the environment, then the defaults. Raise Invalid."""
     from taskplane.cli.composition import PlaneSettings
     from taskplane.cli.settings import ALSO, KNOWN
     from taskplane.executor.settings import PREFIX as EXECUTOR
@@ -162,8 +162,8 @@ def plane_settings(options: DevOptions) -> "PlaneSettings":
     )
     tasks = load(TasksSettings, TASKS, database_url=_database(options, "tasks.db"))
     sessions = load(SessionsSettings, SESSIONS, database_url=_database(options, "sessions.db"))
-    rooms = (tasks, sessions, executor, gateway)
-    secret = next((room.internal_secret for room in rooms if room.internal_secret), "")
+    services = (tasks, sessions, executor, gateway)
+    secret = next((service.internal_secret for service in services if service.internal_secret), "")
     return PlaneSettings(
         tasks=replace(tasks, internal_secret=secret),
         sessions=replace(sessions, internal_secret=secret),
@@ -197,7 +197,7 @@ def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
 
     url, agent = plane.gateway.url, plane.agents[0]
     python = ".".join(platform.python_version_tuple()[:2])
-    databases = dict.fromkeys(shown(room.database_url) for room in (settings.tasks, settings.sessions))
+    databases = dict.fromkeys(shown(service.database_url) for service in (settings.tasks, settings.sessions))
     demo = " (scripted, needs no API key)" if agent == DEMO else ""
     to = "" if url == "http://127.0.0.1:8080" else f" --url {url}"
     missing = f"  (not built: {plane.gateway.why_no_page})" if plane.gateway.why_no_page else ""

@@ -64,7 +64,7 @@ def cancel_task(options: Options, task_id: str) -> int:
 
 
 def delete_task(options: Options, task_id: str, yes: bool) -> int:
-    """Delete a task of any owner with its log and its words. Without `yes` ask on a terminal, and refuse elsewhere."""
+    """Delete a task of any owner with its log and its content. Without `yes`, ask on a terminal or else refuse."""
     if not yes and not sys.stdin.isatty():
         return report_error(nobody_to_ask(f"Task {task_id} was not deleted"), options.output)
 

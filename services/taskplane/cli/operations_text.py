@@ -1,4 +1,4 @@
-"""Tables for operators, for a terminal."""
+"""Tables for operators on a terminal."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,8 +9,9 @@ from taskplane.cli.waiting import WAITING, waiting_lines
 from taskplane.client.events import classify
 from taskplane.client.states import state_of
 
-_ASKED: Final = 60
-_SENTENCES: Final = 1_000
+_LONGEST_ASKED: Final = 60
+_LONGEST_SENTENCE: Final = 1_000
+_BACKLOGS: Final = (("uncopied", "tasks not copied"), ("abandoned", "turns without answer"))
 _FACTS: Final = (
     ("task", "taskId"),
     ("session", "contextId"),
@@ -28,7 +29,7 @@ _FACTS: Final = (
 
 
 def overview_text(found: dict[str, Any]) -> str:
-    """Return the problems, the tables of an overview, without those that would be empty, and its figures."""
+    """Return an overview as text: problems, tables that are not empty, and figures."""
     recent = found["recent"]
     parts = [
         _concerns(found["concerns"]),
@@ -44,10 +45,10 @@ def overview_text(found: dict[str, Any]) -> str:
                 f"  queued     {_percentiles(recent['queuedSeconds'])}",
             ]
         ),
-        "\n".join(f"{name:<10}   {_backlog(found[name])}" for name in ("uncopied", "abandoned")),
+        "\n".join(f"{label:<20}   {_backlog(found[name])}" for name, label in _BACKLOGS),
     ]
     if found["bounded"]:
-        parts.append(f"Too many tasks to count: the figures of the last minutes begin at {_time(recent['since'])}.")
+        parts.append(f"There are too many tasks: the figures count only tasks since {_time(recent['since'])}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -73,13 +74,13 @@ def log_table(events: Iterable[dict[str, Any]]) -> str:
 
 
 def _concerns(found: Sequence[dict[str, str]]) -> str:
-    """Return the problems in the form of errors, or a line that there are none."""
+    """Return the problems, each in the form of an error, or one line if there are no problems."""
     if not found:
         return "Nothing needs attention."
     lines = ["NEEDS ATTENTION"]
     for each in found:
-        suggestion = one_line(each["suggestion"], _SENTENCES)
-        lines += [one_line(each["message"], _SENTENCES), f"  {suggestion}", f"  {each['code']}"]
+        suggestion = one_line(each["suggestion"], _LONGEST_SENTENCE)
+        lines += [one_line(each["message"], _LONGEST_SENTENCE), f"  {suggestion}", f"  {each['code']}"]
     return "\n".join(lines)
 
 
@@ -115,7 +116,7 @@ def _task_row(task: dict[str, Any]) -> list[str]:
         one_line(task["owner"], 40),
         one_line(task["agent"], 40) or "-",
         one_line(task.get("executor", ""), 40) or "-",
-        one_line(task.get("asked", ""), _ASKED) or "-",
+        one_line(task.get("asked", ""), _LONGEST_ASKED) or "-",
         one_line(task.get("error", "")),
     ]
 

@@ -39,11 +39,11 @@ def run(
 
 
 def _secret() -> str:
-    """Return the internal secret of the first room that has one, as `taskplane dev` does; empty: none has."""
+    """Return the internal secret of the first service that has one, as `taskplane dev` does; empty: none has."""
     from taskplane.cli.settings import KNOWN
 
-    rooms = (load(settings, prefix) for settings, prefix in KNOWN)
-    return next(filter(None, (getattr(room, "internal_secret", "") for room in rooms)), "")
+    services = (load(settings, prefix) for settings, prefix in KNOWN)
+    return next(filter(None, (getattr(service, "internal_secret", "") for service in services)), "")
 
 
 def _as_failure(error: Failure | PlaneError, address: str) -> Failure | PlaneError:

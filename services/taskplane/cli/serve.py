@@ -1,4 +1,4 @@
-"""`taskplane serve`: one process of the plane, run as `python -m taskplane.<room>`."""
+"""`taskplane serve`: one process of the plane, run as `python -m taskplane.<service>`."""
 
 from runpy import run_module
 
@@ -9,14 +9,14 @@ from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.settings import check_unknown
 
 
-def serve(room: str) -> int:
-    """Run the room until SIGTERM and exit with its code.
+def serve(service: str) -> int:
+    """Run the service until SIGTERM and exit with its code.
 
-    Settings come from the environment; a variable that no room knows is refused.
+    Settings come from the environment; an unknown variable is refused.
     """
     try:
         check_unknown(None, KNOWN, ALSO)
-        run_module(f"taskplane.{room}", run_name="__main__", alter_sys=True)
+        run_module(f"taskplane.{service}", run_name="__main__", alter_sys=True)
     except PlaneError as error:
         return report_error(error)
     except BaseExceptionGroup as group:

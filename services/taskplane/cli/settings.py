@@ -1,4 +1,4 @@
-"""The settings of all rooms together, so that every process recognises a misspelt variable."""
+"""The settings of all services together, so that every process recognises a misspelt variable."""
 
 from typing import Any, Final
 

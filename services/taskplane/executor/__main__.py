@@ -30,20 +30,20 @@ async def serve(settings: ExecutorSettings, stop: asyncio.Event) -> None:
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
         open_executor(
             settings, services, tasks, sessions, secrets.token_hex(8), renewals=renewals, appends=appends
-        ) as room,
-        serving(services, settings.listen, ready=room.ready) as server,
+        ) as service,
+        serving(services, settings.listen, ready=service.ready) as server,
         serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):
         _log.info(
             "executor ready: gRPC %s, agents %s, task store %s, session history %s",
             server.address,
-            ", ".join(room.agents.names),
+            ", ".join(service.agents.names),
             settings.tasks,
             settings.sessions,
         )
         await stop.wait()
         await server.leave()
-        await room.drain()
+        await service.drain()
 
 
 def main() -> int:

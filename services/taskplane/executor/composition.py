@@ -43,7 +43,7 @@ from taskplane.runtime.sharing import Slots
 log = logging.getLogger(__name__)
 
 
-class ExecutorRoom:
+class ExecutorService:
     """An open executor or worker: its agents, its runs, its background jobs, and its drain."""
 
     def __init__(
@@ -128,7 +128,7 @@ async def open_executor(
     agents: Agents | None = None,
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
-) -> AsyncGenerator[ExecutorRoom, None]:
+) -> AsyncGenerator[ExecutorService, None]:
     """Open an executor and add its service to `services`, which needs the lines of `servicer.POLICY`.
 
     Arguments and promises as those of `open_runs`. `process_id`: with the prefix of the store's resident executor where
@@ -138,11 +138,11 @@ async def open_executor(
         agents = agents_of(settings)
     async with open_runs(
         settings, tasks_channel, sessions_channel, process_id, agents, renewals=renewals, appends=appends
-    ) as room:
-        ports, background = room.runs.ports, room.background
-        rewinds = Rewinds(room.sessions, ports.reconciler, background)
+    ) as service:
+        ports, background = service.runs.ports, service.background
+        rewinds = Rewinds(service.sessions, ports.reconciler, background)
         submits = Submits(
-            room.runs,
+            service.runs,
             agents,
             rewinds,
             background,
@@ -151,14 +151,14 @@ async def open_executor(
             abandoned_after=settings.abandoned_after,
         )
         abandoned = Abandoned(ports.store, ports.sessions, actor=ports.actor, after=settings.abandoned_after)
-        imports = Imports(ports.store, room.sessions)
+        imports = Imports(ports.store, service.sessions)
         expiry = Expiry(ports.store, ports.sessions, actor=ports.actor, ttl=settings.session_ttl)
         rates = SendRates(settings.sends_per_second)
         executor = AgentExecutor(submits, rewinds, agents, ports, background, rates)
         services.add(executor_pb2_grpc.add_AgentExecutorServicer_to_server, executor)
-        room.start(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep")
-        room.start(_expiring(expiry, settings.expire_every), name="expiry")
-        yield room
+        service.start(_sweeping(ports, abandoned, imports, settings.uncopied_every), name="sweep")
+        service.start(_expiring(expiry, settings.expire_every), name="expiry")
+        yield service
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ async def open_runs(
     kind: Literal["executor", "worker"] = "executor",
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
-) -> AsyncGenerator[ExecutorRoom, None]:
+) -> AsyncGenerator[ExecutorService, None]:
     """Open the part of an executor that claims tasks and runs them; a worker has no other.
 
     The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
@@ -231,25 +231,25 @@ async def open_runs(
     stores = (tasks_channel, renewals, appends, sessions_channel)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
-        room = ExecutorRoom(agents, runs, background, sessions, stores, leases, settings.drain_timeout, group)
-        room.claim(leases.claiming())
-        room.start(ports.appender.run(), name="appending")
-        room.start(leases.renewing(), name="renewing")
+        service = ExecutorService(agents, runs, background, sessions, stores, leases, settings.drain_timeout, group)
+        service.claim(leases.claiming())
+        service.start(ports.appender.run(), name="appending")
+        service.start(leases.renewing(), name="renewing")
         if settings.capacity:
             processes.prepare(agents.by_name.values())
         try:
             with noticing_blocks(settings.blocked_after, settings.blocked_limit):
-                yield room
+                yield service
         except Exception as error:  # noqa: BLE001 - raised again below
             # From in here it would come out in a group.
             failure = error
         finally:
-            await room.drain()
+            await service.drain()
             await background.dismiss(settings.cancel_grace)
             await processes.close()
             for hosted in agents.by_name.values():
                 await hosted.close()
-            room.stop()
+            service.stop()
     if failure is not None:
         raise failure
     if settings.strict_agents and runs.bugs:

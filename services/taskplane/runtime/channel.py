@@ -1,4 +1,4 @@
-"""The channels that rooms talk over: through a socket, or within a process; `client` is one wrapper around either."""
+"""The channels between services: through a socket, or within a process. `client` wraps both."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

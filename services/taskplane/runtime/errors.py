@@ -1,4 +1,4 @@
-"""Errors as plain exceptions that any room may raise; `status.py` maps them to gRPC and back.
+"""Errors as plain exceptions that every package may raise; `status.py` maps them to gRPC and back.
 
 Every error has a sentence on the problem and its cause, a stable reason in capitals (`google.rpc.ErrorInfo`),
 and, where they help, a suggestion, the fields of the request that were wrong, and how long to wait before a retry.

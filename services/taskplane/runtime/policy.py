@@ -1,4 +1,4 @@
-"""Access to methods: one table per room, with a line per RPC. An RPC without a line is refused.
+"""Access to methods: one table per service, with a line per RPC. An RPC without a line is refused.
 
 That a call may be repeated stands in the .proto file (`idempotency_level`); see `service_config`.
 """

@@ -1,4 +1,4 @@
-"""The services of a process, each method with its concerns around it, for sockets and the in-process channel alike."""
+"""The services of a process. Each method is wrapped once, with authentication, logs, metrics and errors."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
@@ -12,9 +12,9 @@ from taskplane.runtime.policy import Access
 from taskplane.runtime.principal import Principal
 
 MAX_REQUEST: Final = 4 * 1024 * 1024
-"""Bytes of a request at most."""
+"""The largest request in bytes."""
 MAX_REPLY: Final = 64 * 1024 * 1024
-"""Bytes of a reply at most, as our own channels take them."""
+"""The largest reply in bytes that our channels accept."""
 
 S = TypeVar("S")
 
@@ -25,8 +25,8 @@ class Services:
     def __init__(self, *, policy: Mapping[str, Access], secret: bytes = b"", default: Principal | None = None) -> None:
         """`policy` has a line per method path ("/package.Service/Method"); a method without one is refused.
 
-        With `secret`, a principal counts only if it is signed with it, and `default` counts for nothing. Without, calls
-        that name no principal are made by `default`, or refused as UNAUTHENTICATED.
+        With `secret`, only signed principals are accepted, and `default` is ignored. Without it, a call without a
+        principal acts as `default`; if that is None, it is refused as UNAUTHENTICATED.
         """
         self.secret = secret
         self.handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -34,7 +34,7 @@ class Services:
         self.names: list[str] = []
         """The full names of the services."""
         self.pacer = Pacer()
-        """Paces long reads of this process beside the unary calls of these services."""
+        """Slows long reads of this process while unary calls are in flight."""
         self._policy = dict(policy)
         self._signer = PrincipalSigner(secret)
         self._default = default
@@ -42,12 +42,12 @@ class Services:
     def add(self, register: Callable[[S, grpc.aio.Server], None], servicer: S) -> None:
         """Register a servicer by the generated `add_XServicer_to_server`. ValueError: it is registered already.
 
-        That function calls the two methods below and nothing else of a server.
+        The generated function calls only the next two methods of a server.
         """
         register(servicer, cast("grpc.aio.Server", self))
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
-        """Do nothing: generated code registers a service twice, and the other method has the names."""
+        """Do nothing. Generated code also calls `add_registered_method_handlers`, which gets the method names."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"

@@ -34,8 +34,8 @@ def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **
     """Return the settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, say).
 
     Fields may be str, int, float, bool, Path, tuple[str, ...] (separated by commas), Literal of strings, or any of
-    these or None (empty means None). Invalid: names every variable that is missing or cannot be read, or
-    else every one that is out of its range, at once.
+    these or None (empty means None). Invalid: one error names all variables that are missing or unreadable; if there
+    are none, all that are out of range.
     """
     environ = environment() if environ is None else environ
     hints = typing.get_type_hints(cls)
@@ -72,7 +72,7 @@ def check_unknown(
     known: Iterable[tuple[type[Any], str]],
     also: Iterable[str] = (),
 ) -> None:
-    """Raise Invalid if the environment has a TASKPLANE_ variable of no (class, prefix) of `known` and not in `also`."""
+    """Raise Invalid if a TASKPLANE_ variable belongs to no (class, prefix) in `known` and is not in `also`."""
     environ = environment() if environ is None else environ
     names = {FAILPOINTS, *also}
     for cls, prefix in known:

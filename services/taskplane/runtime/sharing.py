@@ -1,9 +1,9 @@
-"""The slots of a process that runs tasks, and how much of them one owner may have. Pure.
+"""The slots of a process that runs tasks, and the share of one owner. Pure.
 
-A run cannot be taken back, so room for others is kept when a slot is given: an owner leaves a quarter of the slots that
-other owners do not use, a tenant an eighth of those that other tenants do not use, both rounded down. One owner alone
-thus gets all but floor(capacity / 4), and each further one most of the rest. A slot that is free is always for an
-owner who runs nothing, as far as that one's tenant may have it.
+A slot that was given cannot be taken back, so slots for others are kept free. An owner leaves a quarter of the slots
+that other owners do not use; a tenant leaves an eighth of the slots that other tenants do not use. Both are rounded
+down. So one owner alone gets all but floor(capacity / 4), and each further owner most of the rest. An owner without a
+run may have any free slot that its tenant may have.
 """
 
 from collections import Counter
@@ -39,24 +39,25 @@ class Slots:
         self._held = self._by_owner.total()
 
     def held_by(self, held: Mapping[Owner, int]) -> "Slots":
-        """Return slots as these, with other holders."""
+        """Return the same number of slots with other holders."""
         return Slots(self.capacity, self._shared_by, held)
 
     @property
     def free(self) -> int:
-        """Return the number of slots that nobody holds; less than 0 if there are more runs than slots."""
+        """Return the number of free slots; negative if there are more runs than slots."""
         return self.capacity - self._held
 
-    def has_room(self, owner: Owner, *, lent: bool = False) -> bool:
-        """Return whether the owner may have one more slot; `lent`: one beyond its share, but not the last one."""
-        if not self.tenant_has_room(owner[0]):
+    def may_have_slot(self, owner: Owner, *, lent: bool = False) -> bool:
+        """Return whether the owner may have one more slot; `lent`: also beyond its share, but not the last free
+        slot."""
+        if not self.tenant_may_have_slot(owner[0]):
             return False
         held = self._by_owner[owner]
         if self._shared_by == "one" or leaves_part(held + 1, self.free + held):
             return True
         return lent and self.free > 1 and leaves_part(held, self.free + held)
 
-    def tenant_has_room(self, tenant: str) -> bool:
+    def tenant_may_have_slot(self, tenant: str) -> bool:
         """Return whether an owner of the tenant without a slot may have one."""
         if self.free <= 0:
             return False
@@ -64,13 +65,13 @@ class Slots:
         return self._shared_by != "tenants" or leaves_part(held + 1, self.free + held, _TENANT_LEAVES)
 
     def take(self, owner: Owner) -> None:
-        """Note that the owner holds one more slot, whether or not there is room."""
+        """Note that the owner holds one more slot, even if it may not have one."""
         self._by_owner[owner] += 1
         self._by_tenant[owner[0]] += 1
         self._held += 1
 
     def give_back(self, owner: Owner) -> None:
-        """Note that the owner holds one slot less."""
+        """Note that the owner holds one slot fewer."""
         self._held -= 1
         self._by_owner[owner] -= 1
         if not self._by_owner[owner]:

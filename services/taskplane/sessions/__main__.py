@@ -22,14 +22,14 @@ async def serve(settings: SessionsSettings, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain."""
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
-        open_sessions(settings, services) as room,
-        serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
+        open_sessions(settings, services) as service,
+        serving(services, settings.listen, ready=service.ready, grace=settings.drain_timeout) as server,
         serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
     ):
         _log.info("session history ready: gRPC %s, database %s", server.address, shown(settings.database_url))
         await stop.wait()
         await server.leave()
-        await room.drain()
+        await service.drain()
 
 
 def main() -> int:

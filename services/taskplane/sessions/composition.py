@@ -16,7 +16,7 @@ from taskplane.storage.bell import Bell
 from taskplane.storage.engine import Engine, make_bell, open_engine
 
 
-class SessionsRoom:
+class SessionsService:
     """The open session history: its readiness and its end."""
 
     def __init__(self, engine: Engine, watched: Watched) -> None:
@@ -34,7 +34,7 @@ class SessionsRoom:
 
 
 @asynccontextmanager
-async def open_sessions(settings: SessionsSettings, services: Services) -> AsyncGenerator[SessionsRoom, None]:
+async def open_sessions(settings: SessionsSettings, services: Services) -> AsyncGenerator[SessionsService, None]:
     """Upgrade the schema, open the database and add the service to `services`.
 
     `services` needs the lines of `servicer.POLICY`, and must have stopped serving when this ends. Errors as in
@@ -45,15 +45,15 @@ async def open_sessions(settings: SessionsSettings, services: Services) -> Async
         open_engine(
             settings.database_url, readers=settings.readers, writers=settings.writers, durability=settings.durability
         ) as engine,
-        open_sessions_on(engine, settings, services) as room,
+        open_sessions_on(engine, settings, services) as service,
     ):
-        yield room
+        yield service
 
 
 @asynccontextmanager
 async def open_sessions_on(
     engine: Engine, settings: SessionsSettings, services: Services
-) -> AsyncGenerator[SessionsRoom, None]:
+) -> AsyncGenerator[SessionsService, None]:
     """Do as `open_sessions`, over a database with an up-to-date schema; the caller closes the engine afterwards."""
     commits = _Commits()
     async with SqlSessionLog(engine, on_commit=commits.take) as log:
@@ -66,7 +66,7 @@ async def open_sessions_on(
         commits.bell = None if engine.dialect.alone else bell
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(bell.run()), group.create_task(watched.run())]
-            yield SessionsRoom(engine, watched)
+            yield SessionsService(engine, watched)
             watched.drain()
             for task in beside:
                 task.cancel()

@@ -1,7 +1,7 @@
-"""The bell: a hint that something may have changed. Whoever hears it reads the database and believes only that.
+"""The bell: a hint that something may have changed. A listener then reads the database, and trusts only that.
 
-What a process commits rings in this process at once, without a bell of this module: its rooms tell their listeners. A
-`Bell` tells the other processes on the same database.
+Within a process, a service calls its listeners directly after a commit; no `Bell` is needed. A `Bell` notifies the
+other processes on the same database.
 """
 
 import asyncio
@@ -15,32 +15,32 @@ Heard = Callable[[Set[str] | None], None]
 
 
 def key_of(*names: str) -> str:
-    """Return a short name for something that has these names: eight characters.
+    """Return a key of eight characters for these names.
 
-    Two things may have one key; a listener for the other one looks in vain.
+    Two lists of names may have the same key; then a listener wakes and finds nothing new.
     """
     digest = hashlib.blake2b("\0".join(names).encode(), digest_size=6).digest()
     return base64.urlsafe_b64encode(digest).decode()
 
 
 class Bell:
-    """Rings in other processes; this one in none, since there are none, or since they only poll."""
+    """Rings in other processes. This base class does nothing: there is no other process, or the others only poll."""
 
     def ring(self, keys: Iterable[str]) -> None:
-        """Ring for `keys`, texts of ASCII without a space; to be called after the commit. Never waits, never raises.
+        """Ring for `keys`, ASCII texts without spaces. Call it after the commit. It never waits and never raises.
 
-        The meaning of the keys is between ringers and listeners. A ring may be lost, be late or come twice.
+        Ringers and listeners agree on the meaning of the keys. A ring may be lost, be late or come twice.
         """
 
     async def run(self) -> None:
-        """Carry rings between processes until cancelled; return at once where there is nothing to carry."""
+        """Carry rings between processes until cancelled. Return at once if there is no other process to notify."""
 
 
 class Listener:
-    """A listener; one task waits at a time. For the tasks of one event loop; not to be used from other threads.
+    """A listener, for the tasks of one event loop. Only one task may wait at a time. Not thread-safe.
 
-    A ring is never queued and never lost: it wakes one that waits, and spares one that is about to wait its waiting.
-    Many rings between two waits are one. Listen first, then read, then wait: nothing is missed.
+    A call of `hear` is remembered: it wakes the task that waits, or makes the next `wait` return at once. Many calls
+    between two waits count as one. Listen first, then read, then wait: then no change is missed.
     """
 
     __slots__ = ("_rung",)
@@ -49,7 +49,7 @@ class Listener:
         self._rung = asyncio.Event()
 
     def hear(self) -> None:
-        """Take note that the bell rings."""
+        """Note that the bell has rung."""
         self._rung.set()
 
     async def wait(self, timeout: float) -> bool:

@@ -59,7 +59,7 @@ async def open_engine(
 
 
 def make_bell(engine: Engine, url: str, name: str, heard: Heard, *, notifications: bool) -> Bell:
-    """Return the bell between the processes of the room `name` on the database at `url`, which `engine` has open.
+    """Return the bell between the processes of the store `name` on the database at `url`, which `engine` has open.
 
     `notifications` False: it rings in no other process, so that those find changes by polling only.
     """

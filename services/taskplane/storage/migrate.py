@@ -1,8 +1,9 @@
-"""Runs the Alembic versions of a room without an ini file and an env.py.
+"""Runs the Alembic versions of a store without an ini file and an env.py.
 
-A room's schema lies in `<package>/migrations/versions`; its place is kept in the table `alembic_version_<room>`, so
-that several rooms may share a database. Its triggers, in `<package>/triggers.py`, are no part of any version: they are
-taken away before versions run, and those of this release are there once its schema is.
+The versions of a store are in `<package>/migrations/versions`. The current revision is kept in the table
+`alembic_version_<store>`, so that several stores may share a database. Triggers, in `<package>/triggers.py`, are not
+part of a version. They are removed before versions run; at the newest version the triggers of this release are
+installed.
 """
 
 import logging
@@ -25,20 +26,20 @@ from taskplane.storage.engine import Engine, run_alone, shown
 from taskplane.storage.triggers import Trigger
 
 _log = logging.getLogger(__name__)
-# It logs its assumptions at INFO whenever it looks at a version table.
+# Alembic logs its assumptions at INFO whenever it reads a version table.
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 async def upgrade(url: str, package: str, revision: str = "head") -> None:
     """Bring the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
 
-    Does nothing where it is there already. Safe if several processes start at once: one migrates, the others wait and
-    find it done. Errors as in `open_engine`, and Refused where a newer release migrated it; what a version raises
-    undoes all of them.
+    If the schema is at `revision` already, no version runs; triggers are still brought up to date. Safe if several
+    processes start at once: one migrates, the others wait and find it done. If a version raises, all of them are
+    rolled back. Errors as in `open_engine`; Refused: a newer release migrated the schema.
     """
     before, after = await run_alone(url, _move, package, revision, True)
     if before != after:
-        # A new database is no news; an older one that was changed is.
+        # At INFO only if an existing database was migrated.
         level = logging.INFO if before else logging.DEBUG
         _log.log(level, "%s: schema of %s is now at %s", shown(url), package, after)
 
@@ -49,14 +50,14 @@ async def downgrade(url: str, package: str, revision: str = "base") -> None:
 
 
 async def current(engine: Engine, package: str) -> str | None:
-    """Return the revision at which the schema of `package` is; None before the first."""
+    """Return the current revision of the schema of `package`; None if no version has run."""
     return await engine.read(_current, package)
 
 
 async def check(engine: Engine, package: str) -> None:
     """Check that the schema is the one this release was written for.
 
-    Refused: it is older (migrate first), or made by a newer release.
+    Refused: the schema is older (migrate first), or a newer release made it.
     """
     found = await current(engine, package)
     _refuse_unknown(package, found)
@@ -75,7 +76,7 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> tuple[str 
     script = _script(package)
     before = _current(conn, package)
     _refuse_unknown(package, before)
-    # There is none below the first.
+    # The revision "base" has no script.
     wanted: str | None = getattr(script.get_revision(revision), "revision", None)
     guarding = _triggers(package)(dialect_of(conn))
     if before != wanted:

@@ -49,7 +49,7 @@ class Stage(NamedTuple):
 
 
 def staging_table(name: str, metadata: MetaData) -> Table:
-    """Return the pages of a room, numbered from 1. Number 0 is the room's own."""
+    """Return the table for the pages of staged imports, numbered from 1; number 0 is reserved for the store."""
     table = Table(
         name,
         metadata,

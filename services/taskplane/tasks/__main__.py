@@ -25,17 +25,17 @@ async def serve(settings: TasksSettings, stop: asyncio.Event) -> None:
     services = Services(policy=POLICY, secret=settings.internal_secret.encode())
     async with (
         open_database(settings) as engine,
-        open_tasks(settings, engine, pacer=services.pacer) as room,
+        open_tasks(settings, engine, pacer=services.pacer) as service,
     ):
-        room.register(services)
+        service.register(services)
         async with (
-            serving(services, settings.listen, ready=room.ready, grace=settings.drain_timeout) as server,
+            serving(services, settings.listen, ready=service.ready, grace=settings.drain_timeout) as server,
             serving_ops(settings.ops_listen, server.health, setting=PREFIX + "OPS_LISTEN"),
         ):
             _log.info("task store ready: gRPC %s, database %s", server.address, shown(settings.database_url))
             await stop.wait()
             await server.leave()
-            await room.drain()
+            await service.drain()
 
 
 def main() -> int:

@@ -32,7 +32,7 @@ from taskplane.tasks.wire import Wire
 DRAIN_NOTICE: Final = 1.0
 
 
-class TasksRoom:
+class TasksService:
     """The open task store: its services, its readiness and its end."""
 
     def __init__(
@@ -87,7 +87,7 @@ def open_database(settings: TasksSettings) -> AbstractAsyncContextManager[Engine
 @asynccontextmanager
 async def open_tasks(
     settings: TasksSettings, engine: Engine, *, resident: str | None = None, pacer: Pacer | None = None
-) -> AsyncGenerator[TasksRoom, None]:
+) -> AsyncGenerator[TasksService, None]:
     """Open the task store over a database with an up-to-date schema; the caller closes the engine afterwards.
 
     `resident`: the process id of the executor in this process (it begins with `queue.RESIDENT`); it is used only if
@@ -135,10 +135,10 @@ async def open_tasks(
             pause_limit=settings.pause_limit,
         )
         operations = TaskOperations(log, records, lease_ttl=settings.lease_ttl)
-        room = TasksRoom(engine, store, TaskQueue(claims, leases), operations, claims, watched)
+        service = TasksService(engine, store, TaskQueue(claims, leases), operations, claims, watched)
         sampler = Sampler(log)
         async with _beside(bell.run(), watched.run(), claims.run(), sweeper.run(), trimmer.run(), sampler.run()):
-            yield room
+            yield service
 
 
 class _Commits:

@@ -45,10 +45,11 @@ Session = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """Tasks that may be claimed now; `wait`: seconds until the next one may be, if one was seen. Both are hints.
+    """Tasks that may be claimed now. All fields are hints.
 
-    `principals`: tenant and owner of each task. `passed_over`: principals with queued tasks for whom there was no room;
-    with an empty owner, all of a tenant. `more`: there may be others than these tasks.
+    `wait`: seconds until the next task is due, if a later one was seen. `principals`: tenant and owner of each task.
+    `passed_over`: principals with queued tasks that may not have a slot; an empty owner means all of a tenant. `more`:
+    there may be further tasks.
     """
 
     uids: Sequence[str]
@@ -58,14 +59,14 @@ class Claimable:
     more: bool = False
 
 
-class Room(Protocol):
-    """Says for whom there are slots."""
+class FreeSlots(Protocol):
+    """The rule by which free slots are given to principals."""
 
-    def has_room(self, owner: Owner) -> bool:
+    def may_have_slot(self, owner: Owner) -> bool:
         """Return whether this owner may have one more slot."""
         ...
 
-    def tenant_has_room(self, tenant: str) -> bool:
+    def tenant_may_have_slot(self, tenant: str) -> bool:
         """Return whether an owner of the tenant without a slot may have one."""
         ...
 
@@ -279,13 +280,13 @@ class QueueLog(WriteLog, Protocol):
     """The log as the queue sees it: tasks that wait for an executor, and leases."""
 
     async def claimable(
-        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), slots: FreeSlots | None = None
     ) -> Claimable:
         """Return tasks of these agents that may be claimed now, at most `limit`, in the order in which they are due.
 
         Principals (tenant and owner) with fewer running tasks come first, among these the next one `after` that one,
-        and of each the longest waiting task. Those without `room` are passed over. It is a hint: Claim decides, and
-        another may be faster.
+        and of each the longest waiting task. Principals that may have none of `slots` are passed over. The result is a
+        hint: Claim decides, and another process may be faster.
         """
         ...
 

@@ -12,7 +12,7 @@ from taskplane.agents.loading import Agents
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
-from taskplane.executor.composition import ExecutorRoom, open_executor
+from taskplane.executor.composition import ExecutorService, open_executor
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import InProcessChannel, client
@@ -37,14 +37,14 @@ class Plane:
     """An open plane. `tasks` and `executor` are called as the user, the other stubs as a service that acts for the
     user."""
 
-    def __init__(self, room: ExecutorRoom, channel: grpc.aio.Channel) -> None:
-        user, service = client(channel, identity=USER), client(channel, identity=_SERVICE)
-        self.room = room
+    def __init__(self, service: ExecutorService, channel: grpc.aio.Channel) -> None:
+        user, acting = client(channel, identity=USER), client(channel, identity=_SERVICE)
+        self.service = service
         self.executor = AgentExecutorStub(user)
         self.tasks = TaskStoreStub(user)
-        self.store = TaskStoreStub(service)
-        self.queue = TaskQueueStub(service)
-        self.sessions = SessionHistoryStub(service)
+        self.store = TaskStoreStub(acting)
+        self.queue = TaskQueueStub(acting)
+        self.sessions = SessionHistoryStub(acting)
 
 
 @asynccontextmanager
@@ -63,9 +63,9 @@ async def open_plane(agent: Agent, settings: ExecutorSettings) -> AsyncGenerator
         tasks.register(services)
         async with open_executor(
             settings, services, channel, channel, process_id, agents=Agents({AGENT: agent})
-        ) as room:
+        ) as service:
             try:
-                yield Plane(room, channel)
+                yield Plane(service, channel)
             except BaseException as error:  # noqa: BLE001 - raised again below
                 # From in here it would come out in a group.
                 failure = error

@@ -1,4 +1,4 @@
-"""An agent with changes that are recorded on their way into the executor, and held up where a test wants to act."""
+"""An agent whose changes are recorded on their way to the executor, and held up where a test wants to act."""
 
 import asyncio
 import inspect
@@ -10,7 +10,7 @@ from taskplane.agents.agent import Agent, Change, Policy, Turn
 
 Wanted = Callable[[Change], bool]
 
-_POWERS: Final = ("status_text", "extended_card", "routes_at_sight")
+_ATTRIBUTES: Final = ("status_text", "extended_card", "routes_at_sight")
 
 
 class Recorder:
@@ -26,14 +26,14 @@ class Recorder:
         self._go: asyncio.Future[None] | None = None
 
     def look_for(self, wanted: Wanted) -> "asyncio.Future[Change]":
-        """Hold the agent up at the next change that is wanted; the future has it then."""
+        """Hold the agent at the next change that is wanted; that change is the result of the future."""
         self._found = self._loop.create_future()
         self._wanted = wanted
         self.let_go()
         return self._found
 
     def let_go(self) -> None:
-        """Let the agent go on."""
+        """Let the agent continue."""
         if self._go is not None and not self._go.done():
             self._go.set_result(None)
 
@@ -58,17 +58,17 @@ class Recorder:
 
 
 def recorded(agent: Agent, recorder: Recorder) -> Agent:
-    """Return an agent with the same powers and behaviour as `agent`.
+    """Return an agent with the same optional methods and behaviour as `agent`.
 
-    One that wants a process of its own gets a thread, since only agents that are loaded by name can have one.
+    With the isolation "process" the agent gets a thread: only agents that are loaded by name can have a process.
     """
-    # Powers are found by `isinstance`, which looks for them in the class.
+    # Optional methods are found by `isinstance`, which looks for them in the class.
     members: dict[str, Any] = {"card": agent.card}
     given: Any = agent
-    for name in _POWERS:
+    for name in _ATTRIBUTES:
         if hasattr(given, name):
-            power = getattr(given, name)
-            members[name] = staticmethod(power) if callable(power) else power
+            attribute = getattr(given, name)
+            members[name] = staticmethod(attribute) if callable(attribute) else attribute
 
     def run(turn: Turn) -> Any:
         return _followed(_called(recorder, given.run, turn), recorder)
@@ -93,9 +93,9 @@ def recorded(agent: Agent, recorder: Recorder) -> Agent:
         return replace(found, isolation="thread") if in_process else found
 
     members["run"] = staticmethod(run_in_thread if inspect.isgeneratorfunction(given.run) else run)
-    for power in (route, make_artifact, policy):
-        if hasattr(given, power.__name__):
-            members[power.__name__] = staticmethod(power)
+    for method in (route, make_artifact, policy):
+        if hasattr(given, method.__name__):
+            members[method.__name__] = staticmethod(method)
     made: Any = type(type(given).__name__, (), members)
     return cast("Agent", made())
 

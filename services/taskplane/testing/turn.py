@@ -36,7 +36,7 @@ class TurnRun:
         timeout: float,
     ) -> None:
         self._plane = plane
-        self._runs = plane.room.runs
+        self._runs = plane.service.runs
         self._recorder = recorder
         self._begin = begin
         self._timeout = timeout
@@ -136,7 +136,7 @@ class TurnRun:
             run.stop()
         self._recorder.let_go()
         # At once, so that no policy has the turn run again.
-        await self._plane.room.drain()
+        await self._plane.service.drain()
 
     def _start(self) -> None:
         if self._submitting is None:
@@ -268,7 +268,7 @@ async def turn_of(
             yield run
         finally:
             await run.leave()
-            plane.room.runs.bugs.clear()
+            plane.service.runs.bugs.clear()
 
 
 async def run_turn(agent: Any, message: Said = "hello", *, answers: Sequence[Said] = (), **options: Any) -> TurnResult:

@@ -11,7 +11,7 @@ from typing import Any
 from taskplane.agents.loading import Agents, load_agents
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
-from taskplane.executor.composition import ExecutorRoom, open_runs
+from taskplane.executor.composition import ExecutorService, open_runs
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
 from taskplane.runtime.errors import Unauthenticated, Unavailable
@@ -87,9 +87,9 @@ def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
     return process.run(partial(_serve, settings, agents), drain=drain)
 
 
-async def _admitted(room: ExecutorRoom, stop: asyncio.Event, store: str) -> bool:
+async def _admitted(service: ExecutorService, stop: asyncio.Event, store: str) -> bool:
     """Wait until the task store takes this process for a service; return False if it is to stop before."""
-    admission = asyncio.ensure_future(room.admitted())
+    admission = asyncio.ensure_future(service.admitted())
     stopping = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((admission, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -139,12 +139,12 @@ async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) 
             kind="worker",
             renewals=renewals,
             appends=appends,
-        ) as room,
+        ) as service,
     ):
-        health = Health((), room.ready)
+        health = Health((), service.ready)
         async with _serving_operators(settings, health) as ops:
-            if await _admitted(room, stop, settings.tasks):
-                room.start(health.run(), name="health")
+            if await _admitted(service, stop, settings.tasks):
+                service.start(health.run(), name="health")
                 log.info(
                     "worker ready: agents %s, task store %s, session history %s, operators %s",
                     ", ".join(agents.names),
@@ -154,4 +154,4 @@ async def _serve(settings: WorkerSettings, agents: Agents, stop: asyncio.Event) 
                 )
                 await stop.wait()
             await health.shut()
-            await room.drain()
+            await service.drain()

@@ -176,7 +176,7 @@ async def test_it_waits_with_its_next_event_while_the_log_cannot_keep_up(stores:
         held = Held(stores, "AppendEvents")
         reference = await plane.submit("go")
         await held.reached.wait()
-        await until(lambda: all(run.outbox.blocked for run in plane.room.runs.active))
+        await until(lambda: all(run.outbox.blocked for run in plane.service.runs.active))
         assert 0 < sent < 2000
         held.let_go.set()
         await plane.at_rest(reference)
@@ -243,7 +243,7 @@ async def test_it_is_told_to_cancel_while_it_still_executes(stores: Stores) -> N
         task_id = (await plane.submit("go")).task.task_id
         await shown(plane, task_id, "begun")
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert (await plane.task(task_id)).status.state == a2a.TASK_STATE_CANCELED
     assert order == ["cancel", "cancel ends", "execute ends"]
     assert executor.stops[0].message is None and executor.stops[0].task_id == task_id
@@ -268,7 +268,7 @@ async def test_a_cancel_that_hangs_is_cut_off(stores: Stores) -> None:
         task_id = (await plane.submit("go")).task.task_id
         await shown(plane, task_id, "begun")
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         assert ended.is_set()
 
 

@@ -140,7 +140,7 @@ async def test_a_function_that_blocks_holds_nobody_up_and_finishes_in_its_thread
         assert not left.is_set()
         let_go.set()
         await until(left.is_set)
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         task = await plane.task(task_id)
     assert task.status.state == a2a.TASK_STATE_CANCELED
     assert [text(said) for said in task.history] == ["block"]
@@ -170,7 +170,7 @@ async def test_generators_of_both_kinds_are_closed_when_they_are_cancelled(store
             task_id = (await plane.submit("go", agent=name)).task.task_id
             await eventually(lambda id=task_id: plane.events(id), lambda events: len(events) > 1)  # type: ignore[misc]
             await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-            await until(lambda: not plane.room.runs.active)
+            await until(lambda: not plane.service.runs.active)
         # That of a thread is closed by the thread, which the run does not wait for.
         await until(lambda: closed == ["async", "plain"])
 

@@ -418,7 +418,7 @@ async def test_a_cancelled_graph_keeps_its_finished_steps_and_stores_nothing_mor
         task_id = (await plane.submit("go", context_id="c")).task.task_id
         await reached.wait()
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         let_go.set()
         assert await run(plane, "again", context_id="c") == (COMPLETED, "4 messages")
         task = await plane.task(task_id)

@@ -194,7 +194,7 @@ async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, ga
             task_id = (await ending.submit("chunks")).task.task_id
             await shown(ending, task_id, f"<{_HALF - 1}>")
         async with open_plane(stores, ("far", await remote(server.url))) as survivor:
-            await until(lambda: bool(survivor.room.runs.active))
+            await until(lambda: bool(survivor.service.runs.active))
             gate.set()
             task = await survivor.reaches(task_id, a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED)
             assert task.status.state == a2a.TASK_STATE_COMPLETED
@@ -225,7 +225,7 @@ async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> N
         task_id = (await plane.submit("chunks")).task.task_id
         await shown(plane, task_id, f"<{_HALF - 1}>")
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         found = await server.store.get(executor.contexts[0].task_id or "", ServerCallContext())
         assert found is not None and found.status.state == TaskState.TASK_STATE_CANCELED
         assert (await plane.task(task_id)).status.state == a2a.TASK_STATE_CANCELED
@@ -237,10 +237,10 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         task_id = (await plane.submit("hang")).task.task_id
         await until(lambda: bool(executor.contexts))
         await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
-        (run,) = plane.room.runs.active
+        (run,) = plane.service.runs.active
         await run.cancelled.wait()
         gate.set()
-        await until(lambda: not plane.room.runs.active)
+        await until(lambda: not plane.service.runs.active)
         found = await server.store.get(executor.contexts[0].task_id or "", ServerCallContext())
         assert found is not None and found.status.state in (
             TaskState.TASK_STATE_CANCELED,

@@ -35,7 +35,7 @@ async def test_settings_are_enough_for_an_agent(stores: Stores, monkeypatch: pyt
         monkeypatch.setenv("TASKPLANE_LLM_PROMPT", "You write reports.")
         monkeypatch.setenv("TASKPLANE_LLM_RUN_LIMIT", "30")
         async with open_plane(stores, loaded=["llm"]) as plane:
-            agent = plane.room.agents.named("llm").agent
+            agent = plane.service.agents.named("llm").agent
             assert isinstance(agent, LanguageModel)
             task = await plane.run("write")
             assert text(task.status.message) == "Written." and len(task.artifacts) == 1

@@ -151,7 +151,7 @@ async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -
 ADD = calls(("add", {"a": 2, "b": 3}))
 WAIT = calls(("wait", {}))
 # What the model says to the result of a sum; where it has no more to say, it waits for another tool.
-LAST_WORDS: dict[str, Answer] = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
+FINAL_MESSAGE: dict[str, Answer] = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ async def test_tool_servers_are_left_when_the_turn_ends(
 
     def work(request: Request) -> Answer:
         was_open.append(is_open())
-        return ADD if len(was_open) == 1 else LAST_WORDS.get(end, WAIT)
+        return ADD if len(was_open) == 1 else FINAL_MESSAGE.get(end, WAIT)
 
     served.answers(work=work)
     found: list[Event] = []

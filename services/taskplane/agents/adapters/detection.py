@@ -1,6 +1,6 @@
-"""Detection of an agent's library: by its type, without importing a library that it does not use.
+"""Detection of the library of an agent: by type, without an import of a library that the agent does not use.
 
-To serve agents of a further library: a line in `LIBRARIES`, and a module with `adapt(found, name) -> Agent`.
+To serve agents of another library, add a line to `LIBRARIES` and a module with `adapt(found, name) -> Agent`.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskplane.agents.adapters.refusals import bad_agent
 from taskplane.agents.agent import Agent, Policy
-from taskplane.agents.sources import at, defined_at, described, line_of, place_of, said
+from taskplane.agents.sources import defined_at, described, in_parentheses, line_of, place_of, said
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 
 _ADAPTERS: Final = "taskplane.agents.adapters"
@@ -29,20 +29,21 @@ _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 class Library:
     """A library that agents are written with."""
 
-    # Names of modules, with those below them: the modules of the library's objects, and the others of the extra.
+    # Module names, with their submodules: those of the library, and of the other packages of its extra.
     packages: tuple[str, ...]
-    # The types of agents, by their public names.
+    # The public names of the types of agents.
     types: tuple[str, ...]
-    # The module here that serves them, and the extra with its requirements.
+    # The module of this package that serves these agents.
     adapter: str
+    # The pip extra that installs the library.
     extra: str
 
     def has(self, module: str) -> bool:
-        """Return whether a module is one of the library."""
+        """Return whether a module belongs to the library."""
         return any(module == package or module.startswith(f"{package}.") for package in self.packages)
 
-    def made(self, found: Any) -> bool:
-        """Return whether an object is an agent of the library, which is imported only if it may be one."""
+    def is_agent(self, found: Any) -> bool:
+        """Return whether an object is an agent of the library. The library is imported only if that is possible."""
         if not any(self.has(base.__module__) for base in type(found).__mro__):
             return False
         return isinstance(found, tuple(_public(name) for name in self.types))
@@ -66,34 +67,35 @@ LIBRARIES: Final = (
 )
 """The libraries with agents that can be served."""
 REMOTE: Final = Library(("a2a",), (), "remote", "a2a-sdk")
-"""The library for agents that are elsewhere, named by the URL of their card."""
+"""The library for remote agents, which are named by the URL of their card."""
 
 
 def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
     """Return the agent that serves `thing`, under that name.
 
-    `thing` is an agent of ours, which is returned as it is; an agent of pydantic-ai, google-adk, LangGraph or the A2A
-    SDK; the URL of the card of a remote agent; a function of one parameter; or a class or function without parameters
-    that makes one of them. `policy` takes the place of the agent's own. Invalid `BAD_AGENT` names the problem.
+    `thing` is an Agent, which is returned itself; an agent of pydantic-ai, google-adk, LangGraph or the A2A SDK; the
+    URL of the card of a remote agent; a function of one parameter; or a class or function without parameters that
+    returns one of these. With `policy`, the attribute `policy` of the returned agent is replaced. Invalid `BAD_AGENT`
+    names the problem.
     """
     agent = detect(thing, name, name)
     if policy is not None:
-        # An optional power is found on the object; any agent can be given this one.
+        # Optional methods are looked up on the object, so `policy` can be set on any agent.
         agent.policy = lambda turn: policy  # type: ignore[attr-defined]
     return agent
 
 
 def detect(thing: Any, name: str, spec: str) -> Agent:
-    """Do as `adapt` for an agent named `spec` by the operator."""
+    """Do as `adapt` without a policy. Errors name the agent `spec`, as the operator wrote it."""
     found: Any = thing
     if isinstance(thing, str) and is_url(thing):
         return _adapted(found, name, spec, REMOTE)
     if isinstance(found, type) or (_is_function(found) and _parameters(found) == 0):
-        found = _made(found, spec)
+        found = _from_factory(found, spec)
     if isinstance(found, Agent):
         return _checked(found, spec)
     for library in LIBRARIES:
-        if library.made(found):
+        if library.is_agent(found):
             return _adapted(found, name, spec, library)
     if _is_function(found):
         return _function(found, name, spec)
@@ -141,7 +143,7 @@ def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
 
 
 def _is_function(found: Any) -> bool:
-    """Return whether an object can be called and does not try to be an agent."""
+    """Return whether an object can be called and has neither `run` nor `card`."""
     return callable(found) and not isinstance(found, type) and not hasattr(found, "run") and not hasattr(found, "card")
 
 
@@ -157,7 +159,7 @@ def _function(found: Callable[..., Any], name: str, spec: str) -> Agent:
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """Return how many arguments a function needs; 1 if it does not say."""
+    """Return the number of required arguments of a function; 1 if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -166,20 +168,20 @@ def _parameters(function: Callable[..., Any]) -> int:
     return sum(p.default is inspect.Parameter.empty and p.kind not in optional for p in parameters)
 
 
-def _made(make: Callable[[], Any], spec: str) -> Any:
+def _from_factory(make: Callable[[], Any], spec: str) -> Any:
     if inspect.iscoroutinefunction(make) or inspect.isgeneratorfunction(make) or inspect.isasyncgenfunction(make):
         problem = "a function without parameters must return an agent, but this one is a coroutine or a generator"
         raise bad_agent(spec, problem, "give it one parameter, the text of the message, to make it an agent")
     try:
         return make()
     except (Exception, SystemExit) as error:
-        problem = f"its factory failed: {described(error)}{at(place_of(error))}"
+        problem = f"its factory failed: {described(error)}{in_parentheses(place_of(error))}"
         raise bad_agent(spec, problem, line_of(error) or "make it callable without arguments") from error
 
 
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
-    place = at(defined_at(agent))
+    place = in_parentheses(defined_at(agent))
     if not isinstance(card, AgentCard):
         problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
         raise bad_agent(spec, problem, f"take AgentCard from taskplane.agents.agent: {_CARD}")

@@ -1,6 +1,6 @@
 """The one error of agents that cannot be served."""
 
-from taskplane.agents.sources import at, described, line_of, place_of
+from taskplane.agents.sources import described, in_parentheses, line_of, place_of
 from taskplane.runtime.errors import Invalid
 
 
@@ -14,5 +14,5 @@ def bad_agent(spec: str, problem: str, suggestion: str) -> Invalid:
 
 def bad_code(spec: str, error: BaseException) -> Invalid:
     """Return the error for an agent with code that raised `error` when it was loaded."""
-    problem = f"its code raised {described(error)}{at(place_of(error))}"
+    problem = f"its code raised {described(error)}{in_parentheses(place_of(error))}"
     return bad_agent(spec, problem, line_of(error) or "check its code that runs at import")

@@ -1,4 +1,4 @@
-"""Calls to the server of a remote A2A agent, by the SDK's client, and its errors in words for users."""
+"""Calls to the server of a remote A2A agent through the SDK's client, and error texts for users."""
 
 import re
 from collections.abc import AsyncIterator, Iterable
@@ -21,7 +21,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 _CALL_SECONDS: Final = 30.0
 _LONGEST_FAULT: Final = 200
-# As the parser of protobuf names each member on the way to the one that it cannot read.
+# The protobuf parser names each field on the path to the unreadable one.
 _FAILED_FIELD: Final = re.compile(r"Failed to parse (\w+) field")
 _REFUSED: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 _TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
@@ -29,10 +29,10 @@ _TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The server of one agent. Its calls raise A2AError, of which A2AClientError is a failure of the connection.
+    """The server of one agent.
 
-    `silence`, `patience`: seconds without an event after which it is asked how a task stands, and seconds in which it
-    must answer that.
+    Calls raise A2AError (A2AClientError: the connection failed), or ParseError or ValueError for an unreadable answer.
+    `silence`: seconds without an event before the server is asked for the task. `patience`: seconds for its answer.
     """
 
     client: Client
@@ -43,22 +43,22 @@ class Server:
     def send(
         self, request: a2a.SendMessageRequest, *, key: str, extensions: Iterable[str]
     ) -> AsyncIterator[sdk.StreamResponse]:
-        """Send a message, and iterate over the events that answer it. One that does not stream answers at once, with
-        the task. `key`: makes a repetition known to servers that look for one."""
+        """Send a message, and iterate over the events that answer it. A server that does not stream answers at once,
+        with the task. `key`: the idempotency key, by which some servers recognise a repetition."""
         given = sdk.SendMessageRequest.FromString(request.SerializeToString())
         given.configuration.return_immediately = not self.card.capabilities.streaming
         headers = {"Idempotency-Key": key, **self._extensions(extensions)}
         return self.client.send_message(given, context=ClientCallContext(service_parameters=headers))
 
     async def task(self, task_id: str) -> a2a.Task:
-        """Return a task as it is now."""
+        """Return the current task."""
         found = await self.client.get_task(
             sdk.GetTaskRequest(id=task_id), context=ClientCallContext(timeout=_CALL_SECONDS)
         )
         return read_as(a2a.Task, found)
 
     def subscribe(self, task_id: str, extensions: Iterable[str]) -> AsyncIterator[sdk.StreamResponse]:
-        """Iterate over the events of a task from now on, which begin with the task. NotImplementedError: the server
+        """Iterate over the events of a task from now on; the first event is the task. NotImplementedError: the server
         does not stream."""
         context = ClientCallContext(service_parameters=self._extensions(extensions))
         return self.client.subscribe(sdk.SubscribeToTaskRequest(id=task_id), context=context)
@@ -77,12 +77,12 @@ class Server:
 
 
 def never_sent(error: BaseException) -> bool:
-    """Return whether a call failed before the server had any of it."""
+    """Return whether a call failed before the server received any part of it."""
     return isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a call that changes nothing may succeed when it is repeated."""
+    """Return whether a repeat of a read may succeed."""
     if not isinstance(error, A2AClientError):
         return False
     cause = error.__cause__
@@ -94,7 +94,8 @@ def is_transient(error: BaseException) -> bool:
 
 
 def readable(error: BaseException) -> AgentError:
-    """Return the failure of a call in words for the user; its cause is for the log."""
+    """Return the failure of a call as a text for the user. The cause is for the log; an unknown error is raised
+    again."""
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
@@ -110,7 +111,7 @@ def readable(error: BaseException) -> AgentError:
     if isinstance(error, TaskNotFoundError):
         return AgentError("The remote agent no longer has the task.")
     if isinstance(error, (InternalError, InvalidAgentResponseError)):
-        # Its text is that of any exception there.
+        # The text may be from any internal exception of the server: do not show it.
         return AgentError("The remote agent failed.")
     if isinstance(error, A2AError):
         return AgentError(f"The remote agent refused the message: {error.message}")
@@ -120,7 +121,7 @@ def readable(error: BaseException) -> AgentError:
 
 
 def _fault(error: ParseError | ValueError) -> str:
-    """Return the member that could not be read, and why, without its value."""
+    """Return the unreadable field and the problem, without its value."""
     if isinstance(error, ValidationError):
         first = error.errors(include_input=False, include_url=False)[0]
         return f"{'.'.join(map(str, first['loc'])) or 'the answer'}: {first['msg'][:_LONGEST_FAULT]}"

@@ -1,4 +1,4 @@
-"""Checks of a plane by its HTTP gateway."""
+"""Checks of a plane through its HTTP gateway."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ class Found:
 
 
 async def plane(connection: Connection, found: Found) -> AsyncGenerator[Finding]:
-    """Check that the gateway answers and is ready, its version, its clock, the caller, and the card of its agent."""
+    """Check the gateway: answer, readiness, version, clock, caller, and the card of its default agent."""
     http = connection.http
     began = time.perf_counter()
     try:

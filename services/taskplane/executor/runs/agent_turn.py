@@ -73,7 +73,7 @@ class AgentTurn:
         changes = self._begun or self._changes(self._turn, "run")
         try:
             final = await self._drive(changes, acting)
-            # At once, so that the last words are sent along with the changes just before.
+            # At once, so that the final message is sent along with the changes just before.
             end = self.end_of(final if final is not None else port.Complete())
             if end[0] == a2a.TASK_STATE_COMPLETED and await self._lacks_artifact():
                 if final is None:
@@ -177,7 +177,7 @@ class AgentTurn:
                 raise failed(error, self.task_id, standing_at(changes)) from error
             if outbox.blocked or taken % _AT_ONCE == 0:
                 try:
-                    await (outbox.room() if outbox.blocked else asyncio.sleep(0))
+                    await (outbox.space() if outbox.blocked else asyncio.sleep(0))
                 except asyncio.CancelledError as error:
                     if acting.stopped:
                         raise

@@ -1,4 +1,4 @@
-"""The lease side of the executor: the stream that assigns and hints, and the one call that renews every lease."""
+"""The leases of an executor: the stream of assignments and hints, and the call that renews every lease."""
 
 import asyncio
 import logging
@@ -40,8 +40,8 @@ class HeldLeases:
         shared_by: SharedBy,
         renew_every: float,
     ) -> None:
-        """`renewals`: the queue by a channel for renewals only, see `tries`. `renew_every`: seconds; well below the
-        store's lease TTL."""
+        """`renewals`: a stub of the queue on a channel of its own; see `tries`. `renew_every`: seconds, well below the
+        lease TTL of the store."""
         self._runs = runs
         self._queue = runs.ports.queue
         self._renewals = renewals
@@ -51,7 +51,7 @@ class HeldLeases:
         self._shared_by = _SHARED_BY[shared_by]
         self._renew_every = renew_every
         self._hint = asyncio.Event()
-        # The task store does not take this process for a service.
+        # True while the task store refuses this process (Unauthenticated).
         self.refused = False
 
     def renew_now(self) -> None:
@@ -114,7 +114,7 @@ class HeldLeases:
                 if response is None:
                     return
                 if not begun:
-                    # Nothing was hinted at while nobody listened.
+                    # Hints that came while there was no stream are lost, so renew now.
                     begun = True
                     if self.refused:
                         self.refused = False
@@ -129,7 +129,7 @@ class HeldLeases:
                 if response.hint.now:
                     self.renew_now()
         except Unavailable:
-            # So every stream ends when its connection has reached its age.
+            # This is how a stream ends when its connection reaches its maximum age.
             if not begun:
                 raise
         finally:
@@ -137,7 +137,7 @@ class HeldLeases:
             call.cancel()
 
     async def _renew(self) -> bool:
-        """Renew all leases once; return False where the store gave no result for some."""
+        """Renew all leases once; return False if a lease must be renewed again soon."""
         runs = self._runs.leases()
         request = pb.RenewRequest(
             process_id=self._runs.process_id,
@@ -157,7 +157,7 @@ class HeldLeases:
                 run.outbox.input_generation = max(run.outbox.input_generation, state.input_generation)
                 run.outbox.renewed(until)
             elif run.outbox.ending:
-                # The lease goes with the end, which may be committed by now.
+                # The end of the task removes the lease, and may be committed already.
                 certain = False
             else:
                 self._runs.stop(run, "its lease was lost")

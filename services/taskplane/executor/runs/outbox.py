@@ -256,7 +256,7 @@ class Outbox:
 
     @property
     def blocked(self) -> bool:
-        """Return whether the run must wait in `room` before it puts more."""
+        """Return whether the run must wait in `space` before it puts more."""
         return (
             len(self._waiting) >= MAX_WAITING
             or self._bytes >= MAX_WAITING_BYTES
@@ -265,7 +265,7 @@ class Outbox:
             or self._expired
         )
 
-    async def room(self) -> None:
+    async def space(self) -> None:
         """Wait until more may be put. Stopped, ItemRefused."""
         while self.blocked:
             await self._change()

@@ -81,7 +81,7 @@ class Runs:
         `give_back` releases it.
         """
         owner = caller.tenant, caller.owner
-        if self.draining or self.backlog or not self._slots.has_room(owner):
+        if self.draining or self.backlog or not self._slots.may_have_slot(owner):
             return ""
         if self.waiting and not self.waiting.isdisjoint((owner, (caller.tenant, ""))):
             return ""
@@ -188,7 +188,7 @@ class Runs:
         held.update(run.owner for run in self.leases() if run not in self._standing and not run.cancelled.is_set())
         slots = self._slots.held_by(held)
         for run, begin in list(self._standing.items()):
-            if slots.has_room(run.owner, lent=run in self._lent):
+            if slots.may_have_slot(run.owner, lent=run in self._lent):
                 slots.take(run.owner)
                 del self._standing[run]
                 begin.set()

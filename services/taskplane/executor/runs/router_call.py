@@ -1,4 +1,4 @@
-"""The call of a Router, in its own asyncio task, which outlasts the request and continues its work."""
+"""The call of a Router, in an asyncio task of its own that may outlast the request."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ _END: Final = object()
 
 
 class _Raised:
-    """An exception of the agent; a future would not take every kind."""
+    """An exception of the agent; a future does not accept every exception."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -26,8 +26,8 @@ class _Raised:
 class RouterCall(AsyncIterator[port.Change]):
     """A call of `route`, and the changes of the iterator that it returned, if any.
 
-    All steps are taken in one asyncio task, from the first one of `route` to the closing of the iterator: libraries
-    leave their contexts in the task in which they entered them. Belongs to one event loop; `aclose` ends it.
+    All steps run in one asyncio task, from the first step of `route` to the closing of the iterator: libraries must
+    leave their contexts in the task in which they entered them. For one event loop; `aclose` ends the call.
     """
 
     def __init__(
@@ -37,21 +37,21 @@ class RouterCall(AsyncIterator[port.Change]):
         task_id: str,
         background: BackgroundTasks,
     ) -> None:
-        """`route` is given this call, which is no iterator yet."""
-        # That of the turn which the router was given.
+        """`route` gets this call, before there is an iterator."""
+        # `Turn.cancelled` of the router.
         self.cancelled = asyncio.Event()
         self.read: Callable[[], Awaitable[list[port.Message]]] = no_messages
         self.agent = agent
         self.task_id = task_id
         self._decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._steps: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
-        # The call is closed; any other cancellation of its task is the agent's own.
+        # False: a cancellation of the task comes from the agent itself.
         self._stopped = False
         self._task = background.start(self._work(route), name=f"routing of task {task_id}")
         self._task.add_done_callback(self._ended)
 
     async def incoming(self) -> list[port.Message]:
-        """Return the messages for the run that goes on with this call; none before there is one."""
+        """Return the messages to the run that continues this call; an empty list before that run."""
         return await self.read()
 
     @property
@@ -74,7 +74,7 @@ class RouterCall(AsyncIterator[port.Change]):
 
     @property
     def goes_on(self) -> bool:
-        """Return whether a run is to wait for this call: it is not decided, failed, answered, or made an iterator."""
+        """Return whether a run must continue this call: it is undecided, failed, answered, or returned an iterator."""
         if not self.is_decided:
             return True
         return self._decided.result() is not None and not isinstance(self._decided.result(), port.MakeTask)
@@ -90,7 +90,7 @@ class RouterCall(AsyncIterator[port.Change]):
         return change  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
     def stop(self) -> None:
-        """Cancel the router's waits, and close its iterator, without waiting for that."""
+        """Cancel the router and close its iterator, without waiting for the end."""
         if not self._stopped:
             self._stopped = True
             self._task.cancel()
@@ -121,7 +121,7 @@ class RouterCall(AsyncIterator[port.Change]):
             self._decided.set_result(_Raised(asyncio.CancelledError("the router was stopped")))
 
     async def _go_on(self, changes: AsyncIterator[port.Change]) -> None:
-        # A cancellation by the agent itself that came while it did not run.
+        # A cancellation by the agent itself, between two steps.
         canceled: asyncio.CancelledError | None = None
         try:
             while not self._stopped:
@@ -148,7 +148,7 @@ def _given(found: object) -> object:
     if isinstance(found, _Raised):
         error = found.error
         if isinstance(error, (StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt)):
-            # As it is, it would end whoever waits for it.
+            # Raised unchanged, it would end the caller.
             raise RuntimeError(f"the agent raised {described(error)}") from error
         raise error
     return found

@@ -1,9 +1,9 @@
-"""Turns that came to nothing: a message was saved, and whoever was to make a task of it or to answer it is gone.
+"""Abandoned turns: a message was saved, and the executor that should answer it or create its task is gone.
 
-Such a turn is voided, so that its message is in no further prompt; a repeat of it takes the void back. The session
-history knows which turns to look at, whichever executor began them, and each is looked at once.
+Such a turn is voided, so that later prompts leave its message out; a repeat of the turn takes the void back. The
+session history lists the turns to look at, of all executors. It lists each turn until one sweep has passed it.
 
-A turn of a deleted task is voided already and stays so.
+A turn of a deleted task is voided already, for good.
 """
 
 import logging
@@ -24,14 +24,14 @@ class Abandoned:
     """The sweep of abandoned turns. Any number of executors may run it at the same time."""
 
     def __init__(self, store: TaskStoreStub, sessions: SessionLog, *, actor: str, after: float) -> None:
-        """`actor` is named in the voids. `after`: seconds after which a turn that nobody made anything of is one."""
+        """`actor`: of the voids. `after`: age in seconds after which a turn without a result counts as abandoned."""
         self._store = store
         self._sessions = sessions
         self._actor = actor
         self._after = after
 
     async def sweep(self) -> None:
-        """Look at every turn that is due. RETRYABLE errors are raised; the turns that are left are found again."""
+        """Look at every turn that is due. A RETRYABLE error is raised; the next sweep finds the remaining turns."""
         more = True
         while more:
             page = await self._sessions.unsettled(self._after)
@@ -44,29 +44,29 @@ class Abandoned:
 
     async def _settle(self, turn: sessions.UnsettledTurn) -> None:
         try:
-            became_something = await self._became_something(turn)
-            if became_something is False:
+            has_result = await self._has_result(turn)
+            if has_result is False:
                 if not await self._sessions.is_void(turn.context_id, turn.invocation_id):
                     log.info("voiding turn %s, which has no task and no answer", turn.invocation_id)
                     await void(self._sessions, turn.context_id, turn.invocation_id)
-                # A repeat may have got through in between.
-                became_something = await self._became_something(turn)
-            if became_something:
+                # A repeat may have created a task or an answer meanwhile.
+                has_result = await self._has_result(turn)
+            if has_result:
                 await unvoid(self._sessions, turn.context_id, turn.invocation_id)
         except RETRYABLE:
             raise
         except NotFound:
             log.info("the session of turn %s no longer exists", turn.invocation_id)
         except PlaneError as error:
-            # It would be refused for ever, and all that waits behind it with it.
+            # The same error would come every time, and would block the turns after this one.
             log.warning("turn %s cannot be completed: %s", turn.invocation_id, error)
 
-    async def _became_something(self, turn: sessions.UnsettledTurn) -> bool | None:
-        """Return whether the turn has a task or an answer; None if another turn has the task of that id."""
+    async def _has_result(self, turn: sessions.UnsettledTurn) -> bool | None:
+        """Return whether the turn has a task or an answer; None if the task with its id belongs to another turn."""
         if not turn.task_id:
             return await self._sessions.outcome(turn.context_id, turn.invocation_id) is not None
         try:
-            # Not GetTask: a task may be large, and its row says enough.
+            # Not GetTask: a task may be large, and its record is enough.
             found = await self._store.ListEvents(pb.ListEventsRequest(task_id=turn.task_id, limit=1))
         except NotFound:
             return False

@@ -1,8 +1,8 @@
-"""The deletion of a task with its words: its turns are voided in its session for good, then the task goes.
+"""The deletion of a task with its content: its turns are voided in its session for good, then the task is deleted.
 
-The void is the decision. From it on nothing is stored of these turns any more, so whatever a process that dies leaves
-behind is finished by the next deletion, by the next request in that session, or by a sweep: the session says that its
-tasks are not in line with its history (`sweeps.reconcile`).
+The void decides: after it, nothing more is stored of these turns. If a process dies after the void, the next deletion,
+the next request in the session, or a sweep finishes the deletion: the session shows that its tasks are not in line with
+its history (`sweeps.reconcile`).
 """
 
 import logging
@@ -20,7 +20,7 @@ from taskplane.runtime.failpoints import afp
 log = logging.getLogger(__name__)
 
 
-async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: str) -> str:
+async def delete_with_content(store: TaskStoreStub, history: SessionLog, task_id: str) -> str:
     """Cancel a task if it has not ended, void its turns, then delete it; return its session.
 
     Acts for the principal of the current context, which must be the task's owner and a service. NotFound.
@@ -42,11 +42,11 @@ async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: 
                 await store.DeleteTask(request)
                 break
             except Conflict:
-                # It was written again meanwhile, and may have other turns by now.
+                # The task has changed meanwhile, and may have further turns.
                 found = await store.ListTurns(asked)
                 await _void(history, found)
     except NotFound:
-        # From the void on, whoever comes by may finish the deletion.
+        # After the void, another request may finish the deletion.
         log.info("another request has deleted task %s", task_id)
     await afp("delete.after_task")
     context_id = found.record.context_id
@@ -55,7 +55,7 @@ async def delete_with_words(store: TaskStoreStub, history: SessionLog, task_id: 
 
 
 async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
-    """Void the turns of a task for good. A session that is gone says nothing of them."""
+    """Void the turns of a task for good. Do nothing if the session is gone."""
     record, turns = found.record, list(found.invocation_ids)
     deleted = sessions.DeletedTask(invocation_ids=turns, message_ids=found.message_ids, contents=found.contents)
     with suppress(NotFound):
@@ -71,7 +71,7 @@ async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
         target=target,
         deleted=deleted,
     )
-    # The session of a managed task may be about to be begun as long as nothing of the task is copied.
+    # As long as no message of a managed task is copied, its session may not exist yet.
     begins = record.origin == pb.ORIGIN_MANAGED and not record.copied_generation
     create = sessions.NewSession(agent=record.agent) if begins else None
     try:
@@ -81,7 +81,7 @@ async def _void(history: SessionLog, found: pb.ListTurnsResponse) -> None:
 
 
 async def _rewinds_before(history: SessionLog, context_id: str, turns: list[str]) -> list[str]:
-    """Return the rewinds with a request that began one of these turns and has its words."""
+    """Return the rewinds whose request began one of these turns and contains its message."""
     if not (await history.session(context_id)).steered_seq:
         return []
     return [rewind for rewind in await history.rewinds(context_id) if turn_after(rewind) in turns]

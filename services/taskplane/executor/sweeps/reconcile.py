@@ -1,9 +1,9 @@
 """Application of a session's history to its tasks, after an entry that changes which turns are in effect: a rewind, an
 undo, a pushed history, the event of a runtime that rewinds by itself, or the void of a deleted task.
 
-The cut turns follow from the whole history, so their applier, repetition and order do not matter: a task
-keeps the number of the newest entry that it was brought in line with. An executor that dies half way leaves a session
-behind that says so (`applied_seq`); its next turn, its next rewind or a sweep begins anew.
+Which turns are cut is computed from the whole history. So any executor may apply it, in any order and more than once: a
+task keeps the number of the newest entry that was applied to it. If an executor dies half way, `applied_seq` of the
+session shows it. The next turn or rewind of the session, or a sweep, applies the history again.
 """
 
 import logging
@@ -15,7 +15,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.session_log import SessionLog
-from taskplane.executor.sweeps.deleting import delete_with_words
+from taskplane.executor.sweeps.deleting import delete_with_content
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.principal import Principal, acting_as
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 def is_behind(session: sessions.Session) -> bool:
-    """Return whether the newest rewind, undo or pushed history of a session was not applied to its tasks yet."""
+    """Return whether the newest change of a session's history has yet to be applied to its tasks."""
     return session.applied_seq < session.steered_seq
 
 
 class Applied(NamedTuple):
-    """The invocations that are `cut`, and those of deleted tasks."""
+    """The invocations that are `cut`, and the invocations of deleted tasks."""
 
     cut: frozenset[str]
     deleted: frozenset[str]
@@ -44,18 +44,17 @@ class Reconciler:
         self._log = SessionLog(history)
 
     async def apply(self, context_id: str) -> Applied:
-        """Cancel and supersede the tasks with a cut invocation, restore the others, and delete those with a deletion
-        that was not finished.
+        """Cancel and supersede the tasks with a cut invocation, restore the others, and finish unfinished deletions.
 
-        Tasks of voided turns are not superseded, since a void can be taken back while this runs. Done again it changes
-        nothing, but for tasks that were created since. NotFound: there is no such session.
+        Tasks of voided turns are not superseded: a void can be taken back while this runs. A repeat changes only tasks
+        that were created after the first time. NotFound: the session does not exist.
         """
         found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
         steered = found.session.steered_seq
         cut = frozenset(found.invocation_ids).difference(found.voided_invocation_ids)
         for task_id in found.unfinished_task_ids:
             with suppress(NotFound):
-                await delete_with_words(self._store, self._log, task_id)
+                await delete_with_content(self._store, self._log, task_id)
         if steered:
             request = pb.MarkSupersededRequest(context_id=context_id, steered_seq=steered, cut_invocation_ids=cut)
             marked = await self._store.MarkSuperseded(request)
@@ -70,7 +69,7 @@ class Reconciler:
     async def sweep(self, actor: str) -> None:
         """Apply all unapplied changes, in every session, each on behalf of its owner.
 
-        A session that fails leaves the others their turn. Errors are raised only where sessions are listed.
+        An error in one session does not stop the others. Only an error of the list of sessions is raised.
         """
         request = sessions.ListUnappliedRequest()
         while found := (await self._history.ListUnapplied(request)).sessions:

@@ -126,7 +126,7 @@ class NewTurns:
             # One with an expected version must not have made a task when it is refused.
             # The id that a client made may be that of a deleted task, which the session knows.
             new = not send.keyed and not send.expected_version and not send.task_id
-            overlaps = new and (routing is None or (await routing.at_sight() and routing.answer() is None))
+            overlaps = new and (routing is None or (await routing.is_decided_early() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
                 # Before the router begins work that only a run in this process can continue.
                 slot = self._runs.reserve(send.caller)

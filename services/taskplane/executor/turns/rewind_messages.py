@@ -1,4 +1,4 @@
-"""The control message: a rewind that comes as a message to an agent, which never sees it."""
+"""The control message: a rewind that is sent as a message to an agent. The agent never sees this message."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _EMPTY: Final = Value(string_value="")
 
 
 def is_rewind(message: a2a.Message) -> bool:
-    """Return whether the metadata of a message asks for a rewind, validly or not. Null and an empty text do not."""
+    """Return whether the metadata of a message requests a rewind, valid or not. Null or "" requests none."""
     if not message.HasField("metadata") or REWIND_BEFORE not in message.metadata.fields:
         return False
     value = message.metadata.fields[REWIND_BEFORE]
@@ -26,12 +26,12 @@ def before(message: a2a.Message) -> str:
 
 
 def says_something(message: a2a.Message) -> bool:
-    """Return whether the message has content for a new turn. A blank text is none."""
+    """Return whether the message has content for a new turn. A blank text does not count."""
     return any(part.WhichOneof("content") != "text" or part.text.strip() for part in message.parts)
 
 
 def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
-    """Return the message without the mark of the rewind, as that of the turn `invocation_id`."""
+    """Return the message of the turn `invocation_id`: a copy without the request of a rewind."""
     turn = a2a.Message()
     turn.CopyFrom(message)
     del turn.metadata.fields[REWIND_BEFORE]
@@ -40,7 +40,7 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
 
 
 def leave_out(session: a2a.Task, invocation_id: str) -> None:
-    """Remove a turn and the later ones from the session's task, so that a repeat is shown the earlier turns only."""
+    """Remove a turn and all later ones from the history, so that a repeated turn sees only earlier turns."""
     for index, message in enumerate(session.history):
         marks = message.metadata.fields
         # Reading a missing key would add it.
@@ -52,7 +52,8 @@ def leave_out(session: a2a.Task, invocation_id: str) -> None:
 def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
     """Return the failed task that answers a rewind before an unknown invocation; it is stored nowhere.
 
-    `invocation_id`: of the rewind itself. Its message has no invocation, since there is none to rewind before.
+    `invocation_id`: the invocation of the rewind. The status message names no invocation, so that nobody can rewind
+    before it.
     """
     task = a2a.Task(id=derived(invocation_id, "refusal"), context_id=message.context_id)
     task.status.state = a2a.TASK_STATE_FAILED

@@ -1,4 +1,4 @@
-"""Routing of a turn: an agent that is a Router is asked for a direct answer, within the time a caller waits."""
+"""Routing of a turn: an agent that is a Router is asked for a direct answer. The caller waits a limited time for it."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ class Proposal:
         cancelled: asyncio.Event | None = None,
         read: Callable[[], Awaitable[list[Message]]] = no_messages,
     ) -> Turn:
-        """Return the turn that a Router is given. `read` implements its `incoming`."""
+        """Return the turn for `Router.route`. `read` implements `Turn.incoming`."""
         return Turn(
             task_id=self.task_id,
             context_id=self.message.context_id,
@@ -68,23 +68,23 @@ class Proposal:
 
 
 class Routing:
-    """The question to a Router how a turn is answered."""
+    """One call of a Router for a turn."""
 
     def __init__(self, proposal: Proposal, hosted: Hosted, router: Router, background: BackgroundTasks) -> None:
         self._proposal = proposal
         self._router = router
         self._background = background
         self._agent = hosted.name
-        self._at_sight = hosted.routes_at_sight
+        self._routes_at_sight = hosted.routes_at_sight
         self._call: RouterCall | None = None
 
-    async def at_sight(self) -> bool:
-        """Return whether the answer is there without waiting. Only agents that route at sight are asked."""
-        if not self._at_sight:
+    async def is_decided_early(self) -> bool:
+        """Return whether the router decided in its first step. Asks only agents with `routes_at_sight`."""
+        if not self._routes_at_sight:
             return False
         if self._call is None:
             self._call = self._ask(())
-            # One turn of the loop takes the router through its first step.
+            # One cycle of the event loop runs the first step of the router.
             await asyncio.sleep(0)
         return self._call.is_decided
 
@@ -95,7 +95,7 @@ class Routing:
         await self._call.wait(timeout)
 
     def answer(self) -> a2a.Message | None:
-        """Return the direct answer; None if there is none yet, or none that can be sent."""
+        """Return the direct answer; None if the router has not given one, or if it cannot be sent."""
         found = self._call.now() if self._call is not None else None
         if not isinstance(found, (str, Message)):
             return None
@@ -110,7 +110,7 @@ class Routing:
             return None
 
     def unfinished(self) -> RouterCall | None:
-        """Return the call of the router, for the run to wait for or to go on with; None if nothing is left of it."""
+        """Return the call of the router for the run to continue; None if the call is over."""
         return self._call if self._call is not None and self._call.goes_on else None
 
     def drop(self) -> None:

@@ -59,7 +59,7 @@ class Opening:
         Whatever was stored first is the decision. Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and the
         like are the caller's.
         """
-        if routing is None or (await routing.at_sight() and self._fits(routing)):
+        if routing is None or (await routing.is_decided_early() and self._fits(routing)):
             outcome = self._outcome(routing)
             opening = [self._user(is_task=not outcome.HasField("message")), outcome]
             stored = await self._begin(log, opening)

@@ -339,9 +339,9 @@ class Found:
     `row` is the task it names (for Create: the one that holds `task_id`), whoever owns it. `known` is the record of its
     invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
     partial message, read if `needs.needs_open_text` says so. `lost_messages` are the ids of the task's messages under
-    its current fence, read if `needs.needs_lost_messages` says so. `last_words` is the newest message of its executor
-    under that fence, read if `needs.needs_last_words` says so. `artifacts` are the artifacts that the task has of
-    those that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the user, read if
+    its current fence, read if `needs.needs_lost_messages` says so. `final_message` is the newest message of its
+    executor under that fence, read if `needs.needs_final_message` says so. `artifacts` are the artifacts that the task
+    has of those that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the user, read if
     `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session
     concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
     that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
@@ -356,7 +356,7 @@ class Found:
     open_text: a2a.Message | None = None
     document: a2a.Task | None = None
     lost_messages: Sequence[str] = ()
-    last_words: a2a.TaskStatusUpdateEvent | None = None
+    final_message: a2a.TaskStatusUpdateEvent | None = None
     artifacts: Set[str] = frozenset()
     turn: str = ""
     others: Sequence["Found"] = ()

@@ -6,7 +6,7 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
-from taskplane.runtime import last_words
+from taskplane.runtime import final_message
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
@@ -28,7 +28,7 @@ from taskplane.tasks.domain.task import (
 STORE_ACTOR: Final = "taskplane"
 
 _SECOND: Final = 1_000_000
-# The states that may follow the last words of a run, by their names.
+# The states that may follow the final message of a run, by name.
 _ENDS: Final = {a2a.TaskState.Name(state): state for state in (COMPLETED, *PAUSED)}  # type: ignore[arg-type]
 
 
@@ -50,9 +50,9 @@ def claim(found: Found, op: commands.Claim, now: int) -> Write | None:
 
 
 def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
-    """Decide by the task's own policy about a lost lease: run again, silently or as a new attempt, go on, or fail.
+    """Decide about a task with a lost lease by its policy: run again, silently or as a new attempt, continue, or fail.
 
-    Whatever the policy is, a task of a run with recorded last words ends or pauses with them.
+    If the run had committed its final message, the task ends or pauses with it, whatever the policy is.
     """
     row = found.row
     if row is None or row.origin != MANAGED or row.lease_owner != op.process_id or row.fence != op.fence:
@@ -63,7 +63,7 @@ def orphan(found: Found, op: commands.Orphan, now: int) -> Write | None:
     attempts = row.attempt - 1 if op.released else row.attempt
     draft = Draft(row, STORE_ACTOR, now, trace=row.trace)
     draft.lose_lease()
-    if (ended := _with_last_words(draft, found.last_words)) is not None:
+    if (ended := _with_final_message(draft, found.final_message)) is not None:
         return ended
     if row.started and row.on_orphan == FAIL_ON_ORPHAN:
         return _failed(draft, found, "EXECUTOR_LOST", "The process that ran this task was lost before it finished.")
@@ -103,12 +103,12 @@ def time_out(found: Found, op: commands.TimeOut, now: int) -> Write | None:
     )
 
 
-def _with_last_words(draft: Draft, said: a2a.TaskStatusUpdateEvent | None) -> Write | None:
+def _with_final_message(draft: Draft, said: a2a.TaskStatusUpdateEvent | None) -> Write | None:
     """End or pause the task as its run was about to, unless the user has said something since that it did not read."""
     row = draft.row
-    if said is None or row.partial_id is not None or last_words.STATE not in said.metadata.fields:
+    if said is None or row.partial_id is not None or final_message.STATE not in said.metadata.fields:
         return None
-    name, consumed = said.metadata.fields[last_words.STATE].string_value, said.metadata.fields[last_words.READ]
+    name, consumed = said.metadata.fields[final_message.STATE].string_value, said.metadata.fields[final_message.READ]
     state = _ENDS.get(name)
     if state is None or consumed.number_value < row.input_generation:
         return None

@@ -52,8 +52,8 @@ def needs_lost_messages(row: Row, op: Operation) -> bool:
     return isinstance(op, commands.Orphan) and row.started and row.on_orphan == RERUN_ON_ORPHAN
 
 
-def needs_last_words(row: Row, op: Operation) -> bool:
-    """Return whether deciding `op` on `row` needs the newest message that was said (`Found.last_words`)."""
+def needs_final_message(row: Row, op: Operation) -> bool:
+    """Return whether deciding `op` on `row` needs the newest message of its executor (`Found.final_message`)."""
     return isinstance(op, commands.Orphan) and row.started and row.message_generation > row.input_generation
 
 

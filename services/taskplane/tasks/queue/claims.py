@@ -16,7 +16,7 @@ from taskplane.tasks.domain.commands import Claim, Done
 from taskplane.tasks.domain.task import ACTIVE, Row
 from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.queue.patience import Patience
-from taskplane.tasks.queue.rooms import Rooms
+from taskplane.tasks.queue.process_slots import ProcessSlots
 from taskplane.tasks.queue.streams import NO_BACKLOG, Stream
 from taskplane.tasks.rings import Rung, is_news_to_its_holder
 from taskplane.tasks.store import QueueLog
@@ -69,7 +69,7 @@ class Claims:
         self._work = Listener()
         # Seconds that the dispatcher may wait for work.
         self._patience = poll_every
-        # A queued task found no room, and there may be room that was not seen then.
+        # `_starved`: a queued task got no slot. `_freed`: a slot became free since the slots were counted.
         self._starved = False
         self._freed = False
         # The tasks without a free slot, as far as executors were notified of them.
@@ -226,7 +226,8 @@ class Claims:
                 await self._leases.release(process_id, [(row.uid, row.fence)])
 
     async def _dispatch(self) -> None:
-        """Give every queued task to the process with the most room that serves its agent, as far as there is room."""
+        """Assign queued tasks, each to the process with the most free slots that serves its agent, while there are
+        slots."""
         self._freed = self._full = False
         self._waiting.clear()
         for agents in {stream.agents for stream in self._streams.values()}:
@@ -236,7 +237,7 @@ class Claims:
         if (left := self._passed_over.note(self._waiting)) is not None:
             self._wait_at_most(max(left, _SOON))
         if self._starved and self._freed:
-            # Perhaps after the room was counted.
+            # The slot may have become free after the slots were counted.
             self._work.hear()
         if len(self._waiting) > _MOST_NAMED:
             self._full = True
@@ -251,10 +252,10 @@ class Claims:
         slots = {each.process_id: each.slots for each in self._streams.values() if each.agents == agents}
         loads = await self._log.loads(list(slots))
         held = {process_id: slots[process_id].held_by(each) for process_id, each in loads.items()}
-        rooms = Rooms(held, self._passed_over.over())
+        free = ProcessSlots(held, self._passed_over.over())
         # One task is enough to know that there is a backlog.
-        limit, room = (_MAX_CLAIMS, rooms) if rooms.any else (1, None)
-        claimable = await self._log.claimable(sorted(agents), limit, self._after, room)
+        limit, wanted = (_MAX_CLAIMS, free) if free.any else (1, None)
+        claimable = await self._log.claimable(sorted(agents), limit, self._after, wanted)
         if claimable.wait is not None:
             self._wait_at_most(max(claimable.wait, _SOON))
         self._waiting |= claimable.passed_over
@@ -264,10 +265,10 @@ class Claims:
         claims: list[Claim] = []
         lent_to: set[str] = set()
         for uid, principal in zip(claimable.uids, claimable.principals, strict=True):
-            if not rooms.any:
+            if not free.any:
                 self._full = True
                 break
-            process_id, lent = rooms.take(principal)
+            process_id, lent = free.take(principal)
             if not process_id:
                 self._waiting.add(principal)
                 continue

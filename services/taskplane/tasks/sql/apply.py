@@ -23,7 +23,7 @@ from taskplane.tasks.domain.fold import fold
 from taskplane.tasks.domain.needs import (
     needs_artifacts,
     needs_document,
-    needs_last_words,
+    needs_final_message,
     needs_lost_messages,
     needs_open_text,
     needs_order,
@@ -38,7 +38,7 @@ from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.sql.contents import (
     artifacts_among,
     contents,
-    last_words,
+    final_message,
     newest_turns,
     open_texts,
     said_under_fence,
@@ -104,7 +104,7 @@ class _Decided:
         self._taken: set[object] = set()
         self._lost: dict[str, Sequence[str]] = {}
         self._artifacts: dict[str, set[str]] = {}
-        self._last_words: Mapping[str, a2a.TaskStatusUpdateEvent] = {}
+        self._final_message: Mapping[str, a2a.TaskStatusUpdateEvent] = {}
         self._turns: Mapping[str, str] = {}
         # Queued tasks that are not due yet.
         self._waiting: Set[str] = frozenset()
@@ -196,7 +196,7 @@ class _Decided:
             uid in self._stored
             or uid in self._texts
             or uid in self._lost
-            or uid in self._last_words
+            or uid in self._final_message
             or uid in self._artifacts
             or uid in self._turns
             or uid in self._waiting
@@ -206,7 +206,7 @@ class _Decided:
             found.open_text = self._open_text(target.row)
             found.document = self._stored.get(uid)
         found.lost_messages = self._lost.get(uid, ())
-        found.last_words = self._last_words.get(uid)
+        found.final_message = self._final_message.get(uid)
         found.artifacts = self._artifacts.get(uid, set[str]())
         found.turn = self._turns.get(uid, "")
         found.waits = uid in self._waiting
@@ -254,7 +254,7 @@ class _Decided:
                 (texts if self._has_room(row) else self._too_much).add(row.uid)
             if needs_lost_messages(row, op):
                 lost.add(row.uid)
-            if needs_last_words(row, op):
+            if needs_final_message(row, op):
                 spoken.add(row.uid)
             if needs_turn(row, op):
                 turns.add(row.uid)
@@ -268,7 +268,7 @@ class _Decided:
         if lost:
             self._lost.update(said_under_fence(conn, lost))
         if spoken:
-            self._last_words = last_words(conn, spoken)
+            self._final_message = final_message(conn, spoken)
         if turns:
             self._turns = newest_turns(conn, turns)
         if in_turn:

@@ -1,7 +1,7 @@
-"""Queued tasks in the order of their assignment to executors: the waiting principals take turns.
+"""Queued tasks in the order of their assignment to executors: the waiting principals are served in rotation.
 
-The queue is read along an index by principal, a few entries of each, so that a round costs the same however many tasks
-one of them has queued.
+The queue is read along an index by principal, a few tasks of each principal. So a round costs the same, however many
+tasks one principal has queued.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from sqlalchemy import Connection, bindparam, func, or_, select, tuple_
 from taskplane.runtime.sharing import Owner
 from taskplane.storage.lists import one_of
 from taskplane.tasks.sql.clock import LeaseClock
-from taskplane.tasks.sql.statements import IN_ITS_WAY
-from taskplane.tasks.store import Claimable, Room
+from taskplane.tasks.sql.statements import EARLIER_TASK
+from taskplane.tasks.store import Claimable, FreeSlots
 from taskplane.tasks.tables import lease, task
 
-# Principals of one round; the next one goes on after the last that was given something.
+# Number of principals in one round. The next round begins after the last principal that got a task.
 _PRINCIPALS: Final = 32
 
 _queued: Final = (one_of(task.c.agent, "agents"), task.c.ready_at.is_not(None))
@@ -32,14 +32,14 @@ _NEXT_TENANT: Final = (
     .order_by(task.c.tenant, task.c.owner)
     .limit(1)
 )
-# It returns tasks that are not due yet, too, with the time until then.
+# It also returns tasks that are not due yet; `ready_at` is the time at which they are.
 _OF_PRINCIPAL: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(
         *_queued,
         task.c.tenant == bindparam("tenant"),
         task.c.owner == bindparam("owner"),
-        or_(task.c.in_turn.is_(False), IN_ITS_WAY.is_(None)),
+        or_(task.c.in_turn.is_(False), EARLIER_TASK.is_(None)),
     )
     .order_by(task.c.ready_at)
     .limit(bindparam("limit"))
@@ -53,13 +53,13 @@ _RUNNING: Final = (
 
 
 def claimable(
-    conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int, after: Owner, room: Room | None
+    conn: Connection, clock: LeaseClock, agents: Sequence[str], limit: int, after: Owner, slots: FreeSlots | None
 ) -> Claimable:
     """Implement `TaskLog.claimable`."""
     if not agents:
         return Claimable((), None)
     now = clock.now(conn)
-    waiting = _Waiting(conn, agents, room)
+    waiting = _Waiting(conn, agents, slots)
     principals = waiting.look(after)
     running = _running(conn, principals) if len(principals) > 1 else {}
     order: list[tuple[int, int, int, str]] = []
@@ -86,17 +86,17 @@ def claimable(
 class _Waiting:
     """The walk over the principals with queued tasks."""
 
-    def __init__(self, conn: Connection, agents: Sequence[str], room: Room | None) -> None:
+    def __init__(self, conn: Connection, agents: Sequence[str], slots: FreeSlots | None) -> None:
         self._conn = conn
         self._agents = agents
-        self._room = room
+        self._slots = slots
         self._found: dict[Owner, None] = {}
         self.passed_over: set[Owner] = set()
-        # There may be others.
+        # True if there may be more principals.
         self.more = False
 
     def look(self, after: Owner) -> Sequence[Owner]:
-        """Return the principals that wait and for whom there is room, beginning after that one, at most a few."""
+        """Return up to 32 principals that have queued tasks and may have one more slot, beginning after `after`."""
         self._walk(after, None)
         if after != ("", "") and len(self._found) < _PRINCIPALS:
             self._walk(("", ""), after)
@@ -104,8 +104,10 @@ class _Waiting:
         return list(self._found)
 
     def _walk(self, at: Owner, last: Owner | None) -> None:
-        """Look at one principal after another, up to the last one or to the end. Those without room cost a step for
-        each owner that holds slots, or for each tenant that does."""
+        """Look at the principals after `at`, up to `last` or to the end.
+
+        Principals that may have no slot are skipped one by one; a tenant that may have none is skipped in one step.
+        """
         statement, step = _NEXT_PRINCIPAL, {"agents": self._agents, "tenant": at[0], "owner": at[1]}
         while len(self._found) < _PRINCIPALS:
             row = self._conn.execute(statement, step).one_or_none()
@@ -113,9 +115,9 @@ class _Waiting:
                 return
             tenant, owner = row
             statement, step = _NEXT_PRINCIPAL, {"agents": self._agents, "tenant": tenant, "owner": owner}
-            if self._room is None or self._room.has_room((tenant, owner)):
+            if self._slots is None or self._slots.may_have_slot((tenant, owner)):
                 self._found[tenant, owner] = None
-            elif self._room.tenant_has_room(tenant):
+            elif self._slots.tenant_may_have_slot(tenant):
                 self.passed_over.add((tenant, owner))
             else:
                 self.passed_over.add((tenant, ""))

@@ -55,7 +55,7 @@ _SAID_UNDER_FENCE: Final = (
     .where(IN_UIDS, event.c.kind == STATUS, event.c.speaks)
     .order_by(event.c.task_uid, event.c.generation)
 )
-_LAST_WORDS: Final = (
+_FINAL_MESSAGE: Final = (
     select(task.c.uid, event.c.payload)
     .join(event, (event.c.task_uid == task.c.uid) & (event.c.generation == task.c.message_generation))
     .where(IN_UIDS, event.c.kind == STATUS, event.c.fence == task.c.fence)
@@ -161,9 +161,9 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
     return said
 
 
-def last_words(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.TaskStatusUpdateEvent]:
+def final_message(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.TaskStatusUpdateEvent]:
     """Return the newest message of each task if its executor said it under the task's present fence."""
-    found = conn.execute(_LAST_WORDS, {"uids": uids})
+    found = conn.execute(_FINAL_MESSAGE, {"uids": uids})
     return {uid: a2a.StreamResponse.FromString(payload).status_update for uid, payload in found}
 
 

@@ -61,7 +61,7 @@ from taskplane.tasks.sql.leases import Renewing
 from taskplane.tasks.sql.meta import Meta, read_or_make_meta
 from taskplane.tasks.sql.texts import has_nul, nul_in_operation
 from taskplane.tasks.sql.writing import Writing
-from taskplane.tasks.store import ArtifactVersion, Claimable, Held, OpenTasks, Renewed, Room, Session, Unfinished
+from taskplane.tasks.store import ArtifactVersion, Claimable, FreeSlots, Held, OpenTasks, Renewed, Session, Unfinished
 from taskplane.tasks.tables import task_import
 
 
@@ -214,11 +214,11 @@ class SqlTaskLog:
         return await self._engine.read(watching.uncopied, context, limit, after)
 
     async def claimable(
-        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), room: Room | None = None
+        self, agents: Sequence[str], limit: int, after: Owner = ("", ""), slots: FreeSlots | None = None
     ) -> Claimable:
         """Implement `TaskLog.claimable`."""
         wanted = [agent for agent in agents if not has_nul(agent)]
-        return await self._engine.read(claiming.claimable, self._clock, wanted, limit, after, room)
+        return await self._engine.read(claiming.claimable, self._clock, wanted, limit, after, slots)
 
     async def in_turn(self) -> Sequence[str]:
         """Implement `TaskLog.in_turn`."""

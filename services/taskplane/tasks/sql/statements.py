@@ -107,8 +107,8 @@ ACTIVE_OF_SESSION: Final = select(task.c.uid).where(*_active_of_session).order_b
 NEWEST_ACTIVE: Final = select(func.max(task.c.created_at)).where(*_active_of_session)
 
 _earlier = task.alias("earlier")
-# NULL unless the task has to wait: the newest of those it waits for, found by walking back from it.
-IN_ITS_WAY: Final = (
+# The newest earlier task that this one waits for; NULL if it need not wait.
+EARLIER_TASK: Final = (
     select(_earlier.c.uid)
     .where(
         _earlier.c.tenant == task.c.tenant,
@@ -124,7 +124,7 @@ IN_ITS_WAY: Final = (
     .correlate(task)
     .scalar_subquery()
 )
-WAITING: Final = select(task.c.uid).where(IN_UIDS, IN_ITS_WAY.is_not(None))
+WAITING: Final = select(task.c.uid).where(IN_UIDS, EARLIER_TASK.is_not(None))
 # Which tasks these turns belong to, whoever owns them.
 TASKS_OF_TURNS: Final = select(event.c.task_uid).where(*_IN_TURNS)
 # Which of these turns the owner has used already.

@@ -1,4 +1,4 @@
-"""The card of a remote agent, limited in size, and in a form that the SDK reads."""
+"""The card of a remote agent: limited in size, and mended so that the SDK can read it."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from taskplane.agents.adapters.peers.members import listed, members
 from taskplane.agents.adapters.peers.refused import too_large
 
 LONGEST_CARD: Final = 2**20
-"""Bytes that a card may have."""
+"""The largest card in bytes."""
 _TEXTS: Final = ("name", "description", "version", "protocolVersion", "url", "preferredTransport")
 _LISTS: Final = ("skills", "supportedInterfaces", "additionalInterfaces")
 
 
 def read_card(url: str, headers: Mapping[str, str], timeout: float) -> dict[str, Any]:
-    """Return the card at a URL. `timeout`: seconds for each step. httpx.HTTPError: it cannot be had, or is too large.
-    ValueError: it is not JSON."""
+    """Return the card at a URL. `timeout`: seconds for each step. httpx.HTTPError: the request failed, or the card is
+    too large. ValueError: it is not a JSON object."""
     asked = {"A2A-Version": "1.0", "Accept-Encoding": "identity", **headers}
     pieces: list[bytes] = []
     size = 0
@@ -32,9 +32,10 @@ def read_card(url: str, headers: Mapping[str, str], timeout: float) -> dict[str,
 
 
 def mended_card(value: Any, url: str) -> dict[str, Any]:
-    """Return a card without members that are null, with texts where numbers stand for them, and with whole addresses.
+    """Return a card without null members, with numbers turned into texts, and with absolute URLs.
 
-    `url`: of the card, from which relative addresses in it start. ValueError: it is no object.
+    List items that are not objects are dropped, and `capabilities` is added if it is missing. `url`: the URL of the
+    card, to which relative URLs in it are resolved. ValueError: the card is not an object.
     """
     if not isinstance(value, dict):
         raise ValueError("the agent card must be a JSON object")
@@ -46,7 +47,7 @@ def mended_card(value: Any, url: str) -> dict[str, Any]:
         if name in card:
             card[name] = [members(one) for one in listed(card[name]) if isinstance(one, dict)]
     if not card.get("supportedInterfaces"):
-        # The SDK looks for the members of 0.3 only where there is none.
+        # The SDK reads the 0.3 members only if `supportedInterfaces` is missing.
         card.pop("supportedInterfaces", None)
     for place in (card, *card.get("supportedInterfaces", []), *card.get("additionalInterfaces", [])):
         if isinstance(given := place.get("url"), str):

@@ -1,7 +1,7 @@
-"""The marks of the message after which a run ends or pauses its task. It comes again with that end or pause.
+"""The marks of the final message of a run: the message after which the run ends or pauses its task.
 
-A run commits its last words, has them copied to the session, and then ends. If its process is lost in between, the
-marks tell the task store the intended end.
+A run commits its final message, has it copied to the session, and then commits the end or pause with the same message.
+If its process is lost in between, the marks tell the task store the intended end.
 """
 
 from typing import Final
