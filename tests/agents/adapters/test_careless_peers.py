@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from tests.support.sdk_server import serving
 
 from taskplane.agents.adapters.peers import card as cards
 from taskplane.agents.adapters.peers import client, event_lines
+from taskplane.agents.adapters.peers.mending import Mending
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.errors import Invalid
@@ -28,7 +30,10 @@ Change = Callable[[Json], Any]
 
 
 class Careless:
-    """A server of one version with one answer to every message, each part of which may be changed."""
+    """A server of one version with one answer to every call, each part of which may be changed.
+
+    `body`: what it sends as a stream, also to a client that asked for no stream. `rest`: 1.0 over HTTP+JSON.
+    """
 
     def __init__(
         self,
@@ -39,8 +44,10 @@ class Careless:
         card: Change | None = None,
         streams: bool = True,
         body: Callable[[bytes], AsyncIterator[bytes]] | None = None,
+        rest: bool = False,
     ) -> None:
         self.version = version
+        self._rest = rest
         self._answer, self._envelope, self._card = answer, envelope, card
         self._streams = streams
         self._body = body
@@ -48,13 +55,16 @@ class Careless:
         routes = [
             Route("/.well-known/agent-card.json", self.card),
             Route("/rpc", self.call, methods=["POST"]),
+            Route("/rpc/message:send", self.call, methods=["POST"]),
+            Route("/rpc/message:stream", self.call, methods=["POST"]),
         ]
         self.app = Starlette(routes=routes)
 
     async def card(self, request: Request) -> Response:
         url = str(request.url).partition("/.well-known")[0] + "/rpc"
+        binding = "HTTP+JSON" if self._rest else "JSONRPC"
         old: Json = {"protocolVersion": "0.3.0", "url": url, "preferredTransport": "JSONRPC"}
-        new: Json = {"supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]}
+        new: Json = {"supportedInterfaces": [{"url": url, "protocolBinding": binding, "protocolVersion": "1.0"}]}
         card: Json = {
             "name": "Peer",
             "description": "d",
@@ -71,9 +81,10 @@ class Careless:
         asked = await request.json()
         self.sent.append(asked)
         answer = self._old() if self.version == "0.3" else self._new()
-        whole = {"jsonrpc": "2.0", "id": asked["id"], "result": _changed(answer, self._answer)}
+        answer = _changed(answer, self._answer)
+        whole = answer if self._rest else {"jsonrpc": "2.0", "id": asked["id"], "result": answer}
         content = json.dumps(_changed(whole, self._envelope)).encode()
-        if not self._streams:
+        if not self._streams and self._body is None:
             return Response(content, media_type="application/json")
         body = self._body or _event
         return StreamingResponse(body(content), media_type="text/event-stream")
@@ -121,17 +132,21 @@ async def answered(stores: Stores, peer: Careless) -> a2a.Task:
         return await plane.run("go")
 
 
-async def all_answered(stores: Stores, peers: Mapping[str, Careless]) -> dict[str, str]:
-    """The last words of the task at each peer, by its name; the state before them if it did not complete."""
+async def tasks_of(stores: Stores, peers: Mapping[str, Careless]) -> dict[str, a2a.Task]:
+    """The task at each peer, by its name."""
     mounts = [Mount(f"/{index}", peer.app) for index, peer in enumerate(peers.values())]
     async with serving(Starlette(routes=mounts)) as server:
         agents = [(f"far{index}", await remote(f"{server.url}/{index}")) for index in range(len(peers))]
         async with open_plane(stores, *agents) as plane:
-            tasks = [await plane.run("go", agent=name) for name, _ in agents]
+            return {form: await plane.run("go", agent=name) for form, (name, _) in zip(peers, agents, strict=True)}
+
+
+async def all_answered(stores: Stores, peers: Mapping[str, Careless]) -> dict[str, str]:
+    """The last words of the task at each peer, by its name; the state before them if it did not complete."""
     ends = {a2a.TASK_STATE_COMPLETED: ""}
     return {
         form: ends.get(task.status.state, f"{task.status.state}: ") + text(task.status.message)
-        for form, task in zip(peers, tasks, strict=True)
+        for form, task in (await tasks_of(stores, peers)).items()
     }
 
 
@@ -140,8 +155,13 @@ def _unwrapped(answer: Json) -> Any:
 
 
 def _update(answer: Json) -> Json:
-    """The status update that servers of 0.1 sent: the task's id under `id`, and no `final`."""
-    return {"id": "t", "taskId": None, "status": answer["status"], "final": None}
+    """The status update that servers of 0.1 sent: the task's id under `id`."""
+    return {"id": "t", "status": answer["status"], "final": True}
+
+
+def _endless(answer: Json) -> Json:
+    """A status update that does not say whether it is the last one."""
+    return {"taskId": "t", "contextId": "far", "status": answer["status"], "final": None}
 
 
 ANSWERS_0_3: dict[str, Change] = {
@@ -162,7 +182,7 @@ ANSWERS_0_3: dict[str, Change] = {
     "the state of 1.0": put("status.state", "TASK_STATE_COMPLETED"),
     "an upper-case state": put("status.state", "COMPLETED"),
     "another word for the state": put("status.state", "success"),
-    "a state in place of a status": put("status.timestamp", None),
+    "a null time": put("status.timestamp", None),
     "a time without a zone": put("status.timestamp", "2026-01-02T03:04:05.123456"),
     "a time in milliseconds": put("status.timestamp", 1767323045000),
     "no time": put("status.timestamp", "yesterday"),
@@ -176,7 +196,11 @@ ANSWERS_0_3: dict[str, Change] = {
         },
     },
     "a wrapper": lambda answer: {"task": answer, "kind": None},
+}
+# A server that does not stream answers with a task or a message.
+UPDATES: dict[str, Change] = {
     "an update without a task id": _update,
+    "an update without its end": _endless,
 }
 ANSWERS_1_0: dict[str, Change] = {
     "no wrapper": _unwrapped,
@@ -212,7 +236,8 @@ ENVELOPES: dict[str, Change] = {
 async def test_forms_of_older_and_of_careless_servers_are_understood(
     stores: Stores, version: str, streams: bool
 ) -> None:
-    answers = ANSWERS_0_3 if version == "0.3" else ANSWERS_1_0
+    older = {**ANSWERS_0_3, **UPDATES} if streams else ANSWERS_0_3
+    answers = older if version == "0.3" else ANSWERS_1_0
     peers = {form: Careless(version, answer=change, streams=streams) for form, change in answers.items()}
     peers |= {form: Careless(version, envelope=change, streams=streams) for form, change in ENVELOPES.items()}
     said = await all_answered(stores, peers)
@@ -266,10 +291,13 @@ async def test_a_context_that_the_server_did_not_name_is_not_sent_to_it(stores: 
 CARDS: dict[str, Change] = {
     "null lists": lambda card: {**card, "skills": None, "defaultInputModes": None, "additionalInterfaces": None},
     "null members of a skill": put("skills.0.examples", None),
+    "a null among the tags of a skill": put("skills.0.tags", ["t", None]),
     "null capabilities": put("capabilities", None),
+    "a list in place of capabilities": put("capabilities", ["streaming"]),
     "a number for a version": put("version", 1.0),
     "a relative address": lambda card: {**card, "url": "../rpc"},
     "null interfaces": put("supportedInterfaces", None),
+    "no interfaces": put("supportedInterfaces", []),
     "a null provider": put("provider", None),
 }
 
@@ -277,6 +305,24 @@ CARDS: dict[str, Change] = {
 async def test_careless_cards_are_served(stores: Stores) -> None:
     peers = {form: Careless(card=change) for form, change in CARDS.items()}
     assert await all_answered(stores, peers) == dict.fromkeys(peers, "done")
+
+
+async def test_a_skill_in_place_of_a_list_of_them_is_read() -> None:
+    """P1."""
+    async with serving(Careless(card=lambda card: {**card, "skills": card["skills"][0]}).app) as server:
+        agent = await remote(server.url)
+    assert [skill.id for skill in agent.card.skills] == ["s"]
+
+
+def test_an_answer_has_the_id_of_its_request() -> None:
+    """And the version of JSON-RPC, whatever its server wrote."""
+    asked: Json = {"jsonrpc": "2.0", "id": "ours", "method": "message/send", "params": {}}
+    mending = Mending.of(httpx.Request("POST", "https://peer.example/rpc", json=asked))
+    for given in ("theirs", 1, None):
+        answers: list[Json] = [{"result": {"kind": "task", "id": "t"}}, {"error": {"code": -32001, "message": "m"}}]
+        for answer in answers:
+            found = mending.answer({"jsonrpc": None, "id": given, **answer})
+            assert (found["jsonrpc"], found["id"]) == ("2.0", "ours")
 
 
 async def _without_an_end(content: bytes) -> AsyncIterator[bytes]:
@@ -288,9 +334,13 @@ async def _with_done(content: bytes) -> AsyncIterator[bytes]:
     yield b": hello\n\ndata: " + first + b",\ndata:" + rest + b"\n\ndata: [DONE]\n\n"
 
 
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
 @pytest.mark.parametrize("body", [_without_an_end, _with_done])
-async def test_a_careless_stream_is_understood(stores: Stores, body: Callable[[bytes], AsyncIterator[bytes]]) -> None:
-    task = await answered(stores, Careless(body=body))
+async def test_a_careless_stream_is_understood(
+    stores: Stores, body: Callable[[bytes], AsyncIterator[bytes]], streams: bool
+) -> None:
+    """In answer to a client that asked for no stream as well."""
+    task = await answered(stores, Careless(body=body, streams=streams))
     assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
 
 

@@ -18,6 +18,7 @@ _WRAPPERS: Final = {_TASK: _TASK, _MESSAGE: _MESSAGE, "statusUpdate": _STATUS, "
 _WRAPPER: Final = {kind: wrapper for wrapper, kind in _WRAPPERS.items()}
 # The methods of 1.0 with results that name their kind by a wrapper.
 _WRAPPED: Final = frozenset({"SendMessage", "SendStreamingMessage", "SubscribeToTask"})
+_WRAPPED_PATHS: Final = ("/message:send", "/message:stream", ":subscribe")
 _AT_REST: Final = frozenset(
     {"completed", "failed", "canceled", "rejected", "input-required", "auth-required", "unknown"}
 )
@@ -46,7 +47,8 @@ class Mending:
         task_id = str(params.get("id") or members(params.get("message")).get("taskId") or "")
         if not method:
             # REST. That of 0.3 has the JSON of its own proto; the parser accepts null and requires no member.
-            return cls(None if "/v1/" in request.url.path else "proto")
+            path = request.url.path
+            return cls(None if "/v1/" in path else "proto", wrapped=path.endswith(_WRAPPED_PATHS))
         dialect: Dialect = "0.3" if "/" in method else "proto"
         return cls(dialect, call_id=asked.get("id"), wrapped=method in _WRAPPED, task_id=task_id)
 
