@@ -2,11 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
     FAILED,
@@ -20,7 +19,6 @@ from tests.tasks.plane import (
     message,
     opened,
     status,
-    until,
 )
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -99,18 +97,6 @@ def lease(run: Run) -> pb.Lease:
 
 def given(assignment: pb.Assignment) -> pb.Lease:
     return pb.Lease(task_uid=assignment.record.uid, fence=assignment.fence)
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
-
-
-@pytest.fixture
-async def plane(url: str) -> AsyncGenerator[Plane, None]:
-    async with opened(url, lease_ttl=60.0) as plane:
-        yield plane
-        await until(lambda: not len(plane.service.claims))
 
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])

@@ -1,19 +1,10 @@
 """MarkSuperseded as its callers know it: what a rewind does to tasks, to lists of them and to who watches them."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
-from tests.conftest import Migrated
-from tests.tasks.plane import ANN, CANCELED, COMPLETED, EXECUTOR, Plane, creation, follow_up, opened
+from tests.tasks.plane import ANN, CANCELED, COMPLETED, EXECUTOR, Plane, creation, follow_up
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid, PermissionDenied, Refused
-
-
-@pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
-        yield plane
 
 
 def rewind(seq: int, *cut: str) -> pb.MarkSupersededRequest:

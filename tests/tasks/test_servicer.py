@@ -1,14 +1,13 @@
 """TaskStore as its callers know it, over real channels: create, append, read, list, documents, copies, rights."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncIterable
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
     BOB,
@@ -34,17 +33,6 @@ from taskplane.runtime.principal import Principal
 from taskplane.tasks.servicer import POLICY
 
 AGENT = a2a.ROLE_AGENT
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
-
-
-@pytest.fixture
-async def plane(url: str) -> AsyncGenerator[Plane, None]:
-    async with opened(url, lease_ttl=60.0) as plane:
-        yield plane
 
 
 async def test_what_no_import_or_export_can_be_is_refused_by_its_field(plane: Plane) -> None:

@@ -1,12 +1,11 @@
 """A task that waits for an agent that no process runs is told so, by the processes that the store knows."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
 from sqlalchemy import Connection
-from tests.conftest import Migrated
-from tests.tasks.plane import ANN, BOB, EXECUTOR, Plane, Run, creation, opened, until
+from tests.tasks.plane import ANN, BOB, EXECUTOR, Plane, Run, creation, opened
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2_grpc as pb_grpc
@@ -14,18 +13,6 @@ from taskplane.runtime.errors import NotFound
 from taskplane.runtime.principal import Principal
 
 OPERATOR: Final = Principal("tenant", "olga", "user:olga", operator=True)
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
-
-
-@pytest.fixture
-async def plane(url: str) -> AsyncGenerator[Plane, None]:
-    async with opened(url, lease_ttl=60.0) as plane:
-        yield plane
-        await until(lambda: not len(plane.service.claims))
 
 
 async def waiting(plane: Plane, agent: str = "far", **fields: object) -> Run:

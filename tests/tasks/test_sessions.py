@@ -1,9 +1,6 @@
 """The tasks of a session over real channels: infos, summaries, figures."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
     BOB,
@@ -14,7 +11,6 @@ from tests.tasks.plane import (
     Plane,
     document,
     message,
-    opened,
     status,
 )
 
@@ -23,12 +19,6 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.errors import Invalid
 
 SUBMITTED = a2a.TASK_STATE_SUBMITTED
-
-
-@pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
-        yield plane
 
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])

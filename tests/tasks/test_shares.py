@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import WORKING, Plane, Run, creation, eventually, follow_up, opened, status, until
 from tests.tasks.test_queue import Executor, connected, given
 
@@ -20,11 +19,6 @@ USERS: dict[str, Any] = {"shared_by": pb.SHARED_BY_USERS}
 
 def user(owner: str, tenant: str = "tenant") -> Principal:
     return Principal(tenant, owner, f"user:{owner}", service=True)
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Final
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import FAILED, creating, creation, eventually
 
 from taskplane.storage.engine import open_engine
@@ -13,11 +12,6 @@ from taskplane.tasks.queue import RESIDENT, Leases, Sweeper
 from taskplane.tasks.sql import SqlTaskLog
 
 SCOPE: Final = Scope(tenant="tenant", owner="ann", actor="executor")
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
 
 
 async def test_a_sweeper_that_wakes_late_grants_one_ttl(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

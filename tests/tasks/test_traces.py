@@ -4,18 +4,11 @@ from collections.abc import AsyncGenerator, AsyncIterable
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.conftest import Migrated
 from tests.support.spans import ONE, OTHER, id_of, install, links_of, trace_of
-from tests.tasks.plane import COMPLETED, Plane, creation, follow_up, opened, status
+from tests.tasks.plane import COMPLETED, Plane, creation, follow_up, status
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import tracing
-
-
-@pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
-        yield plane
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What the store keeps of a turn besides its task, over real channels: for services only, and past every watcher."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 from google.protobuf.struct_pb2 import Struct
 from tests.conftest import Migrated
@@ -28,12 +26,6 @@ from taskplane.runtime.errors import Invalid
 from taskplane.runtime.principal import Principal
 
 OPTIONS = pb.TurnOptions(accepted_output_modes=["text/plain"], extensions=["urn:x"])
-
-
-@pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
-        yield plane
 
 
 def checkpoint(data: bytes = b"secret") -> pb.Change:

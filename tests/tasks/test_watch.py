@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
     BOB,
@@ -41,18 +40,6 @@ from taskplane.tasks.wire import read_changes
 
 SCOPE = Scope(tenant="tenant", owner="ann", actor="executor")
 KINDS = pytest.mark.parametrize("kind", ["inprocess", "socket"])
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
-
-
-@pytest.fixture
-async def plane(url: str) -> AsyncGenerator[Plane, None]:
-    async with opened(url, lease_ttl=60.0) as plane:
-        yield plane
-        await until(lambda: not len(plane.service.watched))
 
 
 async def events_of(stream: AsyncIterator[pb.WatchTaskResponse]) -> tuple[list[int], pb.End]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import TERMINAL, chunk, opened
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
@@ -12,11 +11,6 @@ from taskplane.tasks.pages import PAGE_EVENTS
 from taskplane.tasks.watch.stream import BATCH_BYTES
 
 KINDS = pytest.mark.parametrize("kind", ["inprocess", "socket"])
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
 
 
 async def generations(stream: AsyncIterator[pb.WatchTaskResponse]) -> list[int]:

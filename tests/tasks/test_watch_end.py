@@ -27,13 +27,6 @@ from taskplane.tasks.rings import Rung
 
 
 @pytest.fixture
-async def plane(migrated: Migrated) -> AsyncGenerator[Plane, None]:
-    async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0) as plane:
-        yield plane
-        await until(lambda: not len(plane.service.watched))
-
-
-@pytest.fixture
 async def unpolled(migrated: Migrated) -> AsyncGenerator[Plane, None]:
     """A store that does not look by itself: it might see a commit just before it is told of it."""
     async with opened(await migrated("taskplane.tasks"), lease_ttl=60.0, poll_every=60.0) as plane:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import cast
 
 import pytest
-from tests.conftest import Migrated
 from tests.tasks.plane import (
     ANN,
     BOB,
@@ -30,11 +29,6 @@ from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.watch import Following
 
 Told = tuple[str, str, int, bool]
-
-
-@pytest.fixture
-async def url(migrated: Migrated) -> str:
-    return await migrated("taskplane.tasks")
 
 
 @pytest.fixture
