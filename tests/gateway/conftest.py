@@ -4,11 +4,23 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
+from tests.conftest import ENGINES_IF_THOROUGH
 from tests.gateway.plane import Plane, open_all
+from tests.support.databases import copied
+from tests.support.postgres import Cluster
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane, None]:
-    """A gateway before the demo agent. Tests that share it use contexts of their own."""
-    async with open_all(tmp_path_factory.mktemp("plane")) as plane:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES_IF_THOROUGH)
+async def plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Plane, None]:
+    """Open a gateway before the demo agent, with THOROUGH=1 on each engine. Tests that share it use contexts of their
+    own."""
+    folder = tmp_path_factory.mktemp("plane")
+    if request.param == "sqlite":
+        async with open_all(folder) as plane:
+            yield plane
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    async with copied(cluster) as url, open_all(folder, database_url=url) as plane:
         yield plane

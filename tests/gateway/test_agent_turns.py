@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from tests.executor.plane import until
 from tests.executor.scripted import Scripted
-from tests.gateway.api.conversing import WAYS, Way, data, flat, name_of, payload, state_of, texts
+from tests.gateway.conversing import WAYS, Way, data, flat, name_of, payload, state_of, texts
 from tests.gateway.plane import Plane, fresh, open_behind, open_front
 
 from taskplane.agents.agent import ArtifactChunk, Change, Complete, Say, Text, Turn

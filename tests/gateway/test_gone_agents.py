@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import INVOCATION, REWIND, WAYS, Way, data, name_of, payload, shown, state_of, told
+from tests.gateway.conversing import INVOCATION, REWIND, WAYS, Way, data, name_of, payload, shown, state_of, told
 from tests.gateway.plane import Json, Plane, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

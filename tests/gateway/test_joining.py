@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.executor.scripted import Stepped
-from tests.gateway.api.test_watch import ended, named, watching
 from tests.gateway.plane import Event, Plane, events, fresh, open_all, said
+from tests.gateway.sessions.test_watch import ended, named, watching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

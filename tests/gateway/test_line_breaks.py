@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.gateway.api.conversing import STREAMS, Way, name_of
+from tests.gateway.conversing import STREAMS, Way, name_of
 from tests.gateway.plane import GROWING, JSON_TYPE, Json, Plane, fresh, named, open_all, said, said_0_3
 
 from taskplane.agents.agent import (

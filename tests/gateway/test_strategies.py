@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tests.executor.plane import until
 from tests.executor.scripted import Scripted
-from tests.gateway.api.conversing import INVOCATION, REWIND, WAYS, Way, data, flat, name_of, payload, state_of, texts
+from tests.gateway.conversing import INVOCATION, REWIND, WAYS, Way, data, flat, name_of, payload, state_of, texts
 from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all
 
 from taskplane.agents.agent import Change, Complete, Policy, Text, Turn, text_of

@@ -33,7 +33,7 @@ ELSEWHERE: Final = {
     },
     "operations": {
         "cp deploy/example.env deploy/.env": "tests/repo/test_deploy.py",
-        "[[keys]]\n": "tests/gateway/test_keys.py",
+        "[[keys]]\n": "tests/gateway/auth/test_keys.py",
         "taskplane key create ann ": "tests/cli/test_key.py",
         "pip install opentelemetry-distro": "tests/system/test_traces.py",
         "taskplane ops ": "tests/cli/test_ops.py",
@@ -44,8 +44,8 @@ ELSEWHERE: Final = {
         "$ python docs/examples/calling.py ": "tests/system/test_calling.py",
     },
     "security": {
-        "printf 'ann:": "tests/gateway/test_sign_in_proxy.py",
-        "location / {": "tests/gateway/test_sign_in_proxy.py",
+        "printf 'ann:": "tests/gateway/auth/test_sign_in_proxy.py",
+        "location / {": "tests/gateway/auth/test_sign_in_proxy.py",
     },
     "releasing": {
         "make release\n": "tests/release/test_builds.py",

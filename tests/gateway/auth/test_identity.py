@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
-from tests.gateway.naming import KEYS, LOOPBACK, MODES, NAMED, PLACES, PROXY, SECRET, Place
+from tests.gateway.auth.naming import KEYS, LOOPBACK, MODES, NAMED, PLACES, PROXY, SECRET, Place
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.gateway.api.conversing import REWIND, Way, data, flat, invocation, say, texts
+from tests.gateway.conversing import REWIND, Way, data, flat, invocation, say, texts
 from tests.gateway.plane import Json, Plane, fresh, said
 
 from taskplane.api.sessions.v1 import sessions_pb2 as sb

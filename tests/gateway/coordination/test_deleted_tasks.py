@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.gateway.api.conversing import INVOCATION
-from tests.gateway.api.test_watch import through, watching
+from tests.gateway.conversing import INVOCATION
 from tests.gateway.plane import Json, Plane, fresh
+from tests.gateway.sessions.test_watch import through, watching
 
 from taskplane.runtime import failpoints
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import INVOCATION, WAYS, Way, data, flat, name_of, rewind, texts
+from tests.gateway.conversing import INVOCATION, WAYS, Way, data, flat, name_of, rewind, texts
 from tests.gateway.plane import Json, Plane, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import INVOCATION, Way, data, echo, flat, say, shown, texts
+from tests.gateway.conversing import INVOCATION, Way, data, echo, flat, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all
 
 pytestmark = pytest.mark.one_engine

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
-from tests.gateway.api.conversing import WAYS, Way, data, name_of, payload
+from tests.gateway.conversing import WAYS, Way, data, name_of, payload
 from tests.gateway.plane import JSON_TYPE, Json, Plane, fresh, named, open_front, said, said_0_3
 from tests.system.wire import until
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.executor.plane import eventually
 from tests.executor.scripted import Scripted
-from tests.gateway.api.conversing import Way, data, invocation, rewind, say
+from tests.gateway.conversing import Way, data, invocation, rewind, say
 from tests.gateway.plane import Json, Plane, fresh, open_all
 
 from taskplane.agents.agent import ArtifactChunk, Change, Complete, Turn

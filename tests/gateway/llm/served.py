@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai.models import Model
 from tests.agents.llm.turns import by_stage, model_at, stage
-from tests.gateway.api.conversing import data, flat, payload, texts
+from tests.gateway.conversing import data, flat, payload, texts
 from tests.gateway.plane import Event, Json, Plane, events, open_behind, open_front
 from tests.support.scripted_model import Answer, CallBegin, CallPiece, Request, ScriptedModel, Step, Until, open_model
 

@@ -11,7 +11,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 from tests.agents.llm.turns import stage
 from tests.executor.plane import until
-from tests.gateway.api.conversing import (
+from tests.gateway.conversing import (
     INVOCATION,
     STREAMS,
     WAYS,

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.agents.llm.processes import command, is_gone
 from tests.executor.plane import until
-from tests.gateway.api.conversing import STREAMS, Way, name_of, state_of
+from tests.gateway.conversing import STREAMS, Way, name_of, state_of
 from tests.gateway.llm.served import Served, kinds, log, open_served, task_id, writing
 from tests.gateway.llm.tool_server import open_tool_server
 from tests.gateway.plane import GROWING, Event, fresh

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tests.agents.llm.turns import stage
 from tests.executor.plane import until
-from tests.gateway.api.conversing import STREAMS, Way, data, name_of, state_of, texts
+from tests.gateway.conversing import STREAMS, Way, data, name_of, state_of, texts
 from tests.gateway.llm.served import (
     Served,
     chunks,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.executor.plane import until
-from tests.gateway.api.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
+from tests.gateway.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
 from tests.gateway.llm.served import (
     Served,
     artifacts,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import Way, invocation, rewind, say
-from tests.gateway.api.test_exports import everything, exported, lines_of
+from tests.gateway.conversing import Way, invocation, rewind, say
 from tests.gateway.plane import Json, Plane, fresh, open_all
+from tests.gateway.sessions.test_exports import everything, exported, lines_of
 
 pytestmark = pytest.mark.one_engine
 

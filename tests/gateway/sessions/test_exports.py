@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
+from tests.gateway.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import Json, Plane, fresh, open_all, open_front, said
 from tests.support.thorough import THOROUGH
 from tests.system.wire import until

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import INVOCATION, Way, data, flat, invocation, say, shown, texts, version
+from tests.gateway.conversing import INVOCATION, Way, data, flat, invocation, say, shown, texts, version
 from tests.gateway.plane import Json, Plane, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

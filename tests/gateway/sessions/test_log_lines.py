@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 import pytest
-from tests.gateway.api.test_watch import ended, watching
 from tests.gateway.plane import Plane, fresh
+from tests.gateway.sessions.test_watch import ended, watching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

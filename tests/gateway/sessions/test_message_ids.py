@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import (
+from tests.gateway.conversing import (
     REWIND,
     Way,
     data,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import Way, data, flat, invocation, rewind, say, shown, texts
+from tests.gateway.conversing import Way, data, flat, invocation, rewind, say, shown, texts
 from tests.gateway.plane import GROWING, Json, Plane, fresh, open_all, said_0_3
 
 pytestmark = pytest.mark.one_engine

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.gateway.api.conversing import (
+from tests.gateway.conversing import (
     REWIND,
     WAYS,
     Way,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.executor.scripted import Stepped
-from tests.gateway.api.conversing import Way, data, invocation, rewind, say
+from tests.gateway.conversing import Way, data, invocation, rewind, say
 from tests.gateway.plane import Json, Plane, fresh, open_all, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.executor.plane import until
-from tests.gateway.api.conversing import REWIND, Way, data, invocation, rewind, say, texts, version
+from tests.gateway.conversing import REWIND, Way, data, invocation, rewind, say, texts, version
 from tests.gateway.plane import Event, Json, Plane, events, fresh, open_all, open_behind, open_front
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
