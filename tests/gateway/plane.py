@@ -3,12 +3,13 @@
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import httpx
 from tests.executor.plane import Stores, open_stores
 
@@ -19,6 +20,7 @@ from taskplane.api import growing_text
 from taskplane.executor import servicer
 from taskplane.executor.composition import ExecutorService, open_executor
 from taskplane.executor.settings import ExecutorSettings
+from taskplane.gateway.auth.authenticator import SCHEMES, Configured
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import InProcessChannel
@@ -201,11 +203,19 @@ async def open_behind(
 
 
 @asynccontextmanager
-async def open_front(behind: Behind, *, page: Path | None = None, **settings: Any) -> AsyncGenerator[Plane, None]:
-    """A gateway over what runs behind it, with a client. `page`: the folder of a page in place of the built one."""
+async def open_front(
+    behind: Behind,
+    *,
+    page: Path | None = None,
+    schemes: Sequence[Configured] = SCHEMES,
+    runs: grpc.aio.Channel | None = None,
+    **settings: Any,
+) -> AsyncGenerator[Plane, None]:
+    """A gateway over what runs behind it, with a client. `page`: the folder of a page in place of the built one;
+    `schemes`: the ways to authenticate; `runs`: a channel to the executor in place of one within this process."""
     values: Json = {"port": 0, "drain_delay": 0.0, "shutdown_timeout": 2, "card_age": 60.0, **settings}
     stores = InProcessChannel(behind.stores.services)
-    runs = InProcessChannel(behind.services)
+    inside = InProcessChannel(behind.services)
 
     async def ready() -> bool:
         return True
@@ -215,17 +225,18 @@ async def open_front(behind: Behind, *, page: Path | None = None, **settings: An
             GatewaySettings(**values),
             tasks=stores,
             sessions=stores,
-            executor=runs,
+            executor=runs or inside,
             ready={"tasks": ready, "sessions": ready, "executor": ready},
             pacer=behind.services.pacer,
             page=page,
+            schemes=schemes,
         ) as gateway,
         # Certificates take long to load, and plain HTTP has no use for them.
         httpx.AsyncClient(base_url=gateway.url, timeout=20.0, verify=False) as http,
     ):
         yield Plane(gateway, http, behind)
     await stores.close()
-    await runs.close()
+    await inside.close()
 
 
 @asynccontextmanager

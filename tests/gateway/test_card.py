@@ -59,14 +59,14 @@ async def test_every_agent_has_its_card_under_its_own_address_and_the_old_name(t
 def test_the_skill_of_a_card_that_names_none_does_not_repeat_the_card() -> None:
     """A2A requires one; readers of the official library find nothing missing."""
     greeter = AgentCard(name="Greeter", description="Greets whoever writes.", version="1")
-    card = completed(greeter, "greeter", takes_keys=False)
+    card = completed(greeter, "greeter")
     (skill,) = card.skills
     assert (skill.id, skill.name, list(skill.tags)) == ("greeter", "Chat", ["greeter"])
     assert skill.description == "Takes messages of text/plain and answers with text/plain."
     greeter.default_input_modes.extend(["text/plain", "image/png"])
-    assert "of text/plain, image/png and" in completed(greeter, "greeter", takes_keys=False).skills[0].description
+    assert "of text/plain, image/png and" in completed(greeter, "greeter").skills[0].description
     named = AgentCard(name="Greeter", skills=[AgentSkill(id="greet", name="Greet", description="Greets.")])
-    assert [one.name for one in completed(named, "greeter", takes_keys=False).skills] == ["Greet"]
+    assert [one.name for one in completed(named, "greeter").skills] == ["Greet"]
 
 
 async def test_a_card_is_cached_by_its_tag_and_varies_by_version(tmp_path: Path) -> None:

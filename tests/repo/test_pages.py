@@ -33,7 +33,7 @@ ELSEWHERE: Final = {
     },
     "operations": {
         "cp deploy/example.env deploy/.env": "tests/repo/test_deploy.py",
-        "[[keys]]\n": "tests/gateway/auth/test_keys.py",
+        "[[keys]]\n": "tests/gateway/auth/test_key_file.py",
         "taskplane key create ann ": "tests/cli/test_key.py",
         "pip install opentelemetry-distro": "tests/system/test_traces.py",
         "taskplane ops ": "tests/cli/test_ops.py",

@@ -7,7 +7,7 @@ from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreStub
 from taskplane.gateway.agents import Agents
-from taskplane.gateway.auth.caller import Authenticator
+from taskplane.gateway.auth.authenticator import Authenticator
 from taskplane.gateway.built_page import BuiltPage
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.streams import Streams

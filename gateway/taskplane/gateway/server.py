@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +16,7 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreStub
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
-from taskplane.gateway.auth.caller import Authenticator
+from taskplane.gateway.auth.authenticator import SCHEMES, Authenticator, Configured
 from taskplane.gateway.built_page import BuiltPage
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
@@ -60,6 +60,7 @@ async def open_gateway(
     direct: Mapping[str, grpc.aio.Channel] | None = None,
     pacer: Pacer | None = None,
     page: Traversable | None = None,
+    schemes: Sequence[Configured] = SCHEMES,
 ) -> AsyncGenerator[Gateway]:
     """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
     requests after `shutdown_timeout` seconds at the latest.
@@ -67,10 +68,10 @@ async def open_gateway(
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
     protocol, which in-process channels do not serve. `direct`: by the same names, channels that lead to services which
     are not healthy, too, and are asked why only. `pacer`: that of the services in this process, if there are any.
-    `page`: the folder of the built web page; None: the one in this package. Raise Invalid if other machines could call
-    without authentication; Unavailable `CANNOT_LISTEN`.
+    `page`: the folder of the built web page; None: the one in this package. `schemes`: the ways to authenticate. Raise
+    Invalid if other machines could call without authentication; Unavailable `CANNOT_LISTEN`.
     """
-    authenticator = Authenticator(settings)
+    authenticator = Authenticator(settings, schemes)
     identity = Principal("", "", "gateway", service=True)
     secret = settings.internal_secret.encode()
     channels = {"tasks": tasks, "sessions": sessions, "executor": executor}

@@ -13,7 +13,7 @@ from taskplane.cli.options import Output
 from taskplane.cli.output_file import opened, unusable
 from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
-from taskplane.gateway.auth.keys import SCOPES, Keys
+from taskplane.gateway.auth.key_file import SCOPES, KeyFile
 from taskplane.runtime.errors import Invalid, PlaneError
 
 _SECRET_BYTES: Final = 32
@@ -52,7 +52,7 @@ def _added(file: Path, owner: str, key_id: str, tenant: str, scopes: Sequence[st
     try:
         is_new = not file.exists() or not file.stat().st_size
         before = "" if is_new else file.read_text("utf-8")
-        if not is_new and key_id in Keys(file, tenant).ids:
+        if not is_new and key_id in KeyFile(file, tenant).ids:
             raise Invalid(
                 f"{file} already has a key with the id {key_id!r}",
                 reason="KEY_EXISTS",

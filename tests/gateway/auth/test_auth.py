@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.plane import Behind, Plane, fresh, open_behind, open_front, request, said
 
 from taskplane.client.http import Http
-from taskplane.gateway.auth.caller import Authenticator
+from taskplane.gateway.auth.authenticator import Authenticator
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.errors import Invalid
 

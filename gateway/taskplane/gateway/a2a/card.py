@@ -34,7 +34,8 @@ async def well_known(plane: Plane, request: Request) -> Reply:
 
 def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:
     """Return the card of an agent that is called at this path, as everybody reads it."""
-    card = completed(agent.card, agent.name, takes_keys=plane.authenticator.takes_keys)
+    card = completed(agent.card, agent.name)
+    plane.authenticator.describe(card)
     return _STYLES[style](card, _interfaces(plane, path))
 
 

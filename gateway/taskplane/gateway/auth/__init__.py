@@ -1,1 +1,1 @@
-"""The identity of callers: the checks of Host and Origin, and the schemes that identify them."""
+"""Authentication: the checks of Host and Origin, and the schemes that identify a caller."""

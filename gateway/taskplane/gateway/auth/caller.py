@@ -1,17 +1,12 @@
-"""Authentication: the one place that creates principals from requests and checks their Host and Origin."""
+"""The caller of a request, and the checks of Host and Origin against pages of other sites."""
 
-import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from taskplane.gateway.auth.keys import Key, Keys
-from taskplane.gateway.auth.user_names import UserNames
 from taskplane.gateway.settings import GatewaySettings
-from taskplane.gateway.web.http import Request
-from taskplane.runtime.errors import Invalid, PermissionDenied, Unauthenticated
+from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.validation import is_loopback
 
@@ -20,14 +15,16 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated caller. `key` is the API key that was used, if any.
+    """An authenticated caller.
 
-    `may_read` and `may_write` are about the tasks and sessions of the caller.
+    `scheme` names the scheme that identified it. Only that scheme reads `credential`. `may_read` and `may_write` are
+    about the tasks and sessions of the caller.
     """
 
     principal: Principal
-    key: Key | None
-    may_write: bool
+    scheme: str
+    credential: object = field(default=None, repr=False)
+    may_write: bool = True
     may_read: bool = True
 
     @property
@@ -36,103 +33,25 @@ class Caller:
         return self.principal.operator
 
 
-class Authenticator:
-    """The authentication of requests according to the settings."""
+class BrowserChecks:
+    """The checks that keep pages of other sites, and names that are bound to this machine, from calling."""
 
-    def __init__(self, settings: GatewaySettings) -> None:
-        """Read the keys. Raise Invalid if that fails, or if other machines could call without authentication."""
-        self._keys = Keys(Path(settings.api_keys), settings.tenant) if settings.api_keys else None
-        self._proxy_secret = settings.proxy_secret.encode()
-        self._required = self._keys is not None or bool(self._proxy_secret)
+    def __init__(self, settings: GatewaySettings, *, authenticated: bool) -> None:
+        """`authenticated`: every call needs credentials, so that reads are open to all hosts and origins."""
+        self._authenticated = authenticated
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in settings.cors_origins)
-        self._tenant = settings.tenant
-        self._operators = frozenset(settings.proxy_operators)
-        self._user = lru_cache(4096)(self._named)
-        self._names = UserNames()
         self._check_host = lru_cache(256)(self._host_allowed)
-        if not self._required and not is_loopback(settings.host):
-            raise Invalid(
-                f"refusing to listen on {settings.host} without authentication",
-                reason="AUTHENTICATION_REQUIRED",
-                suggestion="set TASKPLANE_GATEWAY_API_KEYS to a file with API keys, or listen on 127.0.0.1",
-            )
 
-    @property
-    def required(self) -> bool:
-        """Return whether every call needs credentials; if not, this is development on loopback."""
-        return self._required
-
-    @property
-    def takes_keys(self) -> bool:
-        """Return whether API keys are configured."""
-        return self._keys is not None
-
-    def authenticate(self, request: Request) -> Caller:
-        """Return the caller of a request.
-
-        On loopback without authentication the parameter user_id or the header X-User-Id names the user. With
-        authentication the parameter names nobody, and the header is read from the trusted proxy only. Raise
-        Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid `BAD_USER_ID`;
-        PermissionDenied `HOST_NOT_ALLOWED` or `ORIGIN_NOT_ALLOWED`.
-        """
-        if not self._required or self._hosts:
-            self._check_host(request.raw(b"host"))
-        origin = request.header(b"origin").lower()
-        if origin and (not self._required or request.method not in _SAFE):
-            self._check_origin(origin, _host(request.raw(b"host")))
-        names = self._names
-        names.check_single(request)
-        if not self._required:
-            named = names.of_header(request)
-            return self._user(names.of_query(request) or named or "local")
-        names.ignore_query(request)
-        if self._by_proxy(request):
-            user = names.of_header(request)
-            if not user:
-                raise Unauthenticated("the header X-User-Id is required from the proxy", reason="NO_CREDENTIALS")
-            return self._user(user)
-        names.ignore_header(request)
-        return self._by_key(request)
-
-    def recognize(self, request: Request) -> Caller | None:
-        """Return the caller as `authenticate` does; None for a request without credentials where they are needed."""
-        try:
-            return self.authenticate(request)
-        except Unauthenticated as error:
-            if error.reason == "NO_CREDENTIALS":
-                return None
-            raise
-
-    def alive(self, caller: Caller) -> bool:
-        """Return whether the caller's credentials are still valid."""
-        return caller.key is None or (self._keys is not None and self._keys.alive(caller.key))
-
-    def _named(self, user: str) -> Caller:
-        operator = not self._required or user in self._operators
-        return Caller(Principal(self._tenant, user, user, operator=operator), None, True)
-
-    def _by_proxy(self, request: Request) -> bool:
-        shown = request.raw(b"x-taskplane-proxy-secret")
-        return bool(self._proxy_secret and shown) and hmac.compare_digest(shown, self._proxy_secret)
-
-    def _by_key(self, request: Request) -> Caller:
-        token = request.header(b"x-api-key")
-        if not token:
-            scheme, _, credentials = request.header(b"authorization").partition(" ")
-            token = credentials.strip() if scheme.lower() == "bearer" else ""
-        if not token or self._keys is None:
-            raise Unauthenticated(
-                "this call needs an API key",
-                reason="NO_CREDENTIALS",
-                suggestion="send Authorization: Bearer <id>.<secret>, or X-API-Key",
-            )
-        key = self._keys.find(token)
-        principal = Principal(key.tenant, key.owner, key.owner, operator=key.may_operate)
-        return Caller(principal, key, key.may_write, key.may_read)
+    def check(self, method: str, host: bytes, origin: str) -> None:
+        """Raise PermissionDenied `HOST_NOT_ALLOWED` or `ORIGIN_NOT_ALLOWED`."""
+        if not self._authenticated or self._hosts:
+            self._check_host(host)
+        if origin and (not self._authenticated or method not in _SAFE):
+            self._check_origin(origin.lower(), _text(host))
 
     def _host_allowed(self, shown: bytes) -> None:
-        host = _host(shown)
+        host = _text(shown)
         name = _split(f"//{host}").hostname or ""
         if not is_loopback(name) and name not in self._hosts and host not in self._hosts:
             raise PermissionDenied(
@@ -150,8 +69,8 @@ class Authenticator:
             )
 
 
-def _host(shown: bytes) -> str:
-    return shown.decode("latin-1").strip().lower()
+def _text(host: bytes) -> str:
+    return host.decode("latin-1").strip().lower()
 
 
 def _split(address: str) -> SplitResult:

@@ -1,133 +1,54 @@
-"""API keys in a TOML file, identified by the SHA-256 of their secret and reloaded when the file changes."""
+"""The scheme of API keys: Authorization: Bearer <id>.<secret>, or X-API-Key."""
 
-import hashlib
-import hmac
-import time
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
-from taskplane.runtime.errors import Invalid, Unauthenticated
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.auth.key_file import Key, KeyFile
+from taskplane.gateway.auth.scheme import Asked, Credentials
+from taskplane.gateway.settings import GatewaySettings
+from taskplane.runtime.principal import Principal
 
-_FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
-SCOPES: Final = frozenset({"read", "write", "operate"})
-_DEFAULT_SCOPES: Final = frozenset({"read", "write"})
-# Seconds between two checks of the file.
-_RELOAD_INTERVAL: Final = 5.0
-_NO_DIGEST: Final = "0" * 64
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An API key and its owner. `expires` is in seconds since 1970; 0: never.
-
-    One that may write may read, too.
-    """
-
-    id: str
-    sha256: str
-    tenant: str
-    owner: str
-    may_read: bool
-    may_write: bool
-    may_operate: bool
-    expires: float
+_BEARER: Final = "bearer"
+_HEADER: Final = "apiKey"
 
 
-class Keys:
-    """The keys of one file.
+class ApiKeys:
+    """The scheme for calls with a key of the file. The key decides about owner, tenant and rights."""
 
-    The file has `[[keys]]` tables with `id`, `sha256` (of the secret, in hexadecimal), `owner`, and optionally
-    `tenant`, `scopes` ("read", "write" and "operate"; the first two by default) and `expires` (a TOML date-time).
-    Clients send `<id>.<secret>`.
-    """
+    name: Final = "keys"
+    asked: Final = Asked("key", "an API key", "send Authorization: Bearer <id>.<secret>, or X-API-Key")
+    trusted_names: Final[frozenset[str]] = frozenset()
 
-    def __init__(self, path: Path, tenant: str) -> None:
-        """Read the file. Raise Invalid if it cannot be read or a key is incomplete."""
-        self._path = path
-        self._tenant = tenant
-        self._stamp = 0
-        self._checked_at = 0.0
-        self._keys: Mapping[str, Key] = {}
-        self._load()
+    def __init__(self, file: KeyFile) -> None:
+        self._file = file
 
-    @property
-    def ids(self) -> frozenset[str]:
-        """Return the ids of the keys."""
-        return frozenset(self._keys)
+    @classmethod
+    def configured(cls, settings: GatewaySettings) -> "ApiKeys | None":
+        """Return the scheme; None if there is no file of keys. Raise Invalid if it cannot be read."""
+        return cls(KeyFile(Path(settings.api_keys), settings.tenant)) if settings.api_keys else None
 
-    def find(self, token: str) -> Key:
-        """Return the key of `token`, in constant time. Raise Unauthenticated `BAD_CREDENTIALS` if it is unknown, wrong
-        or expired."""
-        self._refresh()
-        name, _, secret = token.partition(".")
-        key = self._keys.get(name)
-        shown = hashlib.sha256(secret.encode()).hexdigest()
-        right = hmac.compare_digest(shown, key.sha256 if key else _NO_DIGEST)
-        if key is None or not right or not self._is_valid(key):
-            raise Unauthenticated("the API key is not valid", reason="BAD_CREDENTIALS")
-        return key
+    def identify(self, credentials: Credentials) -> Caller | None:
+        """Return the owner of the key; None for a call without one."""
+        token = credentials.header(b"x-api-key")
+        if not token:
+            scheme, _, value = credentials.header(b"authorization").partition(" ")
+            token = value.strip() if scheme.lower() == _BEARER else ""
+        if not token:
+            return None
+        key = self._file.find(token)
+        principal = Principal(key.tenant, key.owner, key.owner, operator=key.may_operate)
+        return Caller(principal, self.name, key, key.may_write, key.may_read)
 
-    def alive(self, key: Key) -> bool:
+    def alive(self, caller: Caller) -> bool:
         """Return whether the key is still in the file, unchanged, and has not expired."""
-        self._refresh()
-        return self._keys.get(key.id) == key and self._is_valid(key)
+        return isinstance(caller.credential, Key) and self._file.alive(caller.credential)
 
-    def _is_valid(self, key: Key) -> bool:
-        return not key.expires or time.time() < key.expires
-
-    def _refresh(self) -> None:
-        now = time.monotonic()
-        if now - self._checked_at < _RELOAD_INTERVAL:
-            return
-        self._checked_at = now
-        try:
-            changed = self._path.stat().st_mtime_ns != self._stamp
-        except OSError:
-            return
-        if changed:
-            self._load()
-
-    def _load(self) -> None:
-        try:
-            self._stamp = self._path.stat().st_mtime_ns
-            found = tomllib.loads(self._path.read_text("utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise Invalid(f"cannot read the API keys in {self._path}: {error}", reason="BAD_KEY_FILE") from error
-        tables = cast("list[Any] | None", found.get("keys"))
-        if not isinstance(tables, list) or not tables:
-            raise Invalid(f"{self._path} has no [[keys]]", reason="BAD_KEY_FILE")
-        keys = [self._read(table, index) for index, table in enumerate(tables)]
-        if len({key.id for key in keys}) != len(keys):
-            raise Invalid(f"{self._path} has two keys with the same id", reason="BAD_KEY_FILE")
-        self._keys = {key.id: key for key in keys}
-
-    def _read(self, table: Any, index: int) -> Key:
-        where = f"{self._path}: key {index + 1}"
-        fields: dict[str, Any] = table if isinstance(table, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-        unknown = sorted(fields.keys() - _FIELDS)
-        if unknown:
-            raise Invalid(f"{where}: unknown field {unknown[0]}", reason="BAD_KEY_FILE")
-        name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
-        if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
-            raise Invalid(f"{where}: id, sha256 and owner are required", reason="BAD_KEY_FILE")
-        if "." in name or len(digest) != 64:
-            raise Invalid(
-                f"{where}: id must not contain a dot, and sha256 must have 64 hexadecimal digits", reason="BAD_KEY_FILE"
-            )
-        scopes = set(fields.get("scopes", _DEFAULT_SCOPES))
-        if not scopes or not scopes <= SCOPES:
-            raise Invalid(f'{where}: scopes must be "read", "write" or "operate"', reason="BAD_KEY_FILE")
-        expires = fields.get("expires")
-        if expires is not None and not isinstance(expires, datetime):
-            raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")
-        moment = 0.0
-        if expires is not None:
-            moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
-        may_write, may_operate = "write" in scopes, "operate" in scopes
-        may_read = may_write or "read" in scopes
-        tenant: str = fields.get("tenant", self._tenant)
-        return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)
+    def describe(self, card: a2a.AgentCard) -> None:
+        """Add both headers; either one is enough."""
+        card.security_schemes[_BEARER].http_auth_security_scheme.scheme = "Bearer"
+        header = card.security_schemes[_HEADER].api_key_security_scheme
+        header.location, header.name = "header", "X-API-Key"
+        for scheme in (_BEARER, _HEADER):
+            card.security_requirements.add().schemes[scheme].SetInParent()

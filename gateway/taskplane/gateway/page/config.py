@@ -18,7 +18,7 @@ async def serve(plane: Plane, request: Request) -> Reply:
     found = {
         "product": "taskplane",
         "version": __version__,
-        "auth": {"required": authenticator.required, "schemes": ["key"] if authenticator.takes_keys else []},
+        "auth": {"required": authenticator.required, "schemes": authenticator.asked},
         "caller": caller
         and {
             "user": caller.principal.owner,

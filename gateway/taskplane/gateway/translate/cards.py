@@ -23,7 +23,7 @@ class Interface:
     version: str
 
 
-def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentCard:
+def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
     """Return the card with the gateway's capabilities, and with defaults for empty required members (A2A 1.0 section
     4.4.1)."""
     whole = a2a.AgentCard()
@@ -50,13 +50,6 @@ def completed(card: a2a.AgentCard, name: str, *, takes_keys: bool) -> a2a.AgentC
         )
     whole.capabilities.push_notifications = False
     whole.capabilities.extended_agent_card = False
-    if takes_keys:
-        whole.security_schemes["bearer"].http_auth_security_scheme.scheme = "Bearer"
-        header = whole.security_schemes["apiKey"].api_key_security_scheme
-        header.location, header.name = "header", "X-API-Key"
-        del whole.security_requirements[:]
-        for scheme in ("bearer", "apiKey"):
-            whole.security_requirements.add().schemes[scheme].SetInParent()
     return whole
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.repo.tree import ROOT
 
-from taskplane.gateway.auth import keys as module
-from taskplane.gateway.auth.keys import Keys
+from taskplane.gateway.auth import key_file as module
+from taskplane.gateway.auth.key_file import KeyFile
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
@@ -37,20 +37,20 @@ def test_a_file_that_is_not_right_is_refused_with_the_reason(tmp_path: Path, tex
     path = tmp_path / "keys.toml"
     path.write_text(text)
     with pytest.raises(Invalid) as caught:
-        Keys(path, "default")
+        KeyFile(path, "default")
     assert caught.value.reason == "BAD_KEY_FILE"
     assert what in caught.value.message
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid):
-        Keys(tmp_path / "none.toml", "default")
+        KeyFile(tmp_path / "none.toml", "default")
 
 
 def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RELOAD_INTERVAL", 0.0)
     path = written(tmp_path / "keys.toml", "one")
-    keys = Keys(path, "default")
+    keys = KeyFile(path, "default")
     one = keys.find("one.secret")
     assert (one.owner, one.tenant, one.may_write) == ("ann", "default", True)
     assert keys.alive(one)
@@ -67,7 +67,7 @@ def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path)
     key = '[[keys]]\nid = "{}"\nsha256 = "{}"\nowner = "ann"\n{}\n'
     path = tmp_path / "keys.toml"
     path.write_text("".join(key.format(name, DIGEST, more) for name, more in scopes.items()))
-    keys = Keys(path, "default")
+    keys = KeyFile(path, "default")
     found = {name: keys.find(f"{name}.secret") for name in scopes}
     rights = {name: (one.may_read, one.may_write, one.may_operate) for name, one in found.items()}
     assert rights == {
@@ -83,5 +83,5 @@ def test_a_key_table_of_the_page_of_operations_is_read(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     (printed,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "keys.toml").write_text(printed.replace("...", hashlib.sha256(b"secret").hexdigest()))
-    key = Keys(tmp_path / "keys.toml", "other").find("ann-laptop.secret")
+    key = KeyFile(tmp_path / "keys.toml", "other").find("ann-laptop.secret")
     assert (key.owner, key.tenant, key.may_write) == ("ann", "default", True)
