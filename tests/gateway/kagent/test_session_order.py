@@ -53,6 +53,9 @@ async def test_whatever_changes_in_a_session_makes_it_the_newest(plane: Plane) -
     async def cancel(context: str) -> None:
         await plane.result("CancelTask", {"id": running[context]})
 
+    async def operate(context: str) -> None:
+        assert (await plane.http.post(f"/api/ops/tasks/{running[context]}/cancel")).status_code == 200
+
     async def cut(context: str) -> None:
         await rewind(plane, SEND, context, await invocation(plane, context, "A"))
 
@@ -68,6 +71,9 @@ async def test_whatever_changes_in_a_session_makes_it_the_newest(plane: Plane) -
         (cancel, first),
         (rename, third),
         (cut, second),
+        (begin, third),
+        (rename, second),
+        (operate, third),
     ]
     for number, (change, context) in enumerate(steps):
         await change(context)

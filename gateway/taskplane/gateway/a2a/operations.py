@@ -12,7 +12,6 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
-from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a.follow import (
     TERMINAL,
@@ -27,10 +26,11 @@ from taskplane.gateway.a2a.follow import (
 from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.a2a.waiting import tell_waiting
 from taskplane.gateway.coordination import conversation
+from taskplane.gateway.coordination.touching import touch_session
 from taskplane.gateway.limits import MAX_GROWTH, MAX_REQUEST_BYTES, check_cursor, check_key, check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Listing, Payload, Send, Wait
-from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused, Unavailable
+from taskplane.runtime.errors import Invalid, NotFound, Refused, Unavailable
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
@@ -220,17 +220,6 @@ async def cancel(plane: Plane, task_id: str, metadata: Struct | None) -> a2a.Tas
         raise
     await touch_session(plane, record.context_id)
     return record.task
-
-
-async def touch_session(plane: Plane, context_id: str) -> None:
-    """Have a session listed by a change of its tasks that was made just now. A failure is logged only: the change is
-    stored already."""
-    try:
-        await plane.sessions.TouchSession(sb.TouchSessionRequest(context_id=context_id))
-    except NotFound:
-        return
-    except PlaneError as error:
-        _log.warning("the time of the last change of session %s is out of date in lists: %s", context_id, error)
 
 
 async def subscribe(plane: Plane, task_id: str, cursor: str) -> PayloadStream:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.coordination.applying import apply_session
+from taskplane.gateway.coordination import events
 from taskplane.gateway.kagent.envelope import data_reply, read_object
 from taskplane.gateway.kagent.shapes import agent_id, event_json, session_json
 from taskplane.gateway.limits import check_size
@@ -16,7 +16,7 @@ from taskplane.gateway.translate.timestamps import from_text
 from taskplane.gateway.web.etags import from_number, if_changed, parse_if_match
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime import json_lines
-from taskplane.runtime.errors import AlreadyExists, PermissionDenied
+from taskplane.runtime.errors import PermissionDenied
 from taskplane.runtime.storable import storable
 from taskplane.runtime.validation import invalid
 
@@ -56,15 +56,15 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
         newest_first=order == "desc",
         page_size=min(limit, _PAGE) or _PAGE,
     )
-    events: list[dict[str, Any]] = []
+    found_events: list[dict[str, Any]] = []
     while True:
         page = await plane.sessions.ListEntries(asked)
-        events += (
+        found_events += (
             event_json(page.session, entry, entry.data)
             for entry in page.entries
             if not entry.withheld and (after is None or entry.created_at.ToNanoseconds() > after)
         )
-        if not page.next_page_token or 0 < limit <= len(events):
+        if not page.next_page_token or 0 < limit <= len(found_events):
             break
         asked.page_token = page.next_page_token
     found = page.session
@@ -72,7 +72,7 @@ async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     if found.steered_seq:
         undoable = (await plane.sessions.ListCut(sb.ListCutRequest(context_id=found.context_id))).undoable
     more = {"title": found.title, "agent": found.agent, "version": found.version, "canUndo": undoable}
-    data = {"session": session_json(found) | more, "events": events[:limit] if limit else events}
+    data = {"session": session_json(found) | more, "events": found_events[:limit] if limit else found_events}
     reply = data_reply(data, "Successfully retrieved session")
     return if_changed(request, reply, from_number(page.session.version))
 
@@ -136,12 +136,5 @@ async def add_event(plane: Plane, request: Request, caller: Caller) -> Reply:
     agent = request.header(b"x-agent-name")
     if agent and session.agent and agent_id(agent) != agent_id(session.agent):
         raise PermissionDenied("the session belongs to another agent", reason="WRONG_AGENT")
-    asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry])
-    check_size(asked)
-    stored = await plane.sessions.AppendEntries(asked)
-    if not stored.appended:
-        raise AlreadyExists(f"event {entry.id} is stored already", reason="EVENT_EXISTS")
-    if stored.unapplied:
-        await apply_session(plane, context_id)
-    entry.created_at.CopyFrom(stored.updated_at)
+    await events.add(plane, context_id, entry)
     return data_reply(event_json(session, entry, text), "Event added to session successfully", status=201)

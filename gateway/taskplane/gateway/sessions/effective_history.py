@@ -7,14 +7,11 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.coordination import conversation
-from taskplane.gateway.coordination.applying import apply_session
+from taskplane.gateway.coordination import conversation, pushing
 from taskplane.gateway.coordination.conversation import Unit
-from taskplane.gateway.coordination.pushing import name_turns
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.kagent.envelope import data_reply, read_json
 from taskplane.gateway.kagent.shapes import event_json
-from taskplane.gateway.limits import check_size
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
@@ -59,14 +56,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     context_id = request.arguments["session"]
     for message in messages:
         message.message_id = message.message_id or new_id()
-    pushed = sb.Messages(messages=_kept_apart(messages, context_id))
-    check_size(pushed)
-    await name_turns(plane, context_id, pushed)
-    entry = sb.Entry(id=new_id(), kind=sb.ENTRY_KIND_PUSHED, pushed=pushed)
-    asked = sb.AppendEntriesRequest(context_id=context_id, entries=[entry], expected_version=expected)
-    check_size(asked)
-    await plane.sessions.AppendEntries(asked)
-    await apply_session(plane, context_id)
+    await pushing.push(plane, context_id, sb.Messages(messages=_kept_apart(messages, context_id)), expected)
     return data_reply(await _effective(plane, context_id), "Successfully stored effective history")
 
 

@@ -11,7 +11,7 @@ from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.sessions import transcript
-from taskplane.gateway.sessions.export_format import FORMAT, MEDIA_TYPE, VERSION, Document, Tally, format_line
+from taskplane.gateway.translate.export_format import FORMAT, MEDIA_TYPE, VERSION, Document, Tally, format_line
 from taskplane.gateway.web.http import Headers, Reply, Request, attachment
 from taskplane.gateway.web.ndjson import LineStream
 from taskplane.gateway.web.piecewise import PieceStream
