@@ -21,7 +21,7 @@ from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
 from tests.support.postgres import Cluster
 
 from taskplane.gateway import routes
-from taskplane.gateway.a2a import methods
+from taskplane.gateway.bindings import jsonrpc
 
 _PROXY_SECRET: Final = "between us"
 
@@ -279,7 +279,7 @@ async def views(world: World) -> dict[str, tuple[int, str, str]]:
 def test_every_route_and_method_has_a_row_and_every_row_its_route_or_method() -> None:
     """A route or a method that is added is refused here until it is known how it treats the ids of others."""
     assert list(ROUTES) == [f"{route.method} {route.path}" for route in routes.ROUTES]
-    assert list(METHODS) == list(methods.METHODS)
+    assert list(METHODS) == list(jsonrpc.METHODS)
     assert [cell for cell in cells() if bool(cell.held) != bool(cell.reason)] == []
 
 

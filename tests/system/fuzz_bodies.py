@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.system.junk import changed, dumped
 
-from taskplane.gateway.a2a.methods import METHODS
+from taskplane.gateway.bindings.jsonrpc import METHODS
 
 Json = dict[str, Any]
 

@@ -26,6 +26,12 @@ MAX_ITEMS: Final = 100_000
 # Characters of a page token.
 MAX_TOKEN_LENGTH: Final = 4096
 
+# Rules of fields that several readers and checks share.
+NO_CONTENT: Final = "must have exactly one of text, raw, url and data"
+TOO_LARGE: Final = f"must not be larger than {MAX_METADATA_BYTES} bytes"
+TOO_MANY_NAMES: Final = f"must have at most {MAX_NAMES} elements"
+TOO_MANY_PARTS: Final = f"must have at most {MAX_PARTS} elements"
+
 _CURSOR: Final = re.compile(r"[a-z2-7]{1,32}-(?:0|[1-9][0-9]{0,17})")
 
 

@@ -7,6 +7,7 @@ import pytest
 from a2a.compat.v0_3 import types as official
 from hypothesis import given
 from tests.gateway.translate.messages import artifact_updates, messages, status_updates, tasks, unhurried, values
+from tests.gateway.translate.reading import read_params, read_send
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.dialect import Wait
@@ -87,7 +88,7 @@ def test_data_of_any_kind_comes_back_as_it_was(value: Any) -> None:
 
 def read(*parts: Any, **message: Any) -> a2a.Message:
     whole = {"messageId": "m", "role": "user", "parts": list(parts) or [{"kind": "text", "text": "hi"}], **message}
-    return V0_3.read_send({"message": whole}).request.message
+    return read_send(V0_3, {"message": whole}).message
 
 
 def violations(*parts: Any, **message: Any) -> list[str]:
@@ -142,4 +143,4 @@ def test_blocking_says_how_long_to_wait(configuration: Any, wait: Wait) -> None:
         "message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "a"}]},
         "configuration": configuration,
     }
-    assert V0_3.read_send(params).wait is wait
+    assert read_params(V0_3, "SendMessage", params).wait is wait

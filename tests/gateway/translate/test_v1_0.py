@@ -11,12 +11,12 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.translate.messages import responses, tasks, unhurried
+from tests.gateway.translate.reading import read_params, read_send
 from tests.support.thorough import examples
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.limits import MAX_GROWTH, MAX_METADATA_BYTES
-from taskplane.gateway.translate import v1_0
-from taskplane.gateway.translate.dialect import Listing, Wait
+from taskplane.gateway.translate.dialect import Listing
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.struct import fill_metadata
@@ -70,13 +70,13 @@ def test_history_length_keeps_the_newest_messages_in_order(length: int | None, e
 
 def read(**message: Any) -> a2a.Message:
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], **message}
-    return V1_0.read_send({"message": whole}).request.message
+    return read_send(V1_0, {"message": whole}).message
 
 
 def outcome(message: Any) -> Any:
     """What becomes of a send of this message: the request, or everything that is wrong with it."""
     try:
-        return V1_0.read_send({"message": message}).request
+        return read_send(V1_0, {"message": message})
     except Invalid as error:
         return error.message, error.fields
 
@@ -127,12 +127,12 @@ GROWING: list[Any] = [
 @pytest.mark.parametrize("data", GROWING)
 def test_no_json_grows_more_than_its_size_is_checked_for(data: Any) -> None:
     params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}}
-    assert V1_0.read_send(params).request.ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
+    assert read_send(V1_0, params).ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
 
 
 def violations(params: Any) -> dict[str, str]:
     with pytest.raises(Invalid) as caught:
-        V1_0.read_send(params)
+        read_send(V1_0, params)
     return caught.value.fields
 
 
@@ -227,12 +227,14 @@ def test_data_nested_so_deep_that_it_could_not_be_read_again_is_refused(levels: 
 
 def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]}
-    plain = V1_0.read_send({"message": message})
-    assert (plain.wait, plain.history_length, plain.has_push_config) == (Wait.AT_REST, None, False)
-    at_once = V1_0.read_send({"message": message, "configuration": {"return_immediately": True, "history_length": "3"}})
-    assert (at_once.wait, at_once.history_length) == (Wait.EXISTS, 3)
+    plain = read_params(V1_0, "SendMessage", {"message": message})
+    assert (plain.wait, plain.request) == (None, ParseDict({"message": message}, a2a.SendMessageRequest()))
+    configuration = read_send(
+        V1_0, {"message": message, "configuration": {"return_immediately": True, "history_length": "3"}}
+    ).configuration
+    assert (configuration.return_immediately, configuration.history_length) == (True, 3)
     with_push = {"message": message, "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
-    assert V1_0.read_send(with_push).has_push_config
+    assert read_send(V1_0, with_push).configuration.HasField("task_push_notification_config")
     negative = {"message": message, "configuration": {"historyLength": -1}}
     assert violations(negative) == {"configuration.historyLength": "must be at least 0"}
 
@@ -252,24 +254,24 @@ def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
 )
 def test_a_wrong_filter_of_a_listing_is_named(params: Any, path: str) -> None:
     with pytest.raises(Invalid) as caught:
-        v1_0.read_list(params)
+        read_params(V1_0, "ListTasks", params)
     assert list(caught.value.fields) == [path]
 
 
 def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_for() -> None:
-    empty = v1_0.listing(Listing([], "", 50, 0), include_artifacts=False, history_length=None)
+    empty = V1_0.result(Listing([], "", 50, 0))
     assert empty == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
     task = a2a.Task(id="t")
-    with_artifacts = v1_0.listing(Listing([(task, "")], "", 50, 1), include_artifacts=True, history_length=None)
+    with_artifacts = V1_0.result(Listing([(task, "")], "", 50, 1, include_artifacts=True))
     assert with_artifacts["tasks"] == [{"id": "t", "artifacts": []}]
-    without = v1_0.listing(Listing([(task, "")], "", 50, 1), include_artifacts=False, history_length=None)
+    without = V1_0.result(Listing([(task, "")], "", 50, 1))
     assert without["tasks"] == [{"id": "t"}]
 
 
 def refused(**message: Any) -> Invalid:
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}], **message}
     with pytest.raises(Invalid) as caught:
-        V1_0.read_send({"message": whole})
+        read_send(V1_0, {"message": whole})
     return caught.value
 
 

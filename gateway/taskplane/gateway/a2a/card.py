@@ -3,13 +3,14 @@
 from email.utils import formatdate
 from typing import Final
 
+from taskplane.gateway.a2a.call import version_of
+from taskplane.gateway.a2a.lookup import find
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.cards import Card, Interface, completed, to_0_3, to_1_0, to_hybrid
 from taskplane.gateway.web.etags import if_changed
 from taskplane.gateway.web.http import Content, Headers, Reply, Request
 from taskplane.runtime import json_lines
-from taskplane.runtime.errors import NotFound
 
 _STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
 # Bindings below an agent's base URL, with their versions.
@@ -39,34 +40,12 @@ def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:
     return _STYLES[style](card, _interfaces(plane, path))
 
 
-async def find(plane: Plane, name: str) -> Agent:
-    """Return the agent with this name or, for "namespace/name", with the plain name. Raise NotFound
-    `AGENT_NOT_FOUND`."""
-    try:
-        return await plane.agents.find(name)
-    except NotFound:
-        namespace, _, plain = name.partition("/")
-        if not namespace or not plain:
-            raise
-        return await plane.agents.find(plain)
-
-
-def known(plane: Plane, name: str) -> Agent | None:
-    """Return the same without asking the executor; None if it is not known."""
-    return plane.agents.peek(name) or plane.agents.peek(name.partition("/")[2] or name)
-
-
 def agent_name(request: Request) -> str:
     """Return the name of the agent in the path; empty for the default one."""
     arguments = request.arguments
     if "namespace" in arguments:
         return f"{arguments['namespace']}/{arguments['agent']}"
     return arguments.get("agent", "")
-
-
-def version_of(asked: str) -> str:
-    """Return major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
-    return ".".join(asked.strip().split(".")[:2])
 
 
 def _interfaces(plane: Plane, path: str) -> list[Interface]:

@@ -8,6 +8,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.metadata import RESYNC
@@ -28,53 +29,6 @@ TERMINAL: Final[States] = frozenset(
 
 # Kinds of events in the log of a document task.
 _DOCUMENT_KINDS: Final = frozenset({pb.EVENT_KIND_REPLACED, pb.EVENT_KIND_SUPERSEDED, pb.EVENT_KIND_RESTORED})
-
-
-class PayloadStream:
-    """The elements of a stream in batches. Close it with `aclose`, at its end or before."""
-
-    __slots__ = ("_batches", "_first", "whole")
-
-    def __init__(self, batches: AsyncGenerator[list[Item], None], *, whole: bool = False) -> None:
-        """Take the batches. `whole`: the first one is the result of a rewind and written with its whole history,
-        whatever `historyLength` is."""
-        self.whole = whole
-        self._batches = batches
-        self._first: list[Item] | None = None
-
-    async def prime(self) -> list[Item]:
-        """Wait for the first batch and return it, empty if there is none; the iteration still begins with it."""
-        try:
-            self._first = await anext(self._batches)
-        except StopAsyncIteration:
-            return []
-        return self._first
-
-    def __aiter__(self) -> "PayloadStream":
-        return self
-
-    async def __anext__(self) -> list[Item]:
-        if self._first is not None:
-            first, self._first = self._first, None
-            return first
-        return await self._batches.__anext__()
-
-    async def aclose(self) -> None:
-        """Close the watch behind the stream."""
-        await self._batches.aclose()
-
-
-async def single(*payloads: Payload) -> AsyncGenerator[list[Item], None]:
-    """Yield one batch of elements that have no cursors."""
-    yield [("", payload) for payload in payloads]
-
-
-async def prepend(payload: Payload, batches: AsyncGenerator[list[Item], None]) -> AsyncGenerator[list[Item], None]:
-    """Yield an element that has no cursor, then the batches."""
-    yield [("", payload)]
-    async with aclosing(batches):
-        async for items in batches:
-            yield items
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +101,16 @@ async def follow(
     patience: float,
     begin: a2a.Task | None = None,
     task_sent: bool = False,
+    history_length: int | None = None,
 ) -> AsyncGenerator[list[Item], None]:
     """Yield the visible events of a task after `cursor`, until one leads to a state in `stop`, or the task is in one
     and no event is left.
 
     A further message of the user is a status update with that message. Without a cursor a Task comes first. `begin` is
     the Task at `cursor`, if the caller has it. `task_sent`: the stream has sent a Task already, so this task begins
-    with a status update. A cursor that cannot be honoured yields a Task marked with `RESYNC`. The deletion of the task
-    yields a canceled status. Reconnect and raise as `watch` does.
+    with a status update. Tasks have at most `history_length` messages of their history. A cursor that cannot be
+    honoured yields a Task marked with `RESYNC`. The deletion of the task yields a canceled status. Reconnect and raise
+    as `watch` does.
     """
     about: Payload | None = begin
     batches = _batches(tasks, task_id, cursor, stop, patience=patience, begin=begin, task_sent=task_sent)
@@ -162,6 +118,9 @@ async def follow(
         async with aclosing(batches):
             async for items in batches:
                 about = about or items[-1][1]
+                # A Task comes first, if at all.
+                if isinstance(first := items[0][1], a2a.Task):
+                    items[0] = (items[0][0], bounded(first, history_length))
                 yield items
     except NotFound:
         if about is None:

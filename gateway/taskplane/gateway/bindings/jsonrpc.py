@@ -1,31 +1,40 @@
-"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.2.1): envelope, version, extensions and errors.
+"""The JSON-RPC binding of A2A 1.0 (section 9) and 0.3 (section 3.2.1): envelope, results, events and errors.
 
-Checks are made in this order: content type, JSON, envelope, method, version, required extensions, params, the agent's
+Checks are made in this order: content type, JSON, envelope, method, then those of `a2a.admission`, params, the agent's
 capabilities, then the operation itself.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import orjson
 
-from taskplane.api import growing_text
-from taskplane.gateway.a2a.card import agent_name, find, known, version_of
-from taskplane.gateway.a2a.methods import METHODS, Call, Method, error_body
-from taskplane.gateway.agents import Agent
+from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.call import Call, version_of
+from taskplane.gateway.a2a.follow import Item, total_bytes
+from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
+from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
+from taskplane.gateway.bindings.params import read
+from taskplane.gateway.errors import error_0_3, error_1_0
+from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_any_depth
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.dialect import Answer, Listing, Wait
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
+from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import (
     BodyEncoded,
     BodyTooLarge,
     BodyTooSlow,
     ClientGone,
+    Content,
     Headers,
     Reply,
     Request,
@@ -33,20 +42,34 @@ from taskplane.gateway.web.http import (
     json_reply,
     remedies,
 )
-from taskplane.runtime import json_lines, tracing
-from taskplane.runtime.errors import (
-    Internal,
-    Invalid,
-    NotFound,
-    PermissionDenied,
-    PlaneError,
-    Refused,
-    Unavailable,
-    Unimplemented,
-)
+from taskplane.runtime import json_lines, logs, tracing
+from taskplane.runtime.errors import Internal, Invalid, NotFound, PermissionDenied, PlaneError, Unimplemented
 from taskplane.runtime.struct_values import Digits
 
+METHODS: Final[Mapping[str, tuple[Operation, Dialect]]] = {
+    **{name: (operation, V1_0) for name, operation in OPERATIONS.items()},
+    "message/send": (OPERATIONS["SendMessage"], V0_3),
+    "message/stream": (OPERATIONS["SendStreamingMessage"], V0_3),
+    "tasks/get": (OPERATIONS["GetTask"], V0_3),
+    "tasks/cancel": (OPERATIONS["CancelTask"], V0_3),
+    "tasks/resubscribe": (OPERATIONS["SubscribeToTask"], V0_3),
+    "tasks/pushNotificationConfig/set": (OPERATIONS["CreateTaskPushNotificationConfig"], V0_3),
+    "tasks/pushNotificationConfig/get": (OPERATIONS["GetTaskPushNotificationConfig"], V0_3),
+    "tasks/pushNotificationConfig/list": (OPERATIONS["ListTaskPushNotificationConfigs"], V0_3),
+    "tasks/pushNotificationConfig/delete": (OPERATIONS["DeleteTaskPushNotificationConfig"], V0_3),
+    "agent/getAuthenticatedExtendedCard": (OPERATIONS["GetExtendedAgentCard"], V0_3),
+}
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """The frame of a response: the request's id as JSON, empty for a notification, the dialect, and headers."""
+
+    id: bytes
+    dialect: Dialect
+    headers: Headers | None = None
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -65,24 +88,11 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
             rpc_id = b""
         if too_deep is not None:
             raise too_deep
-        method = METHODS.get(name)
-        if method is None:
-            raise Unimplemented(f"method {name[:100]} does not exist", reason="METHOD_NOT_FOUND")
+        if (method := METHODS.get(name)) is None:
+            raise _no_method(f"method {name[:100]} does not exist")
+        operation, dialect = method
         tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
-        _check_version(request, method.dialect)
-        path = agent_name(request)
-        agent, missing = plane.agents.fresh(path), None
-        if agent is None:
-            agent, missing = await _agent_of(plane, path, method)
-        extensions = request.extensions
-        echo = _check_extensions(extensions, agent, method.dialect)
-        if method.writes and not caller.may_write:
-            raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
-        params = envelope.get("params")
-        # The paths with a namespace are those of kagent. Its clients know growing texts without naming them.
-        grows = "namespace" in request.arguments or growing_text.EXTENSION in extensions
-        call = Call(plane, request, caller, agent, path, method.dialect, params, rpc_id, echo, grows, missing)
-        reply = await method.serve(call)
+        reply = await _answer(plane, request, caller, operation, _Frame(rpc_id, dialect), envelope.get("params"))
         if not rpc_id:
             reply = empty_reply(204)
         answered(name)
@@ -96,6 +106,81 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     if name in METHODS:
         SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
     return reply
+
+
+async def _answer(
+    plane: Plane, request: Request, caller: Caller, operation: Operation, frame: _Frame, params: Any
+) -> Reply:
+    dialect = frame.dialect
+    asked = asked_version(request)
+    if asked and dialect is V0_3 and version_of(asked) == "1.0":
+        raise _no_method("this method does not exist in A2A 1.0")
+    call = call_of(plane, request, caller, dialect.version)
+    await admit(call, operation, asked)
+    frame.headers = echo(call)
+    exact = plane.settings.large_integers == "refuse"
+    found = await plane.worker.run(request.size, read, operation, dialect, params, exact=exact)
+    # Nobody reads the answer to a notification.
+    call.wait = found.wait if frame.id else Wait.EXISTS
+    if isinstance(operation, Stream):
+        return await _stream(call, operation, found.request, frame)
+    answer = await operation.serve(call, found.request)
+    return await plane.worker.run(answer.total_bytes(), _result, answer, frame)
+
+
+def _result(answer: Answer | Listing, frame: _Frame) -> Content:
+    result = json_lines.encode(frame.dialect.result(answer))
+    return Content(200, b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":' + result + b"}", headers=frame.headers)
+
+
+async def _stream(call: Call, operation: Stream, request: Any, frame: _Frame) -> Reply:
+    """Return the stream of an operation. Errors before its first event are an ordinary response, except in 0.3, where
+    the official client reads nothing but event streams; an agent that is missing is one in both."""
+    slot = take_slot(call)
+    try:
+        flow = await begin(operation.serve(call, request), slot)
+    except PlaneError as error:
+        if frame.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND":
+            raise
+        return Content(200, _error_event(frame, error), sse.CONTENT_TYPE, sse.UNCACHED)
+    if not frame.id:
+        await flow.aclose()
+        slot.release()
+        return empty_reply(204)
+    return event_stream(call.plane, call.caller, _events(call, flow, frame), slot=slot, headers=frame.headers)
+
+
+async def _events(call: Call, flow: PayloadStream, frame: _Frame) -> AsyncGenerator[bytes, None]:
+    write = frame.dialect.event
+    head = b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":'
+
+    def written(items: Sequence[Item]) -> bytes:
+        return b"".join(
+            [sse.event(head + json_lines.encode(write(payload, cursor)) + b"}", cursor) for cursor, payload in items]
+        )
+
+    try:
+        async for items in flow:
+            yield await call.plane.worker.run(total_bytes(items), written, items)
+    except PlaneError as error:
+        yield _error_event(frame, error)
+    finally:
+        await flow.aclose()
+
+
+def _error_event(frame: _Frame, error: PlaneError) -> bytes:
+    """Return an error as a stream event. It has no `event:` line, since official clients lose the code with one."""
+    body = {"jsonrpc": "2.0", "id": orjson.Fragment(frame.id), "error": _error(frame.dialect, error)}
+    return sse.event(json_lines.encode(body))
+
+
+def _error(dialect: Dialect | None, error: PlaneError) -> dict[str, Any]:
+    """Return the `error` member of a response; in the form of 1.0 if the version is not known."""
+    return (error_0_3 if dialect is V0_3 else error_1_0)(error, logs.request_id.get())
+
+
+def _no_method(what: str) -> Unimplemented:
+    return Unimplemented(what, reason="METHOD_NOT_FOUND")
 
 
 def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
@@ -115,7 +200,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     tracing.describe({"error.type": error.reason})
     if not rpc_id:
         return empty_reply(204 if status == 200 else status)
-    body = error_body(_dialect_of(name), error)
+    body = _error(_dialect_of(name), error)
     return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, remedies(error))
 
 
@@ -155,61 +240,3 @@ def _method_of(envelope: dict[str, Any]) -> str:
 
 def _bad_envelope(what: str) -> Invalid:
     return Invalid(f"invalid request: {what}", reason="INVALID_REQUEST")
-
-
-def _check_version(request: Request, dialect: Dialect) -> None:
-    """Refuse a version other than the method's. The header wins over the query (A2A 1.0 section 3.6); without either
-    the method name decides."""
-    asked = request.header(b"a2a-version")
-    if not asked and request.scope["query_string"]:
-        asked = request.query.get("A2A-Version", "")
-    if not asked or asked == dialect.version:
-        return
-    version = version_of(asked)
-    if version == dialect.version:
-        return
-    if version == "1.0":
-        raise Unimplemented("this method does not exist in A2A 1.0", reason="METHOD_NOT_FOUND")
-    raise Refused(
-        f"A2A version {asked[:20]} is not supported",
-        reason="VERSION_NOT_SUPPORTED",
-        suggestion="use A2A-Version 1.0 or 0.3; each has its own method names",
-    )
-
-
-async def _agent_of(plane: Plane, name: str, method: Method) -> tuple[Agent | None, NotFound | None]:
-    """Return the agent with the name in the path, for which the executor has to be called, or that there is none.
-
-    Operations on tasks need no agent, be it gone or renamed: for them no executor is called. The default agent may be
-    unknown while the executor has never been reached.
-    """
-    if not method.sends:
-        return known(plane, name), None
-    try:
-        return await find(plane, name), None
-    except NotFound as missing:
-        if not name:
-            raise
-        return None, missing
-    except Unavailable:
-        if name:
-            raise
-        return plane.agents.peek(""), None
-
-
-def _check_extensions(asked: Collection[str], agent: Agent | None, dialect: Dialect) -> Headers:
-    """Return the header that echoes the extensions in use (A2A 1.0 section 3.2.6)."""
-    if agent is None:
-        return []
-    if not (asked or agent.required_extensions):
-        return []
-    missing = agent.required_extensions.difference(asked)
-    if missing:
-        raise Refused(
-            f"this agent requires the extension {min(missing)}",
-            reason="EXTENSION_SUPPORT_REQUIRED",
-            suggestion="name it in A2A-Extensions",
-        )
-    used = ", ".join(uri for uri in asked if uri in agent.extensions or uri == growing_text.EXTENSION)
-    name = b"a2a-extensions" if dialect is V1_0 else b"x-a2a-extensions"
-    return [(name, used.encode())] if used else []

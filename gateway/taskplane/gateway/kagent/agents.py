@@ -2,8 +2,9 @@
 
 from urllib.parse import quote
 
-from taskplane.gateway.a2a.card import find, public
+from taskplane.gateway.a2a.card import public
 from taskplane.gateway.a2a.card_warnings import security, warnings
+from taskplane.gateway.a2a.lookup import find
 from taskplane.gateway.kagent.envelope import data_reply
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.etags import if_changed

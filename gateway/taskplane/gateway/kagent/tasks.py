@@ -5,7 +5,7 @@ from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.a2a import operations
+from taskplane.gateway.a2a import tasks
 from taskplane.gateway.a2a.follow import cursor_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import deletion, documents
@@ -35,7 +35,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 async def get(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return a task or, under the id of a session, the session task. Raise NotFound."""
-    record = await operations.get(plane, request.arguments["task"], None)
+    record = await tasks.read(plane, request.arguments["task"])
     shown = await _shown(plane, record.task, cursor_of(record))
     # The session task has no log, and so no generation and no cursor.
     headers = _headers(record) if record.incarnation else None

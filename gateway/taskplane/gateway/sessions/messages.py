@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import STATUS_TEXT
-from taskplane.gateway.a2a import operations
+from taskplane.gateway.a2a import tasks
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination.conversation import MessagePage, newest_page
 from taskplane.gateway.coordination.shown_messages import kind_of
@@ -80,7 +80,7 @@ async def _newest_status_texts(plane: Plane, context_id: str, limit: int, before
 async def of_task(plane: Plane, request: Request, caller: Caller) -> Reply:
     """Return the messages of one task, or of the session task under the id of a session; with `kind` only those of that
     kind, status texts included. Raise NotFound."""
-    record = await operations.get(plane, request.arguments["task"], None)
+    record = await tasks.read(plane, request.arguments["task"])
     kind = request.query.get("kind", "")
     messages = await _of_kind(plane, record.task, kind) if kind else flatten([record.task])
     return data_reply(await _messages(plane, messages), "Successfully retrieved messages")

@@ -1,14 +1,14 @@
 """The values that readers of requests return and writers of responses take, in every A2A version."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from google.protobuf.message import Message
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.executor.v1 import executor_pb2 as xb
+from taskplane.gateway.translate.fields import Fields
 
 # The elements of a stream.
 Payload = a2a.Task | a2a.Message | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
@@ -26,35 +26,31 @@ class Wait(Enum):
     GRACE = "grace"
 
 
-class Send(NamedTuple):
-    """The params of a send. `submit` has the client's `request` and expected version; its other fields are set later.
-    `history_length` bounds the history of the task in the response."""
+class Read(NamedTuple):
+    """A request as it was read. `wait`: when a send is answered, if its version says that in other terms than the
+    request of 1.0; None: as the request says."""
 
-    submit: xb.SubmitRequest
-    wait: Wait
-    history_length: int | None
-    # Whether the params name a webhook.
-    has_push_config: bool
-    # The paths of numbers that became texts.
-    converted: Sequence[str]
-
-    @property
-    def request(self) -> a2a.SendMessageRequest:
-        """Return the client's request."""
-        return self.submit.request
+    request: Message
+    wait: Wait | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskQuery:
-    """The params of a call about one task."""
-
-    task_id: str
-    history_length: int | None
-    metadata: Mapping[str, Any] | None
+Reader = Callable[[Fields], Read]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Answer(NamedTuple):
+    """The answer to a unary call. `cursor`: that of a task; empty for one that is in no log. `bare`: the call was about
+    this task, so it is written by itself; a send is answered by a task or a message, and says which."""
+
+    payload: a2a.Task | a2a.Message
+    cursor: str = ""
+    bare: bool = False
+
+    def total_bytes(self) -> int:
+        """Return the size of the answer in bytes."""
+        return self.payload.ByteSize()
+
+
+class Listing(NamedTuple):
     """A page of tasks, each with its cursor.
 
     `next_page_token` is empty on the last one; `total_size` counts the matches before paging.
@@ -64,6 +60,11 @@ class Listing:
     next_page_token: str
     page_size: int
     total_size: int
+    include_artifacts: bool = False
+
+    def total_bytes(self) -> int:
+        """Return the size of the tasks in bytes."""
+        return sum(task.ByteSize() for task, _ in self.tasks)
 
 
 def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length: int | None) -> Sequence[a2a.Message]:

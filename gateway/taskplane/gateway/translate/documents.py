@@ -7,9 +7,9 @@ from taskplane.api.message_metadata import PARTIAL_KEYS
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
 from taskplane.gateway.translate.reading import Reading, check_readable
+from taskplane.gateway.translate.requests import ROLES, STATES
 from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
-from taskplane.gateway.translate.v1_0 import ROLES, STATES
 from taskplane.runtime.validation import invalid
 
 # The spellings of states that runtimes write, in lower case with hyphens.

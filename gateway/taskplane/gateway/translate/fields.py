@@ -7,7 +7,7 @@ from typing import Any, Final, TypeGuard
 from taskplane.gateway.limits import MAX_ITEMS, MAX_NAMES
 from taskplane.gateway.translate.reading import Reading
 from taskplane.runtime.storable import storable
-from taskplane.runtime.validation import MAX_ID, NO_NUL, broken_id_rule, invalid
+from taskplane.runtime.validation import NO_NUL, broken_id_rule, invalid
 
 
 class _Snake(dict[str, str]):
@@ -67,6 +67,7 @@ class Fields:
                 return storable(value)
             if "\0" in value:
                 self.wrong(name, NO_NUL)
+                return ""
             return value
         if value is not None and value != "":
             self.wrong(name, "must be a string")
@@ -108,14 +109,6 @@ class Fields:
             return self.text(name, required=required)
         return names.get(value, "?")
 
-    def count(self, name: str) -> int | None:
-        """Read a number that is not negative."""
-        value = self.number(name)
-        if value is not None and value < 0:
-            self.wrong(name, "must be at least 0")
-            return None
-        return value
-
     def flag(self, name: str) -> bool | None:
         """Read a boolean."""
         value = self.get(name)
@@ -149,17 +142,14 @@ class Fields:
             self.wrong(name, "is required")
         return None
 
-    def inners(self, name: str, *, required: bool = False, most: int = MAX_ITEMS) -> list["Fields"]:
-        """Read a list of at most `most` nested objects; a longer list is not read at all. `required`: at least one."""
+    def inners(self, name: str, *, most: int = MAX_ITEMS) -> list["Fields"]:
+        """Read a list of at most `most` nested objects; a longer list is not read at all."""
         found: list[Fields] = []
-        values = self._items(name, most)
-        for index, value in enumerate(values):
+        for index, value in enumerate(self._items(name, most)):
             if isinstance(value, dict):
                 found.append(Fields(value, self.path(f"{name}[{index}]"), self.bad))  # pyright: ignore[reportUnknownArgumentType]
             else:
                 self.wrong(f"{name}[{index}]", "must be an object")
-        if required and not values:
-            self.wrong(name, "must not be empty")
         return found
 
     def _items(self, name: str, most: int) -> list[Any]:
@@ -183,12 +173,6 @@ def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 def is_list(value: Any) -> TypeGuard[list[Any]]:
     """Return whether a value is a JSON list."""
     return type(value) is list
-
-
-def is_plain_id(value: Any) -> TypeGuard[str]:
-    """Return whether a value is certainly a valid id and not empty. Most ids are of characters that need no further
-    check."""
-    return type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and value.isprintable()
 
 
 def params_of(params: Any, bad: Reading) -> Fields:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.gateway.limits import MAX_PARTS
+from taskplane.gateway.limits import MAX_PARTS, NO_CONTENT
 from taskplane.gateway.translate.fields import Fields, is_list, is_object
 from taskplane.gateway.translate.struct import fill_metadata, fill_value
 from taskplane.runtime.json_values import to_dict, to_json
@@ -98,7 +98,7 @@ def read_1_0(source: Fields, parts: Parts) -> None:
         name for name in _CONTENTS if name in source.source and (name == "data" or source.source[name] is not None)
     ]
     if len(given) != 1:
-        source.bad.add(source.at, "must have exactly one of text, raw, url and data")
+        source.bad.add(source.at, NO_CONTENT)
         return
     if given[0] == "data":
         fill_value(part.data, source.source["data"], source.path("data"), source.bad)

@@ -1,33 +1,51 @@
 """Message metadata about the session: the turn before which it is rewound, and the version it must have."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.metadata import EXPECTED_VERSION
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.validation import broken_id_rule
 
 REWIND: Final = "kagent_rewind_before_invocation_id"
 """Key in the metadata of a message that rewinds its session; its value names the first turn that is cut."""
 
 _MAX_DIGITS: Final = 18
+_WRONG_VERSION: Final = "must be a positive whole number"
 
 
-def is_rewind(message: Fields) -> bool:
-    """Return whether the message is a rewind, which needs no id and no parts. Null and an empty text ask for none; any
-    other value that names no turn is a violation, since the message must not become an ordinary turn."""
-    metadata = _metadata(message)
-    if metadata is None or metadata.get(REWIND) in (None, ""):
-        return False
-    Fields(metadata, message.path("metadata"), message.bad).id(REWIND, required=True)
-    return True
+def has_rewind(message: a2a.Message) -> bool:
+    """Return whether the metadata of the message has the key of a rewind, whatever its value."""
+    return message.HasField("metadata") and REWIND in message.metadata.fields
 
 
-def expected_version(message: Fields) -> int:
-    """Return the version that the session of the message must have; 0: any."""
-    metadata = _metadata(message)
-    if metadata is None or EXPECTED_VERSION not in metadata:
-        return 0
-    return read_version(Fields(metadata, message.path("metadata"), message.bad), EXPECTED_VERSION)
+def is_rewind(message: a2a.Message) -> bool:
+    """Return whether a message, which has metadata, is a rewind; one needs no id and no parts. Null and an empty text
+    ask for none."""
+    return REWIND in message.metadata.fields and to_json(message.metadata.fields[REWIND]) not in (None, "")
+
+
+def broken_rewind_rule(message: a2a.Message) -> str:
+    """Return the rule that the turn of a rewind breaks; "" if it breaks none. A value that names no turn is wrong,
+    since the message must not become an ordinary turn."""
+    value = to_json(message.metadata.fields[REWIND])
+    return broken_id_rule(value) if isinstance(value, str) else "must be a string"
+
+
+def expected_version(message: a2a.Message) -> int:
+    """Return the version that the session of a message, which has metadata, must have; 0: any, or one that
+    breaks the rule."""
+    fields = message.metadata.fields
+    return _version(to_json(fields[EXPECTED_VERSION])) if EXPECTED_VERSION in fields else 0
+
+
+def broken_version_rule(message: a2a.Message) -> str:
+    """Return the rule that the version in the metadata of a message, which has some, breaks; "" if it breaks none."""
+    fields = message.metadata.fields
+    if EXPECTED_VERSION not in fields or fields[EXPECTED_VERSION].WhichOneof("kind") == "null_value":
+        return ""
+    return "" if expected_version(message) else _WRONG_VERSION
 
 
 def read_version(source: Fields, name: str) -> int:
@@ -35,16 +53,15 @@ def read_version(source: Fields, name: str) -> int:
     value = source.source.get(name)
     if value is None:
         return 0
+    if not (version := _version(value)):
+        source.wrong(name, _WRONG_VERSION)
+    return version
+
+
+def _version(value: Any) -> int:
+    """Return the version that a JSON value is; 0 if it is none."""
     if type(value) is str:
         value = int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else None
     elif type(value) is float:
         value = int(value) if value.is_integer() else None
-    if type(value) is not int or not 0 < value < 10**_MAX_DIGITS:
-        source.wrong(name, "must be a positive whole number")
-        return 0
-    return value
-
-
-def _metadata(message: Fields) -> Mapping[str, Any] | None:
-    found = message.get("metadata")
-    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType]
+    return value if type(value) is int and 0 < value < 10**_MAX_DIGITS else 0

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct, Value
 
-from taskplane.gateway.limits import MAX_METADATA_BYTES, MAX_VALUES
+from taskplane.gateway.limits import MAX_METADATA_BYTES, MAX_VALUES, TOO_LARGE
 from taskplane.gateway.translate import metadata
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
@@ -90,7 +90,7 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
         bad.max_values = MAX_VALUES
     reading.end(given)
     if large:
-        fields.wrong(name, f"must not be larger than {MAX_METADATA_BYTES} bytes")
+        fields.wrong(name, TOO_LARGE)
 
 
 def fill_own_metadata(struct: Struct, fields: Fields) -> None:

@@ -6,6 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.dialect import Encoded, Payload, Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, to_0_3
+from taskplane.gateway.translate.requests import Requests
 from taskplane.gateway.translate.v1_0 import Dialect
 
 _UNKNOWN: Final = "unknown"
@@ -35,17 +36,33 @@ _FINAL: Final = frozenset(
 )
 
 
+class _Requests(Requests):
+    """The requests of 0.3, whose parts have a `kind`, and whose sends say whether they block."""
+
+    roles = _ROLE_NUMBERS
+    role_rule = "must be user or agent"
+    push_field = "pushNotificationConfig"
+
+    def wait(self, asked: Fields | None, request: a2a.SendMessageRequest) -> Wait:
+        blocking = None if asked is None else asked.flag("blocking")
+        if blocking is None:
+            return Wait.GRACE
+        request.configuration.return_immediately = not blocking
+        return Wait.AT_REST if blocking else Wait.EXISTS
+
+    def read_part(self, source: Fields, parts: Parts) -> None:
+        read_0_3(source, parts)
+
+    def _read_plain(self, source: Any, into: a2a.Message) -> bool:
+        # Every part has a `kind`, so no message is plain.
+        return False
+
+
 class _Dialect(Dialect):
     """A2A 0.3: messages with a `kind`, and with members that 1.0 leaves out when they are empty."""
 
     version = "0.3"
-    # Clients of this version replace their whole conversation by any full Task that has a history.
-    stream_history = 0
-
-    _roles = _ROLE_NUMBERS
-    _role_rule = "must be user or agent"
-    _push_field = "pushNotificationConfig"
-    _wait = Wait.GRACE
+    requests = _Requests()
 
     def part(self, found: a2a.Part) -> Encoded:
         return to_0_3(found)
@@ -76,25 +93,11 @@ class _Dialect(Dialect):
         empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
         return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found)}
 
-    def event(self, found: Payload, history_length: int | None = None, cursor: str = "") -> Encoded:
+    def event(self, found: Payload, cursor: str = "") -> Encoded:
         # An element is identified by its `kind`, so it is written without the wrapper.
         written: Encoded
-        (written,) = super().event(found, history_length, cursor).values()
+        (written,) = super().event(found, cursor).values()
         return written
-
-    def _read_plain(self, source: Any, into: a2a.Message) -> bool:
-        # Every part has a `kind`, so no message is plain.
-        return False
-
-    def _read_part(self, source: Fields, parts: Parts) -> None:
-        read_0_3(source, parts)
-
-    def _read_wait(self, asked: Fields, configuration: a2a.SendMessageConfiguration) -> Wait:
-        blocking = asked.flag("blocking")
-        if blocking is None:
-            return Wait.GRACE
-        configuration.return_immediately = not blocking
-        return Wait.AT_REST if blocking else Wait.EXISTS
 
 
 V0_3: Final = _Dialect()

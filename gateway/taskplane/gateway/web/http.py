@@ -146,11 +146,6 @@ class Request:
         return [element for part in joined.split(",") if (element := part.strip())]
 
     @property
-    def extensions(self) -> list[str]:
-        """Return the A2A extensions that the client names, each once, by the header of either version."""
-        return list(dict.fromkeys(self.headers(b"a2a-extensions", b"x-a2a-extensions")))
-
-    @property
     def query(self) -> Mapping[str, str]:
         """Return the last value of each query parameter."""
         if self._query is None:

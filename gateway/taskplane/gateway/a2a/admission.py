@@ -1,0 +1,62 @@
+"""The checks of a call before its request: version, agent, extensions and scope, alike for every binding."""
+
+from taskplane.api import growing_text
+from taskplane.gateway.a2a.call import Call, version_of
+from taskplane.gateway.a2a.lookup import find, known
+from taskplane.gateway.a2a.operations import Operation
+from taskplane.gateway.agents import Agent
+from taskplane.gateway.plane import Plane
+from taskplane.runtime.errors import NotFound, PermissionDenied, Refused, Unavailable
+
+
+async def admit(call: Call, operation: Operation, asked: str) -> None:
+    """Check the call and find its agent. `asked` is the A2A version that the client names; empty: that of the request.
+
+    Raise Refused `VERSION_NOT_SUPPORTED` or `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied
+    `READ_ONLY_KEY`; Unavailable.
+    """
+    if asked and asked != call.version and version_of(asked) != call.version:
+        raise Refused(
+            f"A2A version {asked[:20]} is not supported",
+            reason="VERSION_NOT_SUPPORTED",
+            suggestion="use A2A-Version 1.0 or 0.3; each has its own method names",
+        )
+    call.agent = call.plane.agents.fresh(call.path)
+    if call.agent is None:
+        call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
+    if call.agent is not None and (call.extensions or call.agent.required_extensions):
+        _take_extensions(call, call.agent)
+    if operation.writes and not call.caller.may_write:
+        raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
+
+
+async def _agent_of(plane: Plane, name: str, operation: Operation) -> tuple[Agent | None, NotFound | None]:
+    """Return the agent with the name in the path, for which the executor has to be called, or that there is none.
+
+    Operations on tasks need no agent, be it gone or renamed: for them no executor is called. The default agent may be
+    unknown while the executor has never been reached.
+    """
+    if not operation.sends:
+        return known(plane, name), None
+    try:
+        return await find(plane, name), None
+    except NotFound as missing:
+        if not name:
+            raise
+        return None, missing
+    except Unavailable:
+        if name:
+            raise
+        return plane.agents.peek(""), None
+
+
+def _take_extensions(call: Call, agent: Agent) -> None:
+    """Note the extensions in use, which bindings echo (A2A 1.0 section 3.2.6)."""
+    missing = agent.required_extensions.difference(call.extensions)
+    if missing:
+        raise Refused(
+            f"this agent requires the extension {min(missing)}",
+            reason="EXTENSION_SUPPORT_REQUIRED",
+            suggestion="name it in A2A-Extensions",
+        )
+    call.used = [uri for uri in call.extensions if uri in agent.extensions or uri == growing_text.EXTENSION]

@@ -1,0 +1,102 @@
+"""A call of an operation: who calls which agent, and what stands beside the request, in headers of HTTP or in metadata
+of gRPC alike."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+from taskplane.api import growing_text
+from taskplane.gateway.agents import Agent
+from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.dialect import Wait
+from taskplane.gateway.web.etags import parse_if_match
+from taskplane.runtime.errors import NotFound
+
+_EXTENSIONS: Final = (b"a2a-extensions", b"x-a2a-extensions")
+
+
+class Headers(Protocol):
+    """The values beside a request, by names in lower case."""
+
+    def header(self, name: bytes) -> str:
+        """Return the last value of a name; empty if there is none."""
+        ...
+
+    def headers(self, *names: bytes) -> list[str]:
+        """Return the elements of all values of these names, with comma-separated lists split."""
+        ...
+
+
+class Call:
+    """One call.
+
+    `path` is the agent's name in the path, empty for the default agent; `version` the A2A version of the request;
+    `size` the size of the request in bytes; `accepted` the time of the request by the loop's clock. `waiting` is
+    entered while a client waits for its task, and cancels that when the client goes or this process drains. `grows`:
+    streams have the pieces of growing texts, whether the client names that extension or not.
+    """
+
+    __slots__ = (
+        "accepted",
+        "agent",
+        "caller",
+        "cursor",
+        "extensions",
+        "growing_text",
+        "if_match",
+        "key",
+        "missing",
+        "path",
+        "plane",
+        "size",
+        "used",
+        "version",
+        "wait",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        plane: Plane,
+        caller: Caller,
+        headers: Headers,
+        *,
+        path: str,
+        version: str,
+        size: int,
+        accepted: float,
+        waiting: Callable[[], AbstractAsyncContextManager[None]],
+        grows: bool = False,
+    ) -> None:
+        self.plane = plane
+        self.caller = caller
+        self.path = path
+        self.version = version
+        self.size = size
+        self.accepted = accepted
+        self.waiting = waiting
+        # The URIs of extensions that the client names, each once, by the header of either version.
+        self.extensions: Sequence[str] = list(dict.fromkeys(headers.headers(*_EXTENSIONS)))
+        self.growing_text = grows or growing_text.EXTENSION in self.extensions
+        # The last event that the client has seen.
+        self.cursor = headers.header(b"last-event-id")
+        # The idempotency key.
+        self.key = headers.header(b"idempotency-key")
+        self.if_match = headers.header(b"if-match")
+        # When a send is answered; None: as its request says.
+        self.wait: Wait | None = None
+        # Set by admission: the agent, if it is known; the error that there is none; the extensions in use.
+        self.agent: Agent | None = None
+        self.missing: NotFound | None = None
+        self.used: Sequence[str] = ()
+
+    @property
+    def expected_version(self) -> int:
+        """Return the version that the session must have by If-Match; 0: any. Raise Invalid."""
+        return parse_if_match(self.if_match, "version") if self.if_match else 0
+
+
+def version_of(asked: str) -> str:
+    """Return major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
+    return ".".join(asked.strip().split(".")[:2])

@@ -1,0 +1,24 @@
+"""The operations that the card does not announce, each refused."""
+
+from typing import Any
+
+from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.translate.dialect import Answer
+from taskplane.runtime.errors import Refused
+
+
+async def push(_call: Call, _request: Any) -> Answer:
+    """Raise Refused `PUSH_NOTIFICATION_NOT_SUPPORTED`."""
+    raise no_push()
+
+
+async def extended_card(call: Call, _request: Any) -> Answer:
+    """Raise Refused with the reason of the call's version."""
+    old = call.version == "0.3"
+    reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED" if old else "UNSUPPORTED_OPERATION"
+    raise Refused("this agent has no extended card", reason=reason)
+
+
+def no_push() -> Refused:
+    """Return the error of a request that names a webhook."""
+    return Refused("push notifications are not supported", reason="PUSH_NOTIFICATION_NOT_SUPPORTED")

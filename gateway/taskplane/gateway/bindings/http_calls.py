@@ -1,0 +1,43 @@
+"""Calls made of HTTP requests: the same for every binding over HTTP."""
+
+from functools import partial
+
+from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.a2a.card import agent_name
+from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.web.disconnect import cancel_on_disconnect
+from taskplane.gateway.web.http import Headers, Request
+
+
+def call_of(plane: Plane, request: Request, caller: Caller, version: str) -> Call:
+    """Return the call of a request to the agent in its path, in this A2A version. Its body must have been read."""
+    return Call(
+        plane,
+        caller,
+        request,
+        path=agent_name(request),
+        version=version,
+        size=request.size,
+        accepted=request.accepted,
+        waiting=partial(cancel_on_disconnect, request, plane.streams),
+        # The paths with a namespace are those of kagent. Its clients know growing texts without naming them.
+        grows="namespace" in request.arguments,
+    )
+
+
+def asked_version(request: Request) -> str:
+    """Return the A2A version that the client names; empty if it names none. The header wins over the query (A2A 1.0
+    section 3.6)."""
+    asked = request.header(b"a2a-version")
+    if not asked and request.scope["query_string"]:
+        asked = request.query.get("A2A-Version", "")
+    return asked
+
+
+def echo(call: Call) -> Headers:
+    """Return the header that names the extensions in use, as the version of the call spells it."""
+    if not call.used:
+        return []
+    name = b"x-a2a-extensions" if call.version == "0.3" else b"a2a-extensions"
+    return [(name, ", ".join(call.used).encode())]
