@@ -73,7 +73,7 @@ async def test_ids_may_be_long_and_strange_as_long_as_they_have_no_control_chara
 
 @pytest.mark.parametrize(
     ("objects", "lists", "readable"),
-    [(24, 0, True), (31, 1, True), (31, 2, False), (32, 0, False), (33, 0, False), (40, 0, False)],
+    [(24, 0, True), (26, 2, True), (27, 2, False), (28, 0, True), (29, 0, False), (33, 0, False), (40, 0, False)],
 )
 async def test_what_is_stored_can_be_read_back_and_anything_else_is_refused(
     sessions: Sessions, objects: int, lists: int, readable: bool
@@ -90,7 +90,7 @@ async def test_what_is_stored_can_be_read_back_and_anything_else_is_refused(
     if not readable:
         with pytest.raises(Invalid) as refused:
             wire.append(request, ADA)
-        assert refused.value.reason == "UNREADABLE"
+        assert refused.value.reason == "TOO_DEEP"
         return
     await sessions.log.append(wire.append(request, ADA))
     page = await sessions.log.entries(ADA, "s", EntryFilter())

@@ -3,9 +3,7 @@
 import orjson
 import pytest
 
-from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.json_body import parse_json
-from taskplane.gateway.translate.reading import Reading, check_readable
 from taskplane.runtime.errors import Invalid
 
 
@@ -31,16 +29,3 @@ def test_a_wide_document_is_not_a_deep_one() -> None:
 def test_what_is_no_json_is_a_value_error_and_never_worse(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(body)
-
-
-def test_a_message_that_could_not_be_parsed_again_is_refused() -> None:
-    message = a2a.Message()
-    value = message.metadata.fields["a"]
-    for _ in range(40):
-        value = value.struct_value.fields["a"]
-    value.bool_value = True
-    bad = Reading()
-    bad.deepest = 41
-    with pytest.raises(Invalid) as caught:
-        check_readable(message, bad)
-    assert caught.value.reason == "TOO_DEEP"

@@ -5,13 +5,10 @@ from typing import Any, Final
 
 from taskplane.runtime import json_reading
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.nesting import JSON_LEVELS, LENIENT_JSON_LEVELS, json_deeper_than, too_deep
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """Written by some editors and clients before a text in UTF-8."""
-# Levels of a JSON document, and of one that a runtime keeps, of which the deep values are kept as text.
-MAX_DEPTH: Final = 64
-MAX_LENIENT_DEPTH: Final = 500
-_CONTAINERS: Final = frozenset({dict, list})
 
 
 def parse_any_depth(body: bytes) -> tuple[Any, Invalid | None]:
@@ -20,7 +17,7 @@ def parse_any_depth(body: bytes) -> tuple[Any, Invalid | None]:
 
     A byte order mark before it is skipped (RFC 8259 section 8.1).
     """
-    return _parsed(json_reading.parse, body, MAX_DEPTH)
+    return _parsed(json_reading.parse, body, JSON_LEVELS)
 
 
 def parse_json(body: bytes) -> Any:
@@ -32,32 +29,20 @@ def parse_json(body: bytes) -> Any:
 def parse_lenient(body: bytes) -> Any:
     """Return the JSON value of a body of a runtime, which may have values that JSON does not have. Raise ValueError and
     Invalid as `parse_json`."""
-    return _shallow(*_parsed(json_reading.parse_lenient, body, MAX_LENIENT_DEPTH))
+    return _shallow(*_parsed(json_reading.parse_lenient, body, LENIENT_JSON_LEVELS))
 
 
 def _parsed(parse: Callable[[bytes], Any], body: bytes, most: int) -> tuple[Any, Invalid | None]:
     try:
         value = parse(body.removeprefix(BYTE_ORDER_MARK))
         # The number of brackets bounds the depth, and counting them is far cheaper than walking the document.
-        deep = body.count(b"{") + body.count(b"[") > most and _deeper_than(value, most)
+        deep = body.count(b"{") + body.count(b"[") > most and json_deeper_than(value, most)
     except json_reading.NestedTooDeeply:
         value, deep = None, True
-    return value, Invalid(f"the request is nested deeper than {most} levels", reason="TOO_DEEP") if deep else None
+    return value, too_deep("", f"must have at most {most} levels") if deep else None
 
 
-def _shallow(value: Any, too_deep: Invalid | None) -> Any:
-    if too_deep is not None:
-        raise too_deep
+def _shallow(value: Any, error: Invalid | None) -> Any:
+    if error is not None:
+        raise error
     return value
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level: list[Any] = [value]
-    for _ in range(limit):
-        below: list[Any] = []
-        for one in level:
-            below += one.values() if type(one) is dict else one if type(one) is list else ()
-        level = [one for one in below if type(one) in _CONTAINERS]
-        if not level:
-            return False
-    return True

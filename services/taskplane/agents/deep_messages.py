@@ -1,13 +1,13 @@
 """Messages of agents with data that is nested more deeply than parsers of protobuf read."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.runtime.json_values import to_dict, to_json
-from taskplane.runtime.nesting import readable_within
-from taskplane.runtime.struct_values import MOST_LEVELS, WRAPPERS, Filler
+from taskplane.runtime.nesting import readable, values_in
+from taskplane.runtime.struct_values import Filler
 
 M = TypeVar("M", bound=Message)
 
@@ -25,18 +25,9 @@ def read_as(kind: type[M], given: Message) -> M:
 
 def flatten(message: Message) -> None:
     """Replace the JSON values of a message by the text of their JSON, where they are nested too deeply."""
-    # A nested message takes at least two bytes, so that a small message is not too deep.
-    if message.ByteSize() <= 2 * MOST_LEVELS:
-        return
-    if isinstance(message, Value | Struct):
-        if not readable_within(message, WRAPPERS):
-            _refill(message)
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
-            inner: Any = value if field.is_repeated else (value,)
-            for each in inner:
-                flatten(each)
+    for value in values_in(message):
+        if not readable(value):
+            _refill(value)
 
 
 def _refill(value: Value | Struct) -> None:

@@ -13,17 +13,9 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
 from taskplane.api.message_metadata import CONVERTED
 from taskplane.runtime.json_lines import encode_text
-from taskplane.runtime.nesting import MOST_NESTED
+from taskplane.runtime.nesting import LIST, MOST_LEVELS, OBJECT
 from taskplane.runtime.storable import storable
 
-WRAPPERS: Final = 16
-"""Messages around a value at most, wherever it is stored or shown."""
-MOST_LEVELS: Final = MOST_NESTED - WRAPPERS
-"""Nested messages that a value may have: three for an object, two for a list. Parsers of protobuf stop at 100."""
-OBJECT: Final = 3
-LIST: Final = 2
-DEPTH: Final = f"{MOST_LEVELS // OBJECT} levels of objects, or {MOST_LEVELS // LIST} of lists"
-"""The depth of a value in words."""
 # Beyond these two, a double does not represent every whole number.
 _EXACT: Final = 2**53
 # Paths of converted numbers that are listed one by one.
@@ -52,8 +44,8 @@ class Filler:
         """Return a text, or a key, as it is stored."""
         return storable(text)
 
-    def admit(self, count: int, levels: int) -> bool:
-        """Return whether the values of an object or a list are read: `count` of them, in so many nested messages."""
+    def admit(self, count: int) -> bool:
+        """Return whether the values of an object or a list, `count` of them, are read."""
         return count > 0
 
     def too_deep(self, source: Any) -> str:
@@ -93,7 +85,7 @@ class Filler:
         """Copy a list."""
         values.SetInParent()
         levels += LIST
-        if not self.admit(len(source), levels):
+        if not self.admit(len(source)):
             return
         add, text, fill = values.values.add, self.text, self.fill
         for inner in source:
@@ -109,7 +101,7 @@ class Filler:
         """Copy an object."""
         struct.SetInParent()
         levels += OBJECT
-        if not self.admit(len(source), levels):
+        if not self.admit(len(source)):
             return
         fields, text, fill = struct.fields, self.text, self.fill
         for key, inner in source.items():

@@ -13,9 +13,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime import nesting
 from taskplane.runtime.bounds import Range
 from taskplane.runtime.validation import MAX_ID, NO_NUL, WrongFields
-from taskplane.tasks.depth import check_depth, check_groups, surely_shallow, values_of, values_of_update
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.limits import MOST_WAITING
@@ -181,21 +181,13 @@ def _is_sound(change: Change) -> bool:
 
 def _check_depth(field: str, changes: Iterable[Change]) -> None:
     for change in changes:
-        if isinstance(change, StatusUpdate | ArtifactUpdate) and not surely_shallow(change.serialized):
-            update = change.update(field)
-            check_depth(field, values_of_update(update))
-            check_groups(field, update)
-
-
-def _check_options(options: pb.TurnOptions) -> None:
-    check_depth("options.metadata", (options.metadata,))
-    check_groups("options", options)
+        if isinstance(change, StatusUpdate | ArtifactUpdate) and not nesting.surely_shallow(change.serialized):
+            nesting.check(field, change.update(field))
 
 
 def _check_message_depth(message: a2a.Message, read: UserMessage) -> None:
-    if not surely_shallow(read.serialized):
-        check_depth("message", values_of(message))
-        check_groups("message", message)
+    if not nesting.surely_shallow(read.serialized):
+        nesting.check("message", message)
 
 
 def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequence[Change]) -> None:
@@ -230,9 +222,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
             wrong.change(f"first_changes[{place}]", change)
     wrong.check()
     if request.HasField("metadata"):
-        check_depth("metadata", (request.metadata,))
-        check_groups("metadata", request.metadata)
-    _check_options(request.options)
+        nesting.check("metadata", request.metadata)
+    nesting.check("options", request.options)
     _check_message_depth(request.message, message)
     _check_depth("first_changes", changes)
 
@@ -287,7 +278,7 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
     wrong.request_hash("request_hash", request.request_hash)
     wrong.message(request.message, message)
     wrong.check()
-    _check_options(request.options)
+    nesting.check("options", request.options)
     _check_message_depth(request.message, message)
 
 
@@ -325,8 +316,7 @@ def get_tenant_task(request: pb.GetTenantTaskRequest) -> None:
 def cancel(request: pb.CancelTaskRequest) -> None:
     """Check a CancelTask request."""
     check(request)
-    check_depth("metadata", (request.metadata,))
-    check_groups("metadata", request.metadata)
+    nesting.check("metadata", request.metadata)
 
 
 def put(request: pb.PutTaskRequest) -> None:
@@ -350,13 +340,7 @@ def put(request: pb.PutTaskRequest) -> None:
     for index, artifact in enumerate(task.artifacts):
         wrong.texts(f"task.artifacts[{index}]", artifact.parts)
     wrong.check()
-    check_depth("task.metadata", (task.metadata,))
-    check_depth("task.status", values_of(task.status.message))
-    for message in task.history:
-        check_depth("task.history", values_of(message))
-    for artifact in task.artifacts:
-        check_depth("task.artifacts", values_of(artifact))
-    check_groups("task", task)
+    nesting.check("task", task)
 
 
 def list_uncopied(request: pb.ListUncopiedRequest) -> None:

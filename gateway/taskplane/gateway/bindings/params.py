@@ -7,7 +7,7 @@ from google.protobuf.empty_pb2 import Empty
 from taskplane.gateway.a2a.operations import Operation
 from taskplane.gateway.translate.dialect import Read
 from taskplane.gateway.translate.fields import params_of
-from taskplane.gateway.translate.reading import Reading, check_readable
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.v1_0 import Dialect
 from taskplane.runtime.validation import MOST_WRONG, invalid
 
@@ -27,7 +27,6 @@ def read(operation: Operation, dialect: Dialect, params: Any, *, exact: bool) ->
     found = reader(params_of(params, bad))
     operation.check(found.request, bad)
     bad.check()
-    check_readable(found.request, bad)
     if exact and (converted := bad.told):
         raise invalid(dict.fromkeys(converted[:MOST_WRONG], _INEXACT), suggestion="send the number as a string")
     return found

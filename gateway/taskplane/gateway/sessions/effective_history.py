@@ -15,7 +15,7 @@ from taskplane.gateway.kagent.shapes import event_json
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
-from taskplane.gateway.translate.reading import Reading, check_readable
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web import etags
@@ -136,7 +136,6 @@ def _read(body: Any) -> tuple[list[a2a.Message], int]:
     messages = read_messages(source, "messages")
     expected = read_version(source, "expectedVersion")
     bad.check()
-    check_readable(sb.Messages(messages=messages), bad)
     return messages, expected
 
 

@@ -6,7 +6,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import PARTIAL_KEYS
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, read_1_0
-from taskplane.gateway.translate.reading import Reading, check_readable
+from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.requests import ROLES, STATES
 from taskplane.gateway.translate.struct import fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
@@ -62,7 +62,6 @@ def read_task(body: Any) -> a2a.Task:
     task.history.extend(read_messages(source, "history"))
     fill_own_metadata(task.metadata, source)
     bad.check()
-    check_readable(task, bad)
     return task
 
 

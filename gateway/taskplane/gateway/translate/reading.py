@@ -1,28 +1,18 @@
 """The state that all parts of the reading of one request share."""
 
-from typing import Final
-
-from google.protobuf.message import DecodeError, Message
-
 from taskplane.gateway.limits import MAX_VALUES
-from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import WrongFields
-
-# Up to so many nested messages every protobuf parser reads a Struct, whatever message contains it.
-_SAFE_LEVELS: Final = 36
 
 
 class Reading(WrongFields):
     """The reading of one JSON request: its wrong fields, by JSON path, and what the conversion of its values counts."""
 
-    __slots__ = ("converted", "deepest", "lenient", "max_values", "told", "values")
+    __slots__ = ("converted", "lenient", "max_values", "told", "values")
 
     def __init__(self, *, lenient: bool = False) -> None:
         """`lenient`: values that cannot be stored are converted, as those of agents are."""
         super().__init__()
         self.lenient = lenient
-        # Nested messages of the deepest Struct or Value that was read.
-        self.deepest = 0
         # The paths of numbers that became texts: those not listed in any metadata yet, and the others.
         self.converted: list[str] = []
         self.told: list[str] = []
@@ -37,12 +27,3 @@ class Reading(WrongFields):
         self.converted = [path for path in self.converted if not path.startswith(prefix)]
         self.told += taken
         return [path.removeprefix(prefix) for path in taken]
-
-
-def check_readable(message: Message, bad: Reading) -> None:
-    """Raise Invalid for a message that could be stored but not parsed again, as deeply nested Structs are."""
-    if bad.deepest > _SAFE_LEVELS:
-        try:
-            type(message).FromString(message.SerializeToString())
-        except DecodeError:
-            raise Invalid("the data of the request is nested too deeply", reason="TOO_DEEP") from None

@@ -9,7 +9,8 @@ from taskplane.gateway.translate import metadata
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.struct_values import DEPTH, Filler, converted_paths, mark_converted
+from taskplane.runtime.nesting import RULE
+from taskplane.runtime.struct_values import Filler, converted_paths, mark_converted
 from taskplane.runtime.validation import NO_NUL, invalid
 
 # Bytes of the smallest value in a struct or a list.
@@ -33,13 +34,11 @@ class _ValueReading(Filler):
             self._bad.add(self._at, NO_NUL)
         return text
 
-    def admit(self, count: int, levels: int) -> bool:
+    def admit(self, count: int) -> bool:
         """Count the values of one level before any of them is read, and return whether there are any."""
         if not count:
             return False
         bad = self._bad
-        if levels > bad.deepest:
-            bad.deepest = levels
         bad.values += count
         if bad.values > bad.max_values:
             # At once, since reading on would take the time that the limit saves.
@@ -50,7 +49,7 @@ class _ValueReading(Filler):
     def too_deep(self, source: Any) -> str:
         if self._bad.lenient:
             return super().too_deep(source)
-        self._bad.add(self._at, f"must be nested at most {DEPTH}")
+        self._bad.add(self._at, RULE)
         return ""
 
     def end(self, source: Any) -> None:
@@ -63,7 +62,7 @@ def fill_value(value: Value, source: Any, at: str, bad: Reading) -> None:
     """Copy a JSON value into `value`. Excessive depth and NUL characters are violations at `at`, or converted if `bad`
     is lenient. Raise Invalid `REQUEST_TOO_LARGE` if the request has over 400,000 values."""
     reading = _ValueReading(at, bad)
-    reading.admit(1, 0)
+    reading.admit(1)
     reading.fill(value, source)
     reading.end(source)
 

@@ -1,17 +1,13 @@
 """Validation of requests before anything is saved: a refusal leaves nothing behind in either store."""
 
-from collections.abc import Iterator
 from typing import Final
-
-from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.executor.turns import rewind_messages
+from taskplane.runtime import nesting
 from taskplane.runtime.errors import Invalid
-from taskplane.runtime.nesting import MOST_NESTED, has_groups, readable_within
 from taskplane.runtime.services import MAX_REQUEST
-from taskplane.runtime.struct_values import DEPTH, WRAPPERS
 from taskplane.runtime.validation import NO_NUL, WrongFields
 
 MAX_REFERENCES: Final = 100
@@ -51,14 +47,7 @@ def submit(request: pb.SubmitRequest) -> None:
         raise Invalid(
             f"the request has {size} bytes; at most {MAX_SEND_BYTES:,} are allowed", reason="REQUEST_TOO_LARGE"
         )
-    if size > MOST_NESTED and has_groups(request.request):
-        raise Invalid("the unknown fields of the request must not contain groups", reason="TOO_DEEP")
-    if not all(readable_within(value, WRAPPERS) for value in _values(request.request)):
-        raise Invalid(
-            f"the data of the request is nested too deeply: at most {DEPTH}",
-            reason="TOO_DEEP",
-            suggestion="send the data with fewer levels or as a file",
-        )
+    nesting.check("request", request.request)
 
 
 def rewind(request: pb.RewindSessionRequest) -> None:
@@ -81,15 +70,3 @@ def _rewind(wrong: WrongFields, message: a2a.Message) -> None:
         wrong.add("message.context_id", "is required: it names the session to rewind")
     if message.task_id not in ("", message.context_id):
         wrong.add("message.task_id", "must be empty or the id of the context: a rewind affects the whole session")
-
-
-def _values(request: a2a.SendMessageRequest) -> Iterator[Struct | Value]:
-    if request.HasField("metadata"):
-        yield request.metadata
-    if request.message.HasField("metadata"):
-        yield request.message.metadata
-    for part in request.message.parts:
-        if part.HasField("metadata"):
-            yield part.metadata
-        if part.HasField("data"):
-            yield part.data

@@ -7,17 +7,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import EncodeError
 from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
-from taskplane.runtime import json_reading, message_times
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime import json_reading, message_times, nesting
 from taskplane.runtime.message_content import digests, words_of
-from taskplane.runtime.nesting import MOST_NESTED
-from taskplane.runtime.struct_values import DEPTH
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.deleting import DeletedWords, Digests, listed_lines
 from taskplane.sessions.domain.session import EVENT, REDUCED, Entry
@@ -26,7 +23,7 @@ from taskplane.sessions.domain.session import EVENT, REDUCED, Entry
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:
     """Return the payload of `entry`, its field `which`, as it is stored; None if it has none.
 
-    Raise Invalid `UNREADABLE` if it is nested so deeply that no reply with it could be read, ours or another's.
+    Raise Invalid `TOO_DEEP` if it is nested so deeply that no reply with it could be read, ours or another's.
     """
     if which is None:
         return None
@@ -39,15 +36,10 @@ def pack(entry: pb.Entry, which: str | None) -> bytes | None:
             payload = pb.Entry(deleted=entry.deleted).SerializeToString()
         else:
             payload = _delimited(_PUSHED, entry.pushed.SerializeToString())
-        # A nested message takes at least two bytes, so that a small payload cannot be too deep.
-        if len(payload) > 2 * (MOST_NESTED - 1):
-            pb.WatchEntriesResponse.FromString(_delimited(_WATCHED, _delimited(_ENTRIES, payload)))
-    except (DecodeError, EncodeError) as error:
-        raise Invalid(
-            f"the payload of entry {entry.id} is nested too deeply",
-            reason="UNREADABLE",
-            fields={"entries": f"must be nested at most {DEPTH}"},
-        ) from error
+    except EncodeError:
+        raise nesting.too_deep("entries") from None
+    if not nesting.surely_shallow(payload):
+        nesting.check("entries", entry)
     return payload
 
 
@@ -65,8 +57,6 @@ def _delimited(number: int, content: bytes) -> bytes:
 _MESSAGE: Final = pb.Entry.MESSAGE_FIELD_NUMBER
 _DATA: Final = pb.Entry.DATA_FIELD_NUMBER
 _PUSHED: Final = pb.Entry.PUSHED_FIELD_NUMBER
-_ENTRIES: Final = pb.Entries.ENTRIES_FIELD_NUMBER
-_WATCHED: Final = pb.WatchEntriesResponse.ENTRIES_FIELD_NUMBER
 MESSAGE_TAG: Final = _MESSAGE << 3 | 2
 """The first byte of a stored payload that is a message."""
 

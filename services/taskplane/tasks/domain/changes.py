@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
-from taskplane.runtime.errors import Invalid
+from taskplane.runtime.nesting import too_deep
 from taskplane.tasks.domain.kinds import STATUS, STATUS_TEXT
 from taskplane.tasks.domain.messages import message_flags
 
@@ -112,16 +112,6 @@ def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUp
 def read_message(message: a2a.Message, field: str = "message") -> UserMessage:
     """Read a message of a user. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
     return UserMessage(_serialized(message, field), message.message_id, _is_timed(message))
-
-
-def too_deep(field: str) -> Invalid:
-    """Return the error for a `field` of a request that is nested too deeply to be stored."""
-    return Invalid(
-        f"{field} is nested too deeply",
-        reason="TOO_DEEP",
-        suggestion="send the data with fewer levels or as a file",
-        fields={field: "is nested too deeply"},
-    )
 
 
 def _is_timed(message: a2a.Message) -> bool:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
+from taskplane.runtime import nesting
 from taskplane.runtime.errors import Invalid
+from taskplane.runtime.nesting import surely_shallow
 from taskplane.tasks import request_checks
-from taskplane.tasks.depth import check_depth, surely_shallow, values_of
 from taskplane.tasks.domain.changes import read_message
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.wire import read_changes
@@ -71,7 +72,7 @@ def readable(message: a2a.Message) -> bool:
 
 def looked_at(message: a2a.Message) -> bool:
     """Return the result of a look at every value: the check that surely shallow messages are spared."""
-    return passes(lambda: check_depth("message", values_of(message)))
+    return passes(lambda: nesting.check("message", message))
 
 
 def accepted(message: a2a.Message) -> bool:
