@@ -1,4 +1,4 @@
-"""Copies: what a session shows is what was committed, in order, once."""
+"""Copies: a session shows each committed message once, in order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ async def script(turn: Turn) -> AsyncIterator[Change]:
     yield AskInput("a question") if turn.text == "ask" else Complete(f"answer to {turn.text}")
 
 
-async def test_who_sees_completed_can_read_all_of_it_in_the_session(stores: Stores) -> None:
-    """C6: the final message is copied before the terminal event, which claims it."""
+async def test_a_completed_task_has_all_its_messages_in_the_session(stores: Stores) -> None:
+    """C6: the final message is copied before the terminal event, which records the copied generation."""
     conversations: list[list[str]] = []
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         for _ in range(5):
@@ -87,7 +87,7 @@ async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next
 
 
 async def test_a_task_whose_agent_raised_is_marked_as_copied_by_its_run(stores: Stores) -> None:
-    """C6: no sweep has to read and copy it again; the sweep of this plane comes once only, when it starts."""
+    """C6: no sweep has to copy it again; the only sweep of this plane is the one at its start."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say("at work")
@@ -98,7 +98,7 @@ async def test_a_task_whose_agent_raised_is_marked_as_copied_by_its_run(stores: 
         await eventually(lambda: plane.record(task.id), lambda now: now.copied_generation == now.message_generation)
 
 
-async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
+async def test_the_sweep_copies_messages_that_are_not_copied_yet(stores: Stores) -> None:
     failing = True
 
     async def sessions_down(request: sessions.AppendEntriesRequest) -> None:
@@ -118,7 +118,7 @@ async def test_the_sweep_copies_what_nobody_copied(stores: Stores) -> None:
 
 
 async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: Stores) -> None:
-    """C6: whatever is wrong with the ones that have waited longest; nor does the next turn of their session stop."""
+    """C6: tasks that cannot be copied do not stop a sweep, nor the next turn of their session."""
     down = True
 
     async def refuse(request: sessions.AppendEntriesRequest) -> None:

@@ -87,10 +87,10 @@ async def test_a_task_that_waits_for_an_executor_is_deleted_with_its_session_too
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["begins the session", "goes on"])
-async def test_nothing_is_claimed_of_a_session_before_it_was_seen_with_the_task_there(
+async def test_no_message_is_marked_as_copied_before_the_session_was_seen_after_the_task_exists(
     stores: Stores, earlier: bool
 ) -> None:
-    """C6: else nobody could tell a task whose session is gone from one that is copied."""
+    """C6: otherwise a task whose session is gone would look like a copied task."""
     go_on = asyncio.Event()
 
     async def run(turn: Turn) -> AsyncIterator[Change]:

@@ -12,7 +12,7 @@ from tests.executor.scripted import Scripted
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
 
-from taskplane.agents.agent import ArtifactChunk, Change, Complete, Fail, Policy, Say, Text, Turn
+from taskplane.agents.agent import ArtifactChunk, AskInput, Change, Complete, Fail, Policy, Say, Text, Turn
 from taskplane.agents.demo import Demo
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
@@ -86,6 +86,7 @@ async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) ->
         gates[1].open.set()
         task = await lost.at_rest(again)
         assert text(task.status.message) == "answer to go, attempt 2"
+        assert len({turn.invocation_id for turn in rerun.turns}) == 1 and len(rerun.turns) == 2
         interrupted = [m for m in task.history if m.metadata.fields["interrupted"].bool_value]
         assert [text(message) for message in interrupted] == ["begun"]
         failed = await lost.at_rest(never)
@@ -273,6 +274,29 @@ async def test_a_run_that_does_not_finish_in_time_is_released_to_others(stores: 
     async with open_plane(stores, ("a", agent)) as second:
         task = await second.at_rest(released)
     assert text(task.status.message) == "answer to go, attempt 1"
+
+
+async def test_the_invocation_id_is_the_same_in_every_attempt_and_new_in_every_turn(stores: Stores) -> None:
+    """C9: an agent can use it as an idempotency key; the number of the attempt is 1 in all three runs here."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Change]:
+        begun.set()
+        await go_on.wait()
+        yield AskInput("why?") if turn.text == "go" else Complete("done")
+
+    agent = Scripted(script, policy=Policy(on_orphan="rerun"))
+    async with open_plane(stores, ("a", agent), drain_timeout=0.05) as first:
+        released = await first.submit("go")
+        await begun.wait()
+    go_on.set()
+    async with open_plane(stores, ("a", agent)) as second:
+        task = await second.at_rest(released)
+        await second.submit("because", task_id=task.id)
+        await second.reaches(task.id, a2a.TASK_STATE_COMPLETED)
+    assert [(turn.text, turn.attempt) for turn in agent.turns] == [("go", 1), ("go", 1), ("because", 1)]
+    first_run, second_run, answer_run = (turn.invocation_id for turn in agent.turns)
+    assert first_run == second_run != answer_run
 
 
 async def test_a_lease_is_run_once_however_often_it_is_assigned(stores: Stores) -> None:

@@ -1,4 +1,5 @@
-"""Copies of messages while an agent is at work: a session is a moment behind its tasks, and no claim runs ahead."""
+"""Copies of messages while an agent works: a session is a moment behind its tasks, and no message is marked as copied
+too early."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -155,8 +156,8 @@ async def test_a_copy_that_fails_in_mid_run_is_part_of_the_next_one(stores: Stor
         await plane.at_rest(reference)
 
 
-async def test_a_claim_follows_the_copy_with_the_next_append(stores: Stores) -> None:
-    """C6: nobody claims beyond what it has copied, and a copy in mid-run costs no call of its own for the claim."""
+async def test_the_next_append_after_a_copy_marks_it(stores: Stores) -> None:
+    """C6: only copied messages are marked as copied, and a copy during a run needs no extra call for the mark."""
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -283,7 +284,7 @@ async def test_what_an_agent_said_before_it_failed_is_copied_with_its_failure(st
 
 
 async def test_a_session_that_was_deleted_under_a_new_task_is_found_gone_in_mid_run(stores: Stores) -> None:
-    """S4, C6: nothing is claimed of it, even if it is begun anew meanwhile, and the task is deleted with it."""
+    """S4, C6: no message is marked as copied, even if the session is created again, and the task is deleted too."""
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         agent.say(Say("one"))

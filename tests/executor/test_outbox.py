@@ -98,13 +98,13 @@ async def test_items_are_numbered_from_one_under_their_fence() -> None:
 
 
 async def test_an_item_without_an_answer_is_sent_again_unchanged() -> None:
-    """C6: under its number, whatever was put and claimed since."""
+    """C6: it keeps its number and content, even if changes were added since."""
     run = Run()
     run.say("one")
     item = run.take()
     sent = item.SerializeToString(deterministic=True)
     run.say("two")
-    run.box.claim_copied(2)
+    run.box.mark_copied(2)
     assert run.box.weight()[0] == 1
     assert run.take().SerializeToString(deterministic=True) == sent
     assert run.accept(item)
@@ -288,22 +288,22 @@ async def test_nothing_is_handed_out_past_the_end_of_the_lease(monkeypatch: pyte
     assert run.rings == rings + 1
 
 
-async def test_a_claim_is_made_once_and_never_goes_back() -> None:
-    """C6: nor is it made before the item that carries it is answered."""
+async def test_the_copied_generation_is_reported_once_and_never_falls() -> None:
+    """C6: it counts as reported only after the item that carries it was accepted."""
     run = Run()
-    run.box.claim_copied(5)
-    run.box.claim_copied(4)
-    claims: list[int] = []
+    run.box.mark_copied(5)
+    run.box.mark_copied(4)
+    reported: list[int] = []
     for words, refused in (("one", True), ("two", False), ("three", False)):
         run.say(words)
         item = run.take()
-        claims.append(item.copied_generation)
+        reported.append(item.copied_generation)
         if refused:
             run.refuse("ILLEGAL_TRANSITION")
             run.box.clear()
         else:
             run.accept(item)
-    assert claims == [5, 5, 0]
+    assert reported == [5, 5, 0]
 
 
 def _refuse(box: Outbox) -> None:

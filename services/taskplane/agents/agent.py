@@ -76,9 +76,12 @@ class Turn:
 
     `task_id` is the id of the task; while a Router decides, the id of the possible task. `message` has the invocation
     id of the turn in its metadata. `history` is the conversation without `message`, oldest first. `task` is the task at
-    the beginning of the turn, None while a Router decides. `attempt` counts the processes that worked on this input,
-    from 1. `fence` grows with every lease of the task. `caller` is the user. `cancelled` is set before the run is
-    cancelled; the run then has `cancel_grace` seconds to clean up.
+    the beginning of the turn, None while a Router decides. `fence` grows with every lease of the task. `caller` is the
+    user. `cancelled` is set before the run is cancelled; the run then has `cancel_grace` seconds to clean up.
+
+    `invocation_id` is the id of the turn: the same in every attempt, another one for every other turn. Use it in
+    idempotency keys of calls to other systems. `attempt` counts the runs of the task since its last pause, this one
+    included. A run that a draining process gave back does not count. 0 while a Router decides.
 
     `metadata`, `output_modes` (accepted media types; none: any) and `extensions` (activated URIs) are those of the
     request with `message`. `checkpoint` is the data of the task's newest Checkpoint, also of an earlier run; None if

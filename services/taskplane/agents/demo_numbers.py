@@ -1,16 +1,16 @@
-"""The numbers that the commands of the demo agent take, each with its range."""
+"""The numeric parameters of the demo agent's commands, each with a range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 class OutOfRange(Exception):
-    """A number of a command cannot be used; the text is for the user."""
+    """A number of a command is not in its range. The text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A whole number by its name, with the default, and the least and the greatest that are allowed."""
+    """A parameter of a command: name, default, maximum and minimum."""
 
     name: str
     default: int
@@ -18,9 +18,9 @@ class Number:
     least: int = 0
 
     def read(self, command: str, word: str) -> int:
-        """Return the number that a word is. OutOfRange."""
+        """Parse a word. Raise OutOfRange if it is not a whole number in the range."""
         try:
-            # Longer ones are too large in any case, and Python does not read all of them.
+            # Refuse a longer word unread, since Python limits the digits that it parses.
             number = int(word) if len(word) <= len(str(self.most)) else self.most + 1
         except ValueError:
             number = -1
@@ -34,13 +34,13 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The greatest product of all numbers of a command, and its unit."""
+    """The maximum of the product of a command's numbers, and the unit of the product."""
 
     most: int
     unit: str
 
     def check(self, command: str, names: Sequence[Number], numbers: Sequence[int]) -> None:
-        """Raise OutOfRange if it is greater."""
+        """Raise OutOfRange if the product of `numbers` is greater than the maximum."""
         product = 1
         for number in numbers:
             product *= number
@@ -52,7 +52,7 @@ class Product:
 
 
 def read_numbers(command: str, rest: str, names: Sequence[Number], product: Product | None) -> tuple[int, ...]:
-    """Return the numbers that follow a command, or the defaults of those that are missing. OutOfRange."""
+    """Return the numbers after a command; a missing number has its default. Raise OutOfRange for a wrong number."""
     words = rest.split()[: len(names)]
     numbers = [each.read(command, word) for each, word in zip(names, words, strict=False)]
     numbers += [each.default for each in names[len(words) :]]

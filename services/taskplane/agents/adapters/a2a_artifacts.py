@@ -9,13 +9,16 @@ from taskplane.agents.changes import MAX_CHUNK_BYTES, is_plain_part
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.json_values import to_dict
 
-# Characters of a text that is cut, which are at most MAX_CHUNK_BYTES in UTF-8.
+# The maximum number of characters of a piece of text: a character has at most 4 bytes in UTF-8.
 _MAX_TEXT: Final = MAX_CHUNK_BYTES // 4
 
 
 def chunks(artifact: a2a.Artifact, *, append: bool, last: bool) -> Iterator[ArtifactChunk]:
-    """Yield the chunks of an artifact, or of the next piece of one, each small enough to be stored unless one part that
-    is no plain text is larger. A last piece may be the mark of the end only. NoContent: any other has no parts."""
+    """Yield the chunks of an artifact, or with `append` of its next piece.
+
+    A chunk is larger than the limit only if it is a single part that is not plain text. An empty last piece only ends
+    the artifact; any other empty piece raises NoContent.
+    """
     groups = list(_groups(artifact.parts)) or [[a2a.Part(text="")] if append and last else []]
     for index, parts in enumerate(groups):
         content: dict[str, Any] = {"parts": parts}
@@ -31,10 +34,10 @@ def chunks(artifact: a2a.Artifact, *, append: bool, last: bool) -> Iterator[Arti
 
 
 class ShownArtifacts:
-    """How much of each artifact of a task was shown, so that a snapshot of it shows only the rest."""
+    """Remembers the shown parts of each artifact of a task, so that a later snapshot adds only the new parts."""
 
     def __init__(self, before: Iterable[a2a.Artifact] = ()) -> None:
-        """`before`: the artifacts of the task as they were shown before."""
+        """`before`: the artifacts of the task that are already shown."""
         self._shown: dict[str, _Shown] = {}
         for artifact in before:
             self._note(artifact, append=False)
@@ -46,7 +49,7 @@ class ShownArtifacts:
         return chunks(update.artifact, append=append, last=update.last_chunk)
 
     def snapshot(self, artifact: a2a.Artifact, *, last: bool) -> Iterator[ArtifactChunk]:
-        """Yield the chunks of a whole artifact beyond its shown part: all of it if that is another one."""
+        """Yield the chunks of a whole artifact that were not shown yet; all chunks if the shown content differs."""
         shown = self._shown.get(artifact.artifact_id)
         rest = None if shown is None else shown.rest(artifact.parts)
         if rest is None:
@@ -65,12 +68,13 @@ class ShownArtifacts:
 
 
 class _Shown:
-    """The parts of one artifact: their number and their hash, where plain texts that follow one another are one."""
+    """The number and the hash of the shown parts of one artifact. Adjacent plain texts count as one part."""
 
     def __init__(self) -> None:
         self._hash = sha256()
-        # Parts before the plain text at the end, and its characters; None: there is none at the end.
+        # The number of parts before the plain text at the end.
         self._parts = 0
+        # The number of characters of the plain text at the end; None if the last part is not plain text.
         self._text: int | None = None
 
     def add(self, parts: Sequence[a2a.Part]) -> None:
@@ -88,7 +92,7 @@ class _Shown:
                 self._hash.update(part.text.encode())
 
     def rest(self, parts: Sequence[a2a.Part]) -> list[a2a.Part] | None:
-        """Return the parts after the shown ones; None if `parts` do not begin with those."""
+        """Return the parts after the shown parts; None if `parts` do not begin with the shown parts."""
         joined = _joined(parts)
         begin = joined[: self._parts]
         rest = joined[self._parts :]
@@ -104,7 +108,7 @@ class _Shown:
 
 
 def _joined(parts: Sequence[a2a.Part]) -> list[a2a.Part]:
-    """Return parts with plain texts that follow one another as one."""
+    """Return the parts with adjacent plain texts joined."""
     joined: list[a2a.Part] = []
     texts: list[str] = []
     for part in parts:
@@ -135,7 +139,7 @@ def _groups(parts: Sequence[a2a.Part]) -> Iterator[list[a2a.Part]]:
 
 
 def _cut(part: a2a.Part) -> Iterator[a2a.Part]:
-    """Yield a part, or a long plain text in pieces, which join again where they are stored."""
+    """Yield a part, or a long plain text in pieces, which the store joins again."""
     if not is_plain_part(part) or len(part.text) <= _MAX_TEXT:
         yield part
         return

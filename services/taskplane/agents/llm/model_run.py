@@ -1,4 +1,4 @@
-"""One run of a pydantic-ai agent as changes of the port: the loop that all of its runs go through here."""
+"""Run a pydantic-ai agent and yield its output as changes. All runs of pydantic-ai agents use this loop."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -17,7 +17,7 @@ from taskplane.agents.llm.open_streams import OpenStreams
 
 
 class ModelRun:
-    """A run over `messages`, which end with the user's. It has an `output` once it has ended, and `new_messages`."""
+    """A run over `messages`; the last one is the user's. After the run, `output` and `new_messages` are set."""
 
     def __init__(
         self,
@@ -28,7 +28,10 @@ class ModelRun:
         incoming: Turn | None = None,
         **options: Any,
     ) -> None:
-        """`incoming`: the turn with further messages to read between two model calls. `options`: of `Agent.iter`."""
+        """`incoming`: the turn whose further messages are read before each later model call and after the last answer.
+
+        `options`: passed to `Agent.iter`.
+        """
         self.output: Any = None
         self.new_messages: list[ModelMessage] = []
         self._agent = agent
@@ -80,7 +83,7 @@ class ModelRun:
                             yield change
 
     async def _read(self, run: AgentRun[Any, Any]) -> None:
-        """Put the user's further messages into the next model call; after a last answer they make another one."""
+        """Give further messages of the user to the next model call. After the last answer they cause another call."""
         if self._incoming is not None:
             for message in await self._incoming.incoming():
                 given = prompt(message)

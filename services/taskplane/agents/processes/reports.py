@@ -1,7 +1,7 @@
-"""The frames of the process of an agent to its executor. They are data: reading one runs no code of the agent.
+"""Frames that the process of an agent sends to the executor. Frames are data: reading one runs no code of the agent.
 
-A frame is its length, the length of its head, the head as JSON, and then pieces of bytes, for the texts, messages and
-data that the head names by their number. The head is `[kind, fields, lengths of the pieces]`.
+A frame has the length of the rest, the length of the head, the head as JSON, and pieces: long texts, messages, JSON
+and bytes. The head is `[kind, fields, lengths of the pieces]` and refers to a piece by its index.
 """
 
 import asyncio
@@ -15,14 +15,15 @@ from taskplane.agents.faults import AgentProcessGarbled
 from taskplane.runtime.plain_json import plain
 
 MAX_FRAME: Final = 8 * 1024 * 1024
-"""Bytes of a frame. A message has at most 3 MiB, which quotes make longer where it is JSON."""
+"""The maximum size of a frame in bytes. A message has at most 3 MiB; as JSON it is longer because of escapes."""
 _LENGTH: Final = 4
-# Characters of a text that stands in the head.
+# A text of at most this number of characters is part of the head.
 _SHORT: Final = 256
-# Characters of a traceback, and of a text for clients.
+# The maximum number of characters of a traceback.
 _LONGEST_TRACE: Final = 64 * 1024
+# The maximum number of characters of a text for clients.
 _LONGEST_TEXT: Final = 4 * 1024
-# Values of any JSON, whatever the change.
+# Names of fields that contain any JSON value, in every kind of change.
 _JSON: Final = frozenset({"data", "args", "response", "metadata", "figures"})
 _CHANGES: Final[Mapping[str, Any]] = {
     each.__name__: each
@@ -52,7 +53,7 @@ CALLS: Final[Mapping[str, tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The agent calls the plane: the method of TurnCalls of this name. `number` counts those of a run."""
+    """The agent calls the method `method` of TurnCalls. `number` counts the calls of a run."""
 
     number: int
     method: str
@@ -73,8 +74,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The agent raised. `trace` is for its author, as is `at`, its file and line; `public`, the text of an AgentError,
-    for clients."""
+    """The agent raised. `trace` and `at` (file and line) are for the author of the agent. `public` is the text of an
+    AgentError, for clients."""
 
     trace: str
     public: str
@@ -83,7 +84,8 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The run is closed, and the process free for the next one. `trace`: of an exception of the agent meanwhile."""
+    """The run is closed, and the process is free for the next run. `trace`: the traceback if the agent raised while it
+    was being closed."""
 
     trace: str = ""
 
@@ -92,8 +94,11 @@ Report = Call | Yielded | Ended | Raised | Closed
 
 
 def framed(report: Report) -> bytes:
-    """Return the bytes of a frame. ValueError: they would be too many, or a call takes JSON. TypeError: this is no
-    change, or a field of one is of no such type."""
+    """Return the bytes of a frame.
+
+    ValueError: the frame is larger than MAX_FRAME, or an argument of a call is not JSON. TypeError: the value is not a
+    change, or one of its fields has a wrong type.
+    """
     packer = _Packer()
     match report:
         case Call(number, method, arguments):
@@ -114,7 +119,8 @@ def framed(report: Report) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader) -> Report | None:
-    """Return the next frame; None if the other side has closed the socket. AgentProcessGarbled: it is none."""
+    """Return the next frame; None if the other side has closed the socket. AgentProcessGarbled: the bytes are not a
+    valid frame."""
     try:
         size = int.from_bytes(await reader.readexactly(_LENGTH))
         if size > MAX_FRAME:
@@ -124,7 +130,7 @@ async def receive(reader: asyncio.StreamReader) -> Report | None:
         return None
     try:
         return _read(body)
-    except Exception as error:  # whatever its bytes may cause
+    except Exception as error:  # invalid bytes may raise anything
         raise AgentProcessGarbled(f"{size:,} bytes that are not a frame") from error
 
 
@@ -143,22 +149,22 @@ def _read(body: bytes) -> Report:
         case "Ended", []:
             return Ended()
         case "Raised", [trace, public, at]:
-            return Raised(unpacker.said(trace), unpacker.said(public), unpacker.said(at))
+            return Raised(unpacker.text(trace), unpacker.text(public), unpacker.text(at))
         case "Closed", [trace]:
-            return Closed(unpacker.said(trace))
+            return Closed(unpacker.text(trace))
         case _:
             raise ValueError("the kind of the frame is unknown")
 
 
 class _Packer:
-    """The pieces of one frame, and their names in its head."""
+    """Collects the pieces of one frame, and returns their references for the head."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.size = 0
 
     def change(self, value: object) -> list[Any]:
-        """Return the JSON of a change: its name, and its fields without those that have their default."""
+        """Return the JSON of a change: its name, and the fields that differ from their default."""
         for name, kind in _CHANGES.items():
             if isinstance(value, kind):
                 given = {each.name: (getattr(value, each.name), each.default) for each in fields(kind)}
@@ -189,13 +195,13 @@ class _Packer:
         raise TypeError(f"{what}, not {type(value).__name__}")
 
     def text(self, value: str) -> Any:
-        """Return the JSON of a text. Half a surrogate pair is kept: the executor decides about it."""
+        """Return the JSON of a text. Half a surrogate pair is kept, since the executor decides about it."""
         if len(value) > MAX_FRAME:
-            raise _too_large(len(value))
+            raise _too_large(len(value))  # each character is at least a byte
         return value if len(value) <= _SHORT else self._piece("text", value.encode("utf-8", "surrogatepass"))
 
     def json(self, value: Any) -> Any:
-        """Return the form of a JSON value. ValueError: the value is not JSON."""
+        """Store a JSON value as a piece, and return its reference. ValueError: the value is not JSON."""
         try:
             text = json.dumps(value, ensure_ascii=False)
         except TypeError as error:
@@ -211,7 +217,7 @@ class _Packer:
 
 
 class _Unpacker:
-    """The pieces of a frame. Each is taken once, so that a short head makes no more of them than there is."""
+    """The pieces of a frame. Each piece can be read only once, so a small head cannot multiply a large piece."""
 
     def __init__(self, body: bytes, start: int, lengths: list[int]) -> None:
         self._pieces: dict[int, bytes] = {}
@@ -224,7 +230,7 @@ class _Unpacker:
             raise ValueError("a frame goes on after its pieces")
 
     def value(self, given: Any) -> Any:
-        """Return the value that something in the head stands for."""
+        """Return the value of an element of the head: itself, or the piece that it refers to."""
         if isinstance(given, list):
             return [self.value(each) for each in given]  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(given, dict):
@@ -236,11 +242,11 @@ class _Unpacker:
         """Return the values of an object in the head."""
         return {name: self.value(value) for name, value in given.items()}
 
-    def said(self, given: Any) -> str:
-        """Return a text."""
+    def text(self, given: Any) -> str:
+        """Return the value of an element of the head that must be a text. TypeError: it is not a text."""
         text = self.value(given)
         if not isinstance(text, str):
-            raise TypeError("invalid UTF-8")
+            raise TypeError("a text is expected")
         return text
 
 

@@ -57,7 +57,8 @@ class CopyBuffer:
     async def copy(self, copier: Copier) -> bool:
         """Copy every message that is committed by now, and return whether there were any.
 
-        `copied` is then the generation that may be claimed. One call at a time; one that raises may be repeated.
+        `copied` is then the generation that may be marked as copied. One call at a time; after an error it may be
+        repeated.
         """
         if self.silent:
             return False

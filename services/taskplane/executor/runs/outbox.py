@@ -203,7 +203,7 @@ class Outbox:
         self._number = 0
         self._final: tuple[_Ready, int] | None = None
         self._copied = 0
-        self._claimed = 0
+        self._marked = 0
         # The sums of the figures of the run, as they are sent, how often they changed, and how far the store knows of
         # that.
         self._usage = pb.AppendItem()
@@ -290,8 +290,8 @@ class Outbox:
         self._final = None
         return self.at_rest
 
-    def claim_copied(self, generation: int) -> None:
-        """Tell the store, with the next item, that the session has every message up to `generation`."""
+    def mark_copied(self, generation: int) -> None:
+        """Report to the store, with the next item, that the session has every message up to `generation`."""
         self._copied = max(self._copied, generation)
 
     def count(self, figures: Mapping[str, float]) -> None:
@@ -382,7 +382,7 @@ class Outbox:
             del request.items[-1]
             self.refuse(ItemRefused(AGENT_ERROR, f"a change cannot be sent: {type(error).__name__}"))
             return False
-        if self._copied > self._claimed:
+        if self._copied > self._marked:
             item.copied_generation = self._copied
         if self._counted > self._told:
             item.usage.update(self._usage.usage)
@@ -398,7 +398,7 @@ class Outbox:
         self._item = None
         self.input_generation = max(self.input_generation, result.input_generation)
         if not result.HasField("refusal"):
-            self._claimed = max(self._claimed, item.copied)
+            self._marked = max(self._marked, item.copied)
             self._told = item.counted
             if item.final:
                 self._final = None

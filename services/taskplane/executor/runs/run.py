@@ -105,7 +105,7 @@ class Run:
             committed=self._committed,
             lost=self.stop,
         )
-        self.outbox.claim_copied(record.copied_generation)
+        self.outbox.mark_copied(record.copied_generation)
         self._session = self._session_of(record)
         used = ports.at_work.used_in(caller, record.context_id)
         self._inputs = Inputs(ports.store, record, self.outbox, used)
@@ -478,7 +478,7 @@ class Run:
             self._ports,
             self._source,
             buffer,
-            self.outbox.claim_copied,
+            self.outbox.mark_copied,
             saved=saved,
             begins=fresh is not None and fresh.begins_session,
             queued=fresh is None,

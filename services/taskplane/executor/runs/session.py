@@ -1,10 +1,10 @@
-"""A run's side of its session: the history of its turns, and the copies of its messages.
+"""The session of a run: the history of its turns, and the copies of its messages.
 
-Messages are copied as they are committed, in the background, one copy at a time. Before a task completes or pauses its
-run waits until the session has all of them; a copy that fails in mid-run is repeated by the next one, at last by that.
+Messages are copied as they are committed, in the background, one copy at a time. Before a task completes or pauses, its
+run waits until the session has all of them. A copy that failed earlier is repeated by the next copy.
 
-A generation is claimed only after the session was seen while the task was there already: whoever deletes the session
-from then on sees the task, too, and deletes it.
+A generation is marked as copied only after the session was seen while the task existed: a deletion of the session after
+that finds the task and deletes it too.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ class RunSession:
         ports: Ports,
         source: Source,
         buffer: CopyBuffer,
-        claim: Callable[[int], None],
+        mark_copied: Callable[[int], None],
         *,
         saved: bool,
         begins: bool,
         queued: bool,
     ) -> None:
-        """`claim` gets the generation up to which the session has every message.
+        """`mark_copied` is called with the generation up to which the session has every message.
 
         `saved`: the user's message was saved before the task was created. `begins`: nothing was saved before it.
         `queued`: the task waited for this run, and others may have begun turns meanwhile.
@@ -61,7 +61,7 @@ class RunSession:
         self._ports = ports
         self._source = source
         self._buffer = buffer
-        self._claim = claim
+        self._mark_copied = mark_copied
         self._begins = begins
         self._queued = queued
         # The session was not seen since the task was there to be deleted with it.
@@ -204,7 +204,7 @@ class RunSession:
 
     def _saw(self) -> None:
         self._unseen = False
-        self._claim(self._buffer.copied)
+        self._mark_copied(self._buffer.copied)
 
     def _saw_copy(self) -> None:
         self._check_there()

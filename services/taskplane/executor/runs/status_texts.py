@@ -1,4 +1,7 @@
-"""The texts of a StatusWriter, beside a run: one call at a time, and none that repeats the last one."""
+"""Ask the StatusWriter of an agent for texts while a run works.
+
+One call at a time. A text that equals one of the last five texts of the task is dropped.
+"""
 
 import asyncio
 import logging
@@ -20,9 +23,9 @@ from taskplane.runtime.retry import retry_until_reachable
 log = logging.getLogger(__name__)
 
 MAX_LENGTH: Final = 50
-"""Characters of a status text."""
+"""The maximum number of characters of a status text."""
 REMEMBERED: Final = 5
-"""The number of texts before it that a new one may not repeat."""
+"""The number of recent texts: a new text must differ from each of them."""
 
 
 class StatusTexts:
@@ -43,7 +46,7 @@ class StatusTexts:
 
     @contextmanager
     def beside(self, turn: Callable[[], port.Turn]) -> Generator[None]:
-        """Write texts while the body is at work. `turn` is asked for the turn as it is at each call."""
+        """Write texts while the body runs. `turn()` returns the current Turn; it is called before each text."""
         if self._writer is None:
             yield
             return
@@ -54,17 +57,17 @@ class StatusTexts:
         try:
             yield
         finally:
-            # Not waited for here: a call that hangs must not keep the task from ending.
+            # Do not wait for the call here: if it hangs, the task must still end.
             ended.set()
             task.cancel()
 
     async def close(self) -> None:
-        """Wait until no call is under way any more."""
+        """Wait until no call is running."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _write(self, writer: port.StatusWriter, turn: Callable[[], port.Turn], ended: asyncio.Event) -> None:
-        # Libraries may swallow the cancellation, or mark it as their own.
+        # A library may suppress CancelledError or replace it by its own exception, so check the event too.
         while not ended.is_set():
             await asyncio.sleep(self._ports.status_interval)
             if not self._buffer.takes_status_texts:
@@ -85,9 +88,9 @@ class StatusTexts:
                 self._tell(error)
 
     def _tell(self, error: BaseException) -> None:
-        """Log the exception of a call; with its traceback once, since every call of a long run may raise it."""
-        told = "the agent of task %s gave no status text: %s"
-        log.error(told, self.task_id, described(error), exc_info=None if self._failed else error)
+        """Log the exception of a call. Only the first one of a run has a traceback, since every call may fail."""
+        text = "the agent of task %s gave no status text: %s"
+        log.error(text, self.task_id, described(error), exc_info=None if self._failed else error)
         self._failed = True
 
     def _is_news(self, text: object, recent: deque[str]) -> bool:

@@ -1,11 +1,11 @@
 """Copies of committed messages, from the task log into the session.
 
 Copying means: read every message after `copied_generation`, append all of them in the order of their generations, then
-claim the last one. The ids are fixed (`<task uid>-<generation>`, a user's message has that of its invocation), so
-copying twice changes nothing, and anybody may copy a task at rest.
+mark the last generation as copied. The entry ids are fixed (`<task uid>-<generation>`; the invocation id for a message
+of the user), so copying twice changes nothing, and any process may copy a task at rest.
 
-A generation is claimed only by a process that saw the session after the task. So a task of which nothing is
-claimed may be one whose session was deleted while it was created: then its first copy begins the session anew.
+A process marks a generation as copied only if the session existed after the task was created. If no generation is
+marked, the session may have been deleted while the task was being created. The first copy then creates it again.
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A task that is copied, and the turn that created it."""
+    """The task whose messages are copied, and the turn that created it."""
 
     uid: str
     task_id: str
@@ -40,7 +40,7 @@ class Source:
 
     @classmethod
     def of(cls, record: pb.TaskRecord) -> "Source":
-        """Return the source of copies that a record tells of."""
+        """Return the Source for a task record."""
         return cls(
             uid=record.uid,
             task_id=record.id,
@@ -50,7 +50,7 @@ class Source:
         )
 
     def entry(self, generation: int, message: a2a.Message, invocation_id: str, actor: str) -> sessions.Entry:
-        """Return the copy of an agent's message."""
+        """Return the session entry for a message of the agent."""
         return sessions.Entry(
             id=self.entry_id(generation),
             kind=sessions.ENTRY_KIND_MESSAGE,
@@ -63,7 +63,10 @@ class Source:
         )
 
     def rename(self, entries: Iterable[sessions.Entry], error: Refused) -> bool:
-        """Give the entry with an id refused as `KEY_REUSED` the id of a copy. Return False if it has that already."""
+        """Replace the id of an entry that was refused with `KEY_REUSED` by `entry_id(generation)`.
+
+        Return False if the entry has this id already, or if the error has another reason.
+        """
         refused = error.metadata.get("entry_id") if error.reason == "KEY_REUSED" else None
         for entry in entries:
             if entry.id == refused and entry.id != self.entry_id(entry.generation):
@@ -73,22 +76,22 @@ class Source:
         return False
 
     def entry_id(self, generation: int) -> str:
-        """Return the id of the copy of an event."""
+        """Return the entry id for the event at `generation`: `<task uid>-<generation>`."""
         return f"{self.uid}-{generation}"
 
     def user_entry(
         self, generation: int, message: a2a.Message, invocation_id: str, actor: str, request_hash: bytes = b""
     ) -> sessions.Entry:
-        """Return the copy of a message of the user."""
+        """Return the session entry for a message of the user."""
         entry = self.entry(generation, message, invocation_id, actor)
         entry.id = invocation_id
         entry.request_hash = request_hash
         return entry
 
     def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
-        """Return the copies of speaking events, in order.
+        """Return session entries for the events with a message of the conversation, in order.
 
-        The creating message usually is an entry already, under its id.
+        The first message of the task is usually in the session already, with the same entry id.
         """
         entries: list[sessions.Entry] = []
         turn = self.invocation_id
@@ -103,17 +106,18 @@ class Source:
                 turn = event.invocation_id
                 entries.append(self.user_entry(event.generation, message, turn, event.actor))
             else:
-                said_in = (
+                own_turn = (
                     message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
                 )
-                entries.append(self.entry(event.generation, message, said_in or turn, event.actor))
+                entries.append(self.entry(event.generation, message, own_turn or turn, event.actor))
         return entries
 
 
 class Copied(NamedTuple):
     """The result of a copy.
 
-    `generation` may be claimed; the log was read at `head`; `session_gone`: there is no session.
+    `generation`: all messages up to it are in the session. `head`: the newest generation when the log was read.
+    `session_gone`: the session does not exist.
     """
 
     generation: int
@@ -122,18 +126,21 @@ class Copied(NamedTuple):
 
 
 class Copier:
-    """Copies of tasks, made for the principal of the current context, which must be the task's owner."""
+    """Copies messages of tasks into their sessions.
+
+    `write`, `from_log`, `task` and `mark` act as the current principal, which must own the task.
+    """
 
     def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
         self._store = store
         self._sessions = log
 
     async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
-        """Append copies in their order. Return None if there is no session.
+        """Append entries in their order. Return None if the session does not exist.
 
-        A session that was never begun is begun by the first message of the task. The key of a follow-up may have named
-        another turn before; such a message gets the id that any other copy has. Refused `TASK_DELETED`: the session
-        has forgotten the task for good.
+        The first message of the task creates a session that was never created. The idempotency key of a further message
+        may belong to an earlier turn; the entry then gets an id of the form `<task uid>-<generation>`. Refused
+        `TASK_DELETED`: the session records that the task was deleted.
         """
         first = entries[0]
         create = (
@@ -144,7 +151,7 @@ class Copier:
                 return await self._sessions.append_many(source.context_id, entries, create)
             except NotFound:
                 log.info(
-                    "session %s no longer exists; %d messages of task %s stay in its log",
+                    "session %s no longer exists; %d messages of task %s stay in the log of the task only",
                     source.context_id,
                     len(entries),
                     source.task_id,
@@ -155,7 +162,7 @@ class Copier:
                     raise
 
     async def from_log(self, source: Source, copied: int) -> Copied:
-        """Copy the messages of the log after `copied`."""
+        """Copy the messages after generation `copied` from the log."""
         found: list[pb.Event] = []
         head = copied
         async for page in events(self._store, source.task_id, after=copied, speaking=True):
@@ -167,17 +174,18 @@ class Copier:
         return Copied(found[-1].generation, head, session_gone=stored is None)
 
     async def task(self, source: Source, copied: int) -> None:
-        """Copy a task on which no run of this process is at work, and claim it."""
+        """Copy the messages after generation `copied` and mark them as copied. No run of this process may be at work
+        on the task."""
         found = await self.from_log(source, copied)
         if found.generation > copied:
             await self.mark(source, found.generation)
 
     async def mark(self, source: Source, generation: int) -> None:
-        """Claim that the session has every message of the task up to `generation`."""
+        """Record in the task store that the session has every message of the task up to `generation`."""
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
-    async def _task_or_none(self, source: Source, copied: int) -> None:
-        """Copy a task, or delete it: one that was created for a turn of a deleted task must not stay."""
+    async def _copy_or_delete(self, source: Source, copied: int) -> None:
+        """Copy a task. If the session refuses it with `TASK_DELETED`, delete the task."""
         try:
             await self.task(source, copied)
         except Refused as error:
@@ -188,7 +196,7 @@ class Copier:
                 await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=source.task_id))
 
     async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
-        """Copy tasks at rest, each on behalf of its owner. A task that fails leaves the others their turn."""
+        """Copy tasks at rest, each on behalf of its owner. If one copy fails, the others are still made."""
         for task in tasks:
             source = Source(
                 uid=task.uid,
@@ -199,14 +207,14 @@ class Copier:
             )
             try:
                 with acting_as(Principal(task.tenant, task.owner, actor, service=True)):
-                    await self._task_or_none(source, task.copied_generation)
+                    await self._copy_or_delete(source, task.copied_generation)
             except PlaneError as error:
                 log.warning("task %s could not be copied to its session: %s", task.task_id, error)
 
     async def sweep(self, actor: str, context_id: str = "") -> None:
-        """Copy every task at rest that nobody copied, in all sessions or in one of the caller's.
+        """Copy every task at rest that is not copied yet, in all sessions or in one of the caller's.
 
-        Errors are raised only where the tasks are listed.
+        Errors of ListUncopied are raised; errors of single copies are logged.
         """
         request = pb.ListUncopiedRequest(context_id=context_id)
         while tasks := (await self._store.ListUncopied(request)).tasks:

@@ -1,7 +1,7 @@
-"""Submit: the request of a message: a further message to a task, the beginning of a turn, or a rewind.
+"""Handle Submit requests. The message of a request continues a task, begins a turn, or rewinds the session.
 
-From there on the work is one of the executor's background tasks: the caller only waits, and a caller that goes away
-cancels nothing.
+The work is a background task of the executor: the caller only waits for it, so a caller that disconnects cancels
+nothing.
 """
 
 import time
@@ -63,20 +63,20 @@ class Submits:
         )
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
-        """Return the direct answer, the task that works on the message, or the rewound session; each is committed.
+        """Return the direct answer, the task or the rewound session, after it was committed.
 
         Errors as in the contract.
         """
-        send = self._read(request, caller)
-        return await self._background.serve(self._take(send), caller, name=f"submit {send.invocation_id}")
+        send = self._parse(request, caller)
+        return await self._background.serve(self._dispatch(send), caller, name=f"submit {send.invocation_id}")
 
-    def _read(self, request: pb.SubmitRequest, caller: Principal) -> Submission:
+    def _parse(self, request: pb.SubmitRequest, caller: Principal) -> Submission:
         given = request.request.message
         try:
             hosted = self._agents.named(request.agent)
             agent = hosted.name
         except NotFound:
-            # A rewind that begins no turn needs no agent, be it gone or renamed.
+            # A rewind without a text needs no agent: the agent may have been removed or renamed since.
             if not rewind_messages.is_rewind(given) or rewind_messages.says_something(given):
                 raise
             hosted, agent = self._agents.named(""), request.agent
@@ -110,7 +110,7 @@ class Submits:
             waits=request.waits,
         )
 
-    async def _take(self, send: Submission) -> pb.SubmitResponse:
+    async def _dispatch(self, send: Submission) -> pb.SubmitResponse:
         if send.message.reference_task_ids:
             await self._drop_foreign_references(send.message)
         if rewind_messages.is_rewind(send.message):
@@ -125,13 +125,13 @@ class Submits:
                 await self._check_not_deleted(send)
                 raise
         except Refused as error:
-            # The turn that created a task is no further message to it: its repeat is answered as the new turn it was.
+            # A repeat of the message that created the task is not a further message: it gets the first answer again.
             if not (send.create_unknown_task and error.reason == "KEY_REUSED"):
                 raise
         return await self._new_turns.begin(send, send.task_id)
 
     async def _check_not_deleted(self, send: Submission) -> None:
-        """Raise Refused `TASK_DELETED` for a repeated message to a task that is gone, where it names its session."""
+        """Raise Refused `TASK_DELETED` if the message is a repeat, its task was deleted, and it names the session."""
         if not send.keyed:
             return
         with suppress(NotFound):
@@ -139,7 +139,7 @@ class Submits:
                 raise Refused(f"task {send.task_id} was deleted", reason=TASK_DELETED)
 
     async def _rewind(self, send: Submission) -> pb.SubmitResponse:
-        """Rewind the session; other content of the message begins a turn of its own."""
+        """Rewind the session. If the message also has text or other content, begin a new turn with that content."""
         request = sessions.RewindRequest(
             context_id=send.context_id,
             before_invocation_id=rewind_messages.before(send.message),
@@ -163,7 +163,7 @@ class Submits:
             try:
                 begun = await self._new_turns.begin(after, derived(turn, "task"))
             except PlaneError as error:
-                # The rewind is done: messages restored by a client now would be gone at its next reload.
+                # The rewind is committed: a client must not restore the messages, since a reload would remove them.
                 error.metadata["rewound"] = "true"
                 raise
             rewound.next.CopyFrom(begun.task)

@@ -33,9 +33,9 @@ from taskplane.runtime.storable import storable
 from taskplane.runtime.struct_values import mark_converted, to_value
 
 RECURSION_LIMIT: Final = 100
-"""Steps of a run of a graph that has no limit of its own."""
+"""The maximum number of steps of a run, if the graph sets no limit."""
 INTERRUPT: Final = "interrupt_id"
-"""Metadata of the parts of a question: the interrupt that each is of."""
+"""The metadata key of a part of a question, with the id of its interrupt."""
 _MODES: Final = ["messages", "custom", "updates", "values"]
 _FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
 
@@ -43,14 +43,14 @@ _FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
 def adapt(found: Any, name: str) -> Agent:
     """Return the agent that runs a graph, compiled or not, or an entrypoint.
 
-    Invalid `BAD_AGENT`: its input is neither messages nor one value.
+    Invalid `BAD_AGENT`: the input of the graph is neither `messages` nor a single key.
     """
     graph = found.compile() if _is_builder(found) else found
     return GraphAgent(graph, name, _input_key(graph, name), _output_key(graph))
 
 
 def _is_builder(found: Any) -> bool:
-    """Return whether a graph is to be compiled."""
+    """Return whether a graph must be compiled first."""
     return isinstance(found, StateGraph)
 
 
@@ -69,7 +69,7 @@ def _input_key(graph: Any, name: str) -> str:
 
 
 def _output_key(graph: Any) -> str | None:
-    """Return the key of the output that is the answer, "" if the output is the answer itself; None: there is none."""
+    """Return the output key with the answer: "" if the whole output is the answer, None if no single key has it."""
     builder = getattr(graph, "builder", None)
     if builder is None:
         return ""
@@ -89,11 +89,11 @@ class GraphAgent:
         self._keeps_threads = isinstance(graph.checkpointer, BaseCheckpointSaver)
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the policy: the turns of a thread run one after the other, since each goes on from the one before."""
+        """Return the policy. Turns of a thread run one after the other, since each continues from the one before."""
         return Policy(strategy="queue") if self._keeps_threads else Policy()
 
     async def run(self, turn: Turn) -> AsyncGenerator[Change]:
-        """Run the graph with the message, or go on with it from an interrupt."""
+        """Run the graph with the message, resume it with an answer, or continue a lost attempt."""
         goes_on = turn.attempt > 1 and self.policy(turn).on_orphan == "resume"
         if self._keeps_threads:
             point = await Thread(self._graph, self._name, turn).resume_point(turn.history, own=goes_on)
@@ -126,11 +126,13 @@ class GraphAgent:
         return {self._input_key: turn.text} if self._input_key else turn.text
 
     async def _answers(self, turn: Turn, point: ResumePoint, asked: list[str]) -> dict[str, Any] | None:
-        """Return the answers of a message to the interrupts of a question, by id; None if it is not clear whether they
-        allow the actions that were asked for. AgentError: they are not open."""
+        """Return the answers of a message by interrupt id; None if an answer neither allows nor refuses the actions.
+
+        AgentError: no interrupt of the question is open.
+        """
         waiting: dict[str, Any] = {}
         if point.snapshot is not None:
-            # As of its checkpoint: also those that an earlier attempt of this run was given the answer to.
+            # Read the state at the checkpoint: it also has the interrupts that an earlier attempt has answered.
             snapshot = await self._graph.aget_state(point.snapshot.config)
             interrupted = {interrupt.id: interrupt.value for interrupt in snapshot.interrupts}
             waiting = {name: interrupted[name] for name in asked if name in interrupted}
@@ -156,7 +158,7 @@ class GraphAgent:
             async with aclosing(stream):
                 async for inside, mode, data in stream:
                     if mode in ("updates", "values"):
-                        # Those of subgraphs come up in the graph itself.
+                        # The outer graph repeats the interrupts and values of its subgraphs.
                         if not inside and mode == "values":
                             state = data
                         elif not inside and "__interrupt__" in data:
@@ -178,8 +180,8 @@ class GraphAgent:
             return
         if not self._keeps_threads:
             raise AgentError(
-                "The agent wants to ask something and could not go on from an answer, since its graph has no"
-                " checkpointer: compile it with one."
+                "The agent asked a question, but its graph has no checkpointer, so it could not continue with the"
+                " answer: compile the graph with one."
             )
         yield _question(tuple(interrupts.values()))
 
@@ -208,7 +210,7 @@ def _check_asked(interrupts: tuple[Any, ...]) -> None:
 def _asked(turn: Turn) -> list[str]:
     """Return the interrupts that the message answers: those of the last message of the agent in this task."""
     for message in reversed(turn.task.history if turn.task is not None else ()):
-        # An attempt that was lost may have said something, too.
+        # Skip messages of a lost attempt at the current turn.
         if message.role != turn.message.role and invocation_in(message) != turn.invocation_id:
             parts = [part.metadata.fields for part in message.parts]
             return [fields[INTERRUPT].string_value for fields in parts if INTERRUPT in fields]
@@ -216,8 +218,10 @@ def _asked(turn: Turn) -> list[str]:
 
 
 def _decided(asked: Any, given: Any) -> Any:
-    """Return an answer as the graph takes it; None if actions were asked for and it is not clear whether they are
-    allowed. A question of langchain's HumanInTheLoopMiddleware has `action_requests`, its answer `decisions`."""
+    """Return an answer in the form that the graph expects; None if it must allow or refuse actions and does neither.
+
+    A question of langchain's HumanInTheLoopMiddleware has `action_requests`, an answer to it has `decisions`.
+    """
     actions: Any = members(asked).get("action_requests")
     if not isinstance(actions, list) or "decisions" in members(given):
         return given
@@ -230,7 +234,7 @@ def _decided(asked: Any, given: Any) -> Any:
 
 
 def _value(message: Message) -> Any:
-    """Return the content of an answer: its data, or its text."""
+    """Return the content of an answer: the first data part, or else the text."""
     for part in message.parts:
         if part.HasField("data"):
             data: Any = to_json(part.data)
@@ -239,7 +243,7 @@ def _value(message: Message) -> Any:
 
 
 def _question(interrupts: tuple[Any, ...]) -> AskInput:
-    """Return the question that interrupts ask: a part for each, a text or data as its value is."""
+    """Return a question with one part for each interrupt: text if its value is a str, else data."""
     message = Message()
     for index, interrupt in enumerate(interrupts):
         part = message.parts.add()
