@@ -1,6 +1,7 @@
 """Our errors and gRPC statuses, both ways."""
 
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -58,15 +59,36 @@ def test_a_status_has_what_google_rpc_asks_for() -> None:
     assert library.to_status(status).code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_an_error_however_long_fits_in_the_trailers_of_a_call() -> None:
-    long = "\u00e4" * 100_000
+@pytest.mark.parametrize("character", ["a", "%", "\u00e4", "\u6f22", "\U0001f600"])
+async def test_a_long_error_in_any_script_reaches_a_grpc_client(character: str) -> None:
+    """A client refuses trailers over a limit between 8 and 16 KiB that it draws for each call."""
+    long = character * 100_000
     error = errors.Invalid(
         long,
+        reason="TOO_LONG",
         suggestion=long,
         fields={f"{n}{long}": long for n in range(50)},
         metadata={f"k{n}": long for n in range(50)},
     )
-    assert len(trailers(to_status(error))[0][1]) < 16 * 1024
+    status = to_status(error)
+    assert len(quote(status.message)) + len(trailers(status)[0][1]) * 4 / 3 < 7.8 * 1024
+
+    async def fail(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        await context.abort(code_of(error), status.message, trailing_metadata=trailers(status))
+
+    handler = grpc.unary_unary_rpc_method_handler(fail)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Long", {"Fail": handler}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        for _ in range(20):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await channel.unary_unary("/Long/Fail")(b"")
+            back = from_rpc_error(caught.value)
+            assert (type(back), back.reason, len(back.fields)) == (errors.Invalid, "TOO_LONG", 8)
+            assert back.message.startswith(character * 100)
+    await server.stop(None)
 
 
 @pytest.mark.parametrize(

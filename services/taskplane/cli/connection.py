@@ -15,34 +15,38 @@ from taskplane.client.failures import BadUsage, Declined, Failure
 from taskplane.runtime.settings import environment
 
 TOKEN: Final = "TASKPLANE_TOKEN"
-"""The variable with the API key of every command that talks to a server."""
-# An id of this length is whole; clients may make shorter ones.
+"""The environment variable with the API key, for commands that call a server."""
+# Ids made by the server have this length. Ids made by clients may be shorter.
 _WHOLE: Final = 32
-# The number of ids among which the beginning of one is looked for.
+# The number of newest ids that a shortened id is compared with.
 _NEWEST: Final = 1_000
 
 
 class Connection(Client):
-    """A client of one server that knows the beginnings of ids."""
+    """A client of one server that completes shortened ids."""
 
     async def task_id(self, given: str) -> str:
-        """Return the id of one of the newest tasks that begins with `given`; `given` itself if none does. Raise
-        Declined `AMBIGUOUS`."""
+        """Complete a shortened task id from the newest tasks. Return `given` if no id begins with it.
+
+        Declined `AMBIGUOUS`: several ids begin with it.
+        """
         given = given.rstrip(CUT)
         if len(given) >= _WHOLE:
             return given
         return _completed(given, [task.id async for task in self.tasks(_NEWEST, historyLength=0)])
 
     async def operated_id(self, given: str) -> str:
-        """Return the same of the newest tasks of all owners, for operators."""
+        """Complete a shortened task id as `task_id` does, from the newest tasks of all owners. For operators."""
         given = given.rstrip(CUT)
         if len(given) >= _WHOLE:
             return given
         return _completed(given, [str(task["taskId"]) async for task in self.operations.tasks(_NEWEST, {})])
 
     async def session_id(self, given: str) -> str:
-        """Return the id of one of the newest sessions that begins with `given`; `given` itself if none does. Raise
-        Declined `AMBIGUOUS`."""
+        """Complete a shortened session id from the newest sessions. Return `given` if no id begins with it.
+
+        Declined `AMBIGUOUS`: several ids begin with it.
+        """
         given = given.rstrip(CUT)
         if not given or len(given) >= _WHOLE:
             return given
@@ -63,7 +67,7 @@ def _completed(given: str, known: Sequence[str]) -> str:
 @asynccontextmanager
 async def connected(options: Options) -> AsyncGenerator[Connection]:
     """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
-    set. Without one, `TASKPLANE_TOKEN` holds the API key, if it is set."""
+    set. If the option `token_env` is not given, the API key is read from `TASKPLANE_TOKEN`, if set."""
     token = token_of(options)
     async with Connection(options.url, agent=options.agent, token=token, growing_text=True) as connection:
         yield connection

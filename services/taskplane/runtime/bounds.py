@@ -1,4 +1,4 @@
-"""The ranges of numeric settings: each is part of the type of its field, and all are checked in one place."""
+"""The ranges of numeric settings. A range is part of the type of its field; `out_of_range` checks all of them."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from taskplane.runtime.errors import Invalid
 
 MOST_SECONDS: Final = 1e9
-"""The longest time that a setting can name: 31 years."""
+"""The maximum of a time in a setting: 31 years."""
 _MOST: Final = 10**9
 _DAY: Final = 86_400
 
@@ -29,11 +29,12 @@ class Range:
 
 
 Duration = Annotated[float, Range(0, MOST_SECONDS)]
-"""Seconds, or 0."""
+"""Seconds, 0 included."""
 Interval = Annotated[float, Range(0.001, MOST_SECONDS)]
-"""Seconds between two events, or of a wait that must end."""
+"""Seconds of an interval or a timeout: more than 0."""
 Lease = Annotated[float, Range(0.001, _DAY)]
-"""Seconds of a lease, or between its renewals: databases count its parts in milliseconds of 32 bits."""
+"""Seconds of a lease or of its renewal interval: at most a day, since databases take timeouts derived from them as
+32-bit milliseconds."""
 Count = Annotated[int, Range(0, _MOST)]
 Limit = Annotated[int, Range(1, _MOST)]
 Size = Annotated[int, Range(1, 2**40)]
@@ -44,7 +45,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 def ranges_of(cls: type[Any]) -> Mapping[str, Range]:
-    """Return the ranges of the fields of a dataclass that have one, by their names."""
+    """Return the ranges of a dataclass by field name; fields without a range are left out."""
     found: dict[str, Range] = {}
     for name, hint in typing.get_type_hints(cls, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
@@ -54,7 +55,7 @@ def ranges_of(cls: type[Any]) -> Mapping[str, Range]:
 
 
 def out_of_range(settings: object) -> dict[str, str]:
-    """Return the problem of each number of `settings`, a dataclass, by the name of its field."""
+    """Return a message for each field of the dataclass `settings` that is out of range, by field name."""
     wrong: dict[str, str] = {}
     for name, allowed in ranges_of(type(settings)).items():
         value: object = getattr(settings, name)
@@ -64,7 +65,7 @@ def out_of_range(settings: object) -> dict[str, str]:
 
 
 def refuse(wrong: Mapping[str, str]) -> None:
-    """Raise Invalid `BAD_SETTING` with all names and their problems, unless there are none."""
+    """Raise Invalid `BAD_SETTING` with every entry of `wrong` (problem by name), if there is one."""
     if wrong:
         raise Invalid(
             "invalid settings: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),

@@ -1,8 +1,10 @@
-"""Places where a test can make the process fail. They do nothing unless TASKPLANE_FAILPOINTS names them.
+"""Failpoints: positions in the code where a test can stop, delay or fail the process.
 
-`name=action` or `name=action@n` (from the n-th time on), separated by ";". Actions: `exit(9)` ends the process at once
-with that code, `sleep(0.5)` waits, `raise(UNAVAILABLE)` raises that error of ours, `pause(/path)` creates /path.reached
-and waits until /path exists.
+They do nothing unless TASKPLANE_FAILPOINTS names them.
+
+The variable has entries `name=action` or `name=action@n` (from the n-th time on), separated by ";". Actions: `exit(9)`
+ends the process at once with that code, `sleep(0.5)` waits, `raise(UNAVAILABLE)` raises the PlaneError with that code,
+`pause(/path)` creates /path.reached and waits until /path exists.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from taskplane.runtime.errors import Invalid, PlaneError
 _POINT: Final = re.compile(
     r"(?P<name>[\w.-]+)=(?P<action>exit|sleep|raise|pause)\((?P<value>[^()]*)\)(?:@(?P<nth>\d+))?"
 )
-_LOOK: Final = 0.01
+_POLL_INTERVAL: Final = 0.01
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class _Point:
 
 
 def configure(text: str) -> None:
-    """Replace the failpoints by those of `text`. Invalid: it cannot be read."""
+    """Replace all failpoints by those of `text`. Invalid `BAD_SETTING`: an entry is not `name=action(value)`."""
     points: dict[str, _Point] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = _POINT.fullmatch(part)
@@ -45,27 +47,27 @@ def configure(text: str) -> None:
 
 
 def fp(name: str) -> None:
-    """Run the failpoint `name` in a thread that may block."""
+    """Run the failpoint `name`. It may block, so call it in a thread, not on the event loop."""
     if ARMED and (point := _due(name)):
         if point.action == "sleep":
             time.sleep(float(point.value))
         elif point.action == "pause":
             _reached(point)
             while not os.path.exists(point.value):
-                time.sleep(_LOOK)
+                time.sleep(_POLL_INTERVAL)
         else:
             _fail(point)
 
 
 async def afp(name: str) -> None:
-    """Run the failpoint `name` on the event loop, which goes on meanwhile."""
+    """Run the failpoint `name` on the event loop, without blocking it."""
     if ARMED and (point := _due(name)):
         if point.action == "sleep":
             await asyncio.sleep(float(point.value))
         elif point.action == "pause":
             _reached(point)
             while not os.path.exists(point.value):  # noqa: ASYNC110, ASYNC240 - only a test comes here
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_INTERVAL)
         else:
             _fail(point)
 
@@ -92,5 +94,5 @@ def _fail(point: _Point) -> None:
 
 
 ARMED: Final[dict[str, _Point]] = {}
-"""The failpoints by name. On the hot path ask for it first: it is empty where no test is at work."""
+"""The failpoints by name. On the hot path check that it is not empty before the call; it is empty outside tests."""
 configure(settings.environment().get(settings.FAILPOINTS, ""))

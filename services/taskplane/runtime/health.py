@@ -1,4 +1,4 @@
-"""grpc.health.v1 over a readiness probe: SERVING while it passes, NOT_SERVING while it does not, and back again."""
+"""The service grpc.health.v1: SERVING while the readiness probe passes, NOT_SERVING while it fails."""
 
 import asyncio
 import logging
@@ -13,14 +13,15 @@ from taskplane.runtime.errors import PlaneError
 Probe = Callable[[], Awaitable[bool]]
 
 PERIOD: Final = 1.0
-"""Seconds between two probes of a service that is ready, and the longest one may take."""
+"""Seconds between two probes of a ready service. A probe that takes longer than this fails."""
 PATIENCE: Final = 5.0
-"""Seconds a service that was ready may fail its probe before it says NOT_SERVING: a hiccup empties no load balancer."""
+"""Seconds of failing probes after which a ready service reports NOT_SERVING: a short failure must not remove it from
+the load balancers."""
 
 WHY: Final = "taskplane-why"
-"""The key in the trailing metadata of a Check that is answered NOT_SERVING: why, where a service says it."""
+"""The key of the trailing metadata with the reason, for a Check that is answered NOT_SERVING."""
 
-# A service that has just come up is wanted at once.
+# Seconds between two probes of a service that is not ready, so that its clients need not wait when it is.
 _SOON: Final = 0.1
 _log = logging.getLogger(__name__)
 _SERVING: Final = int(health_pb2.HealthCheckResponse.SERVING)
@@ -28,17 +29,17 @@ _NOT_SERVING: Final = int(health_pb2.HealthCheckResponse.NOT_SERVING)
 
 
 def why_not(error: BaseException) -> str:
-    """Return the code and the sentence of an error of ours, which names no host and no file; "" for any other."""
+    """Return the reason and the text of a PlaneError, which never have names of hosts or files; "" for others."""
     return f"{error.reason}: {error.message}" if isinstance(error, PlaneError) and error.reason else ""
 
 
 class Health:
-    """The health of some services and of the process (the empty name), which always agree."""
+    """The health of some services and of the process (the empty name). All have the same status."""
 
     def __init__(
         self, names: Iterable[str], probe: Probe | None, *, period: float = PERIOD, patience: float = PATIENCE
     ) -> None:
-        """`probe` None: it is ready as long as it runs. `period` and `patience` are in seconds."""
+        """`probe` None: the services are ready while the process runs. `period` and `patience` are in seconds."""
         self._names = ["", *names]
         self._probe = probe
         self._period = period
@@ -48,11 +49,11 @@ class Health:
         self._shut = False
         self._failing: str | None = None
         self.why = ""
-        """Why the last probe failed, for whoever asks; "" if it passed, or gave no reason that is for all."""
+        """The reason why the last probe failed; "" if it passed, or if clients must not see the reason."""
 
     @property
     def serving(self) -> bool:
-        """Return the status that was last said."""
+        """Return whether the reported status is SERVING."""
         return self._serving
 
     async def register(self, server: grpc.aio.Server) -> None:
@@ -61,7 +62,7 @@ class Health:
         await self._say(False)
 
     async def run(self) -> None:
-        """Probe until it is shut or cancelled; while it is not ready, often."""
+        """Probe until `shut` is called. Probe more often while the services are not ready."""
         if self._probe is None:
             await self._say(True)
             return
@@ -77,7 +78,7 @@ class Health:
             await asyncio.sleep(self._period if self._serving else min(_SOON, self._period))
 
     async def shut(self) -> None:
-        """Say NOT_SERVING for good: the process drains. Clients then send their calls elsewhere."""
+        """Report NOT_SERVING from now on: the process drains. Clients then send their calls elsewhere."""
         self._serving, self._shut = False, True
         await self._servicer.enter_graceful_shutdown()
 
@@ -88,7 +89,7 @@ class Health:
             async with asyncio.timeout(self._period):
                 if await probe():
                     why = None
-        except Exception as error:  # noqa: BLE001 - whatever a probe dies of, the answer is no
+        except Exception as error:  # noqa: BLE001 - any error means that the service is not ready
             why = f"{type(error).__name__}: {error}"
             told = why_not(error)
         if (why is None) != (self._failing is None):
@@ -103,7 +104,7 @@ class Health:
 
 
 class _Servicer(health.aio.HealthServicer):
-    """The health service; its answers to Check give a reason."""
+    """The health service, with the reason in the trailing metadata of Check."""
 
     def __init__(self, of: Health) -> None:
         super().__init__()

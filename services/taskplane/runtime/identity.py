@@ -1,4 +1,4 @@
-"""The principal in the metadata of a call, written and read with one secret; taskplane.api.principal has its form."""
+"""Encoding and check of the principal in the metadata of a call. taskplane.api.principal defines the format."""
 
 import base64
 import binascii
@@ -15,16 +15,16 @@ __all__ = ["PRINCIPAL_KEY", "PrincipalSigner"]
 
 
 class PrincipalSigner:
-    """The form of principals in metadata, written and read with one secret."""
+    """Encodes and signs principals for metadata, and decodes and checks them, with one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        """`secret` empty: values are neither signed nor checked: for loopback only."""
+        """`secret`: if empty, values are neither signed nor checked; use this on loopback only."""
         self._secret = secret
         self.known: Final = lru_cache(maxsize=1_024)(self.read)
-        """As `read`, remembered."""
+        """`read` with a cache of its results."""
 
     def write(self, principal: Principal) -> str:
-        """Return the value for a principal."""
+        """Return the encoded principal."""
         return principal_value(
             principal.tenant,
             principal.owner,
@@ -35,7 +35,7 @@ class PrincipalSigner:
         )
 
     def read(self, value: str) -> Principal:
-        """Return the principal of a value. Unauthenticated: not a principal, or not signed with our secret."""
+        """Decode a principal. Unauthenticated: the value is not a principal, or not signed with our secret."""
         payload, _, shown = value.partition(".")
         if self._secret and not hmac.compare_digest(shown.encode(), signature(self._secret, payload.encode()).encode()):
             raise Unauthenticated(

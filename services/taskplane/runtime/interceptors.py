@@ -1,10 +1,9 @@
-"""The concerns around every call, whatever its shape and whichever channel it came through.
+"""Common handling of every gRPC call: unary or streaming, by socket or in process.
 
-A method's handler is wrapped once, when its service is registered. Around it stand, outermost first: the request id,
-the span, log and metrics, principal and policy, errors. The wrapper does not know whether the call came through a
-socket or the in-process channel, and unary calls and streams have the same one, so none of these can differ. A stream
-is handed to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator after its client went
-away.
+The handler of a method is wrapped once, when its service is registered. The wrapper sets the request id, opens the
+span, checks principal and policy, calls the handler, converts its error, and writes log and metrics. Unary calls and
+streams use the same wrapper, and it does not know whether the call came by a socket or in process. A stream is given to
+gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator after its client has disconnected.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from taskplane.runtime.validation import REQUEST_ID
 
 REQUEST_ID_KEY: Final = "x-request-id"
 SLOW: Final = 1.0
-"""Seconds after which an answered unary call is worth a line in the log."""
+"""Seconds after which a successful unary call is logged at INFO."""
 _FAULTS: Final = frozenset({"INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "UNKNOWN", "UNIMPLEMENTED"})
 
 _LEVELS: Final = {"INTERNAL": logging.ERROR, "CANCELLED": logging.DEBUG, "NOT_FOUND": logging.DEBUG}
@@ -47,11 +46,12 @@ Handler = Callable[[Any, Context], Awaitable[Any]]
 
 
 class Malformed:
-    """A request that is no message of its type."""
+    """A request whose bytes are not a message of its type."""
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """Return `parse`, if there is one, with Malformed in place of a DecodeError, which gRPC would make UNKNOWN."""
+    """Return `parse`, if given, with the result Malformed instead of a DecodeError, which gRPC would report as
+    UNKNOWN."""
     if parse is None:
         return None
 
@@ -66,13 +66,16 @@ def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | 
 
 
 class ClientGone(asyncio.CancelledError):
-    """A stream was written to after its client had left: the same as a cancellation."""
+    """The client disconnected before a write to its stream. Treated as a cancellation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method as it is registered. `access` None: it has no line in the policy. `default`: the principal of calls that
-    name none. `pacer`: for which unary calls are counted."""
+    """A registered method.
+
+    `access`: the allowed callers; None: the policy does not mention the method. `default`: the principal of a call
+    without one. `pacer` counts the running unary calls.
+    """
 
     path: str
     streaming: bool
@@ -83,9 +86,10 @@ class Method:
 
 
 class _Observer:
-    """One line in the log and one count per call.
+    """Writes one line in the log and counts each call.
 
-    Slow calls and failures are seen at INFO; the rest, and lookups that found nothing, at DEBUG.
+    INTERNAL is logged at ERROR, other failures and slow unary calls at INFO, the rest at DEBUG: quick successes,
+    NOT_FOUND and CANCELLED.
     """
 
     def __init__(self, method: Method) -> None:
@@ -136,7 +140,8 @@ class _Observer:
 
 
 def _admit(access: Access | None, caller: Principal | None) -> None:
-    """Raise Unauthenticated or PermissionDenied unless the policy lets the caller in. Scope is up to the stores."""
+    """Raise Unauthenticated or PermissionDenied unless the policy allows the caller. The stores check owner and
+    tenant."""
     if access is Access.PUBLIC:
         return
     if access is None:
@@ -150,10 +155,10 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
 
 
 def _answer(error: BaseException, request_id: str) -> BaseException:
-    """Return the error that the client gets: one of ours, but for its cancellation and a status that the handler sent.
+    """Return the error to send to the client: a PlaneError, unless the client cancelled or the handler sent a status.
 
-    An error that nobody foresaw is INTERNAL: the text goes to the log, the caller gets the request id. A CancelledError
-    that no one asked for would leave a gRPC client waiting until its deadline (grpc/grpc#29248), so it is ABORTED.
+    An unexpected error becomes INTERNAL: its text goes to the log, the client gets the request id. A CancelledError
+    that nobody requested becomes ABORTED, since gRPC clients would wait until their deadline (grpc/grpc#29248).
     """
     if isinstance(error, (ClientGone, grpc.aio.AbortError)):
         return error
@@ -174,7 +179,7 @@ def _answer(error: BaseException, request_id: str) -> BaseException:
 
 
 def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-    """Return the handler with every concern around it. TypeError: it streams requests, which is not served here."""
+    """Return the wrapped handler. TypeError: the method streams requests, which is not supported."""
     tracing.look_for_sdk()
     if handler.request_streaming:
         raise TypeError(f"{method.path}: methods with request streams are not supported")
@@ -196,7 +201,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     answered = observer.answered
     access = method.access
     pacer = method.pacer
-    # A stream may be open for days.
+    # The pacer must not count streams, which may be open for days.
     counted = 0 if method.streaming else 1
     open_to_all = access is Access.USER
     known = method.signer.known
@@ -244,13 +249,13 @@ def _around(behaviour: Handler, method: Method) -> Handler:
         try:
             await _refuse(context, error)
         finally:
-            del error  # a frame that holds its own exception is a cycle
+            del error  # an exception in a variable of its own frame is a reference cycle
 
     return serve
 
 
 def _end(span: Span, error: BaseException) -> None:
-    """End the span of a call that was not answered; only a fault of the service counts as an error."""
+    """End the span of a failed call. Only a fault of the service counts as an error of the span."""
     code = error.code if isinstance(error, PlaneError) else "CANCELLED"
     span.set_attribute("rpc.response.status_code", code)
     if isinstance(error, PlaneError):

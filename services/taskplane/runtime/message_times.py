@@ -14,7 +14,7 @@ KEY: Final = "taskplane.dev/time"
 
 
 class _Message(Protocol):
-    """An A2A message; this package does not know the contract."""
+    """The used part of an A2A message. This package must not import the generated types."""
 
     @property
     def metadata(self) -> Struct: ...
@@ -25,13 +25,13 @@ class _Message(Protocol):
 
 
 def add_time(metadata: Struct, micros: int) -> None:
-    """Add a time (microseconds since 1970) to the metadata of a message, unless one is there."""
+    """Add a time (microseconds since 1970) to the metadata of a message, unless they have one."""
     if KEY not in metadata.fields:
         metadata.fields[KEY].string_value = _text(micros)
 
 
 def keep_time(message: _Message, known: _Message) -> None:
-    """Give a message the time of a known one, if it has none and the same content."""
+    """Copy the time of `known` to `message`, if `message` has no time and both have the same content."""
     if KEY not in message.metadata.fields:
         time = time_in(message, known)
         if time:
@@ -39,14 +39,13 @@ def keep_time(message: _Message, known: _Message) -> None:
 
 
 def time_in(message: _Message, known: _Message) -> str:
-    """Return the time of a known message if it has the same content as another one; "" if it has other content or no
-    time."""
+    """Return the time of `known` if `message` has the same content; "" if not, or if `known` has no time."""
     time = known.metadata.fields[KEY].string_value if KEY in known.metadata.fields else ""
     return time if time and _content(message) == _content(known) else ""
 
 
 def _content(message: _Message) -> bytes:
-    """Return a message in bytes, without the servers' additions to its metadata."""
+    """Return the bytes of a message without the metadata that servers add."""
     content = deepcopy(message)
     for key in [key for key in content.metadata.fields if key.startswith(_OURS)]:
         del content.metadata.fields[key]

@@ -1,8 +1,9 @@
-"""The one mapping between our errors and gRPC statuses, both ways (google.rpc.Status, AIP-193).
+"""The conversion of our errors to gRPC statuses and back (google.rpc.Status, AIP-193).
 
-A status carries `google.rpc.ErrorInfo` (domain "taskplane", reason in capitals, suggestion in its metadata),
-`BadRequest` when fields of the request were wrong, and `RetryInfo` when a retry helps. It travels in the trailer
-`grpc-status-details-bin`. Texts are cut so that the trailers stay within the 8 KiB that gRPC peers accept.
+A status has `google.rpc.ErrorInfo` (domain "taskplane", reason in capitals, suggestion in its metadata), `BadRequest`
+for wrong fields of the request, and `RetryInfo` if a retry helps. It is sent in the trailer `grpc-status-details-bin`.
+Texts are cut so that all trailers stay below the 8 KiB that gRPC clients accept: a client replaces a larger status by
+RESOURCE_EXHAUSTED.
 """
 
 import re
@@ -19,9 +20,12 @@ DOMAIN: Final = "taskplane"
 DETAILS_KEY: Final = "grpc-status-details-bin"
 SUGGESTION_KEY: Final = "suggestion"
 
+# Bytes in UTF-8. `grpc-message` encodes a byte as up to three, so the message takes up to 3 KiB of the trailers.
 _MAX_MESSAGE: Final = 1_024
 _MAX_TEXT: Final = 256
 _MAX_ENTRIES: Final = 8
+# Bytes of a status; as base64 they take up to 4.5 KiB of the trailers.
+_MAX_STATUS: Final = 3_400
 
 _KINDS: Final[tuple[type[PlaneError], ...]] = (
     errors.Invalid,
@@ -41,7 +45,7 @@ _KINDS: Final[tuple[type[PlaneError], ...]] = (
 )
 _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.StatusCode.CANCELLED: errors.Unavailable}
 
-# A text that a transport writes into a status names hosts and internals; the caller gets these texts instead.
+# The texts for the caller by code. The text of a transport itself may have names of hosts.
 _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.UNAVAILABLE: "a service is unreachable at the moment",
     grpc.StatusCode.CANCELLED: "the call ended before its answer",
@@ -51,29 +55,41 @@ _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.DATA_LOSS: "internal error",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "a service is overloaded at the moment",
 }
-# How every transport of gRPC says that a message is beyond a size limit; waiting does not make it smaller.
+# The text of gRPC for a message over the size limit. A retry cannot help.
 _TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 
 
 def code_of(error: PlaneError) -> grpc.StatusCode:
-    """Return the gRPC status code of an error of ours."""
+    """Return the gRPC status code of an error."""
     return grpc.StatusCode[error.code]
 
 
 def to_status(error: PlaneError) -> status_pb2.Status:
-    """Return the whole status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo where it has them."""
+    """Return the whole status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo if the error has them.
+
+    The texts of a large status are cut, the message last.
+    """
+    limit = _MAX_TEXT
+    status = _status(error, limit)
+    while status.ByteSize() > _MAX_STATUS and limit > 1:
+        limit //= 2
+        status = _status(error, limit)
+    return status
+
+
+def _status(error: PlaneError, limit: int) -> status_pb2.Status:
     code: tuple[int, str] = code_of(error).value
     status = status_pb2.Status(code=code[0], message=_cut(error.message, _MAX_MESSAGE))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)
     for key, value in list(error.metadata.items())[:_MAX_ENTRIES]:
-        info.metadata[key] = _cut(value, _MAX_TEXT)
+        info.metadata[key] = _cut(value, limit)
     if error.suggestion:
-        info.metadata[SUGGESTION_KEY] = _cut(error.suggestion, _MAX_TEXT)
+        info.metadata[SUGGESTION_KEY] = _cut(error.suggestion, limit)
     status.details.add().Pack(info)
     if error.fields:
         wrong = error_details_pb2.BadRequest()
         for field, description in list(error.fields.items())[:_MAX_ENTRIES]:
-            wrong.field_violations.add(field=_cut(field, _MAX_TEXT), description=_cut(description, _MAX_TEXT))
+            wrong.field_violations.add(field=_cut(field, limit), description=_cut(description, limit))
         status.details.add().Pack(wrong)
     if error.retry_after is not None:
         retry = error_details_pb2.RetryInfo()
@@ -83,17 +99,21 @@ def to_status(error: PlaneError) -> status_pb2.Status:
 
 
 def trailers(status: status_pb2.Status) -> tuple[tuple[str, bytes], ...]:
-    """Return the trailing metadata that carries a status."""
+    """Return the trailing metadata with a status."""
     return ((DETAILS_KEY, status.SerializeToString()),)
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
-    """Return our error for a failed call. Never raises; of a status that is not ours only the code is kept."""
+    """Return our error for a failed call. Never raises.
+
+    A status without our ErrorInfo keeps its code, and its text is replaced for the codes of `_TRANSPORT_TEXTS`. The
+    text of gRPC for a too large message becomes Invalid `MESSAGE_TOO_LARGE`.
+    """
     code = error.code()
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)
     known: dict[str, Any] = {}
-    # Details with another code are those of a handler after the transport had ended its call.
+    # Details with another code come from the handler, after the transport had already ended the call.
     if status is not None and status.code == code.value[0]:
         for detail in status.details:
             _read(detail, known)
@@ -135,4 +155,6 @@ def _attached(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "\u2026"
+    """Return a text of at most `limit` bytes in UTF-8; a cut text ends with an ellipsis."""
+    encoded = text.encode()
+    return text if len(encoded) <= limit else encoded[: max(limit - 3, 0)].decode(errors="ignore") + "\u2026"
