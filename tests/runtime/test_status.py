@@ -76,7 +76,7 @@ async def test_a_long_error_in_any_script_reaches_a_grpc_client(character: str) 
     async def fail(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         await context.abort(code_of(error), status.message, trailing_metadata=trailers(status))
 
-    handler = grpc.unary_unary_rpc_method_handler(fail)
+    handler: Any = grpc.unary_unary_rpc_method_handler(fail)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Long", {"Fail": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")

@@ -12,7 +12,7 @@ async def test_a_ring_wakes_who_waits() -> None:
     waiting = asyncio.create_task(listener.wait(5))
     idle = asyncio.create_task(other.wait(0.05))
     await asyncio.sleep(0)
-    listener.hear()
+    listener.notify()
     assert await waiting is True
     assert await idle is False
 
@@ -20,8 +20,8 @@ async def test_a_ring_wakes_who_waits() -> None:
 async def test_a_ring_between_listening_and_waiting_is_not_missed() -> None:
     """Listen, then read, then wait: what is committed while one reads spares the waiting. Many rings are one."""
     listener = Listener()
-    listener.hear()
-    listener.hear()
+    listener.notify()
+    listener.notify()
     assert await listener.wait(0) is True
     assert await listener.wait(0.01) is False
 
@@ -37,5 +37,5 @@ async def test_a_wait_that_is_cancelled_leaves_the_listener_usable() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    listener.hear()
+    listener.notify()
     assert await listener.wait(0) is True

@@ -23,7 +23,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import failpoints
 from taskplane.storage.bell import key_of
-from taskplane.tasks.rings import Rung
+from taskplane.tasks.rings import Notified
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ async def test_what_another_process_did_while_a_watch_began_is_not_missed(unpoll
     watched = unpolled.service.watched
     with watched.starting() as start:
         await append(run, chunk(), told=False)
-        watched.heard(Rung(tasks={key_of(run.uid)}) if heard == "the task" else None)
+        watched.notified(Notified(tasks={key_of(run.uid)}) if heard == "the task" else None)
         seat = watched.enter(run.uid, 2, 2, None, start)
     try:
         assert await seat.wait(30.0) and seat.head == 3

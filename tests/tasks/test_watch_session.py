@@ -26,7 +26,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime.principal import Principal
 from taskplane.tasks import session_wire
 from taskplane.tasks.domain.task import Scope
-from taskplane.tasks.watch import Following
+from taskplane.tasks.watch import SessionStreams
 
 Told = tuple[str, str, int, bool]
 
@@ -210,7 +210,7 @@ async def test_watches_end_cleanly_when_the_store_drains_and_leave_nothing(plane
 
 
 async def test_a_quiet_session_says_so(plane: Plane) -> None:
-    following = Following(plane.service.watched, session_wire.info, alone=True, quiet_after=0.02)
+    following = SessionStreams(plane.service.watched, session_wire.info, alone=True, quiet_after=0.02)
     stream = following.stream(Scope("tenant", "ann", ""), "context")
     responses = [await anext(stream) for _ in range(3)]
     await stream.aclose()

@@ -61,7 +61,7 @@ async def open_sessions_on(
         service = SessionHistory(log, Watch(log, watched))
         services.add(pb_grpc.add_SessionHistoryServicer_to_server, service)
         bell = make_bell(
-            engine, settings.database_url, "sessions", watched.heard_keys, notifications=settings.notifications
+            engine, settings.database_url, "sessions", watched.keys_notified, notifications=settings.notifications
         )
         commits.bell = None if engine.dialect.alone else bell
         async with asyncio.TaskGroup() as group:

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 
-# Called on the event loop with the keys that another process rang; None: anything may have changed. It must not raise.
-Heard = Callable[[Set[str] | None], None]
+# Called on the event loop with the keys from another process; None: anything may have changed. It must not raise.
+OnNotified = Callable[[Set[str] | None], None]
 
 
 def key_of(*names: str) -> str:
@@ -24,39 +24,39 @@ def key_of(*names: str) -> str:
 
 
 class Bell:
-    """Rings in other processes. This base class does nothing: there is no other process, or the others only poll."""
+    """Notifies other processes. This base class does nothing: there is no other process, or the others only poll."""
 
     def ring(self, keys: Iterable[str]) -> None:
-        """Ring for `keys`, ASCII texts without spaces. Call it after the commit. It never waits and never raises.
+        """Notify other processes of `keys`, ASCII texts without spaces, after the commit. Never waits, never raises.
 
-        Ringers and listeners agree on the meaning of the keys. A ring may be lost, be late or come twice.
+        The callers on both sides agree on the meaning of the keys. A notification may be lost, late or repeated.
         """
 
     async def run(self) -> None:
-        """Carry rings between processes until cancelled. Return at once if there is no other process to notify."""
+        """Carry notifications between processes until cancelled. Return at once if no other process is notified."""
 
 
 class Listener:
-    """A listener, for the tasks of one event loop. Only one task may wait at a time. Not thread-safe.
+    """Waits for notifications, in the tasks of one event loop. Only one task may wait at a time. Not thread-safe.
 
-    A call of `hear` is remembered: it wakes the task that waits, or makes the next `wait` return at once. Many calls
+    A call of `notify` is remembered: it wakes the task that waits, or makes the next `wait` return at once. Many calls
     between two waits count as one. Listen first, then read, then wait: then no change is missed.
     """
 
-    __slots__ = ("_rung",)
+    __slots__ = ("_changed",)
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def hear(self) -> None:
-        """Note that the bell has rung."""
-        self._rung.set()
+    def notify(self) -> None:
+        """Wake the task that waits, or make its next wait return at once."""
+        self._changed.set()
 
     async def wait(self, timeout: float) -> bool:
-        """Return True as soon as the bell has rung since the last wait returned, False after `timeout` seconds."""
+        """Return True at a notification since the last wait returned, False after `timeout` seconds without one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await self._rung.wait()
-        rung = self._rung.is_set()
-        self._rung.clear()
-        return rung
+                await self._changed.wait()
+        changed = self._changed.is_set()
+        self._changed.clear()
+        return changed

@@ -8,7 +8,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from taskplane.runtime.errors import Invalid
-from taskplane.storage.bell import Bell, Heard
+from taskplane.storage.bell import Bell, OnNotified
 from taskplane.storage.port import Durability, Engine
 from taskplane.storage.sqlite import open_sqlite, run_alone_on_sqlite
 from taskplane.storage.urls import file_of, parse, shown
@@ -58,17 +58,17 @@ async def open_engine(
             yield postgresql_engine
 
 
-def make_bell(engine: Engine, url: str, name: str, heard: Heard, *, notifications: bool) -> Bell:
+def make_bell(engine: Engine, url: str, name: str, on_notified: OnNotified, *, notifications: bool) -> Bell:
     """Return the bell between the processes of the store `name` on the database at `url`, which `engine` has open.
 
-    `notifications` False: it rings in no other process, so that those find changes by polling only.
+    `notifications` False: it notifies no other process, so the others find changes by polling only.
     """
     if engine.dialect.alone or not notifications:
         return Bell()
     # Imported late for the same reason as the engine.
     from taskplane.storage.notifications import NotifyingBell
 
-    bell = NotifyingBell(url, name, heard)
+    bell = NotifyingBell(url, name, on_notified)
     engine.on_renewal(bell.reconnect)
     return bell
 
@@ -76,8 +76,8 @@ def make_bell(engine: Engine, url: str, name: str, heard: Heard, *, notification
 async def run_alone(url: str, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `fn(connection, ...)` in one transaction without a time limit, for migrations.
 
-    On SQLite it takes the file's lock like an engine (waiting up to 2 s), with foreign keys not enforced meanwhile but
-    checked before the commit, as the ALTER TABLE procedure of sqlite.org wants it. Errors as in `open_engine`.
+    On SQLite it takes the file's lock like an engine (waiting up to 2 s), with foreign keys checked only before the
+    commit, as the ALTER TABLE procedure of sqlite.org requires. Errors as in `open_engine`.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":

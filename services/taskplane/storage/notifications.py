@@ -1,7 +1,7 @@
-"""The bell on PostgreSQL: NOTIFY after the commit, and LISTEN, on one connection of a process's own.
+"""The bell on PostgreSQL: LISTEN, and NOTIFY after the commit, on one extra connection of the process.
 
-A NOTIFY inside of a transaction that writes would serialise all commits of the server. So what was committed meanwhile
-goes into one notification, which is sent when the one before has returned.
+A NOTIFY inside a transaction that writes would serialise all commits of the server. So it is sent after the commits, in
+one notification for all commits since the last NOTIFY has returned.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from taskplane.runtime.retry import pause_after
-from taskplane.storage.bell import Bell, Heard, Listener, key_of
+from taskplane.storage.bell import Bell, Listener, OnNotified, key_of
 from taskplane.storage.connecting import PRIMARY, connect
 from taskplane.storage.metrics import NOTIFICATIONS
 
 _log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT: Final = 2.0
-# How long the server may take to answer, and how often it is asked where nothing is to be said: a connection that was
-# cut without a word is noticed by that alone. Seconds.
+# Seconds that the server may take to answer.
 _ANSWER_TIMEOUT: Final = 5.0
+# Seconds without a NOTIFY after which a statement tests the connection: nothing else finds one that was cut silently.
 _HEARTBEAT: Final = 10.0
-# The server takes less than 8000 bytes.
+# Bytes. The server accepts less than 8,000.
 _MAX_PAYLOAD: Final = 7900
 _EVERYTHING: Final = "*"
 _NOTIFY: Final = "SELECT pg_notify($1, $2)"
 
-# The driver raises an internal error where a call meets a connection that its server has just closed.
+# The driver raises an InternalClientError for a call on a connection that the server has just closed.
 _FAILURES: Final = (
     OSError,
     TimeoutError,
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 
 
 class NotifyingBell(Bell):
-    """Rings in all processes that listen on the same channel of the same schema; `run` is to be kept running.
+    """Notifies all processes that listen on the same channel of the same schema, while `run` is running.
 
-    Whenever it has a connection anew, all keys are rung here once: earlier rings were missed.
+    After each new connection `on_notified(None)` is called, since earlier notifications may have been missed.
     """
 
-    def __init__(self, url: str, name: str, heard: Heard) -> None:
-        """`name`: of the channel; all its ringers use the same keys."""
+    def __init__(self, url: str, name: str, on_notified: OnNotified) -> None:
+        """`name`: the name of the channel, for one kind of keys."""
         self._url = url
         self._name = name
-        self._heard = heard
+        self._on_notified = on_notified
         self._sender = secrets.token_urlsafe(6)
         self._keys: set[str] = set()
         self._size = 0
@@ -65,15 +65,15 @@ class NotifyingBell(Bell):
             if key not in self._keys and self._size <= _MAX_PAYLOAD:
                 self._keys.add(key)
                 self._size += len(key) + 1
-        self._work.hear()
+        self._work.notify()
 
     def reconnect(self) -> None:
-        """Listen on a new connection: that of now may lead to a server on which nobody writes any more."""
+        """Listen on a new connection, since the present one may lead to a server that is no longer the primary."""
         self._lost = True
-        self._work.hear()
+        self._work.notify()
 
     async def run(self) -> None:
-        """Listen and notify until cancelled; a connection that is lost is made anew."""
+        """Listen and notify until cancelled; replace a lost connection."""
         failures = 0
         while True:
             try:
@@ -81,7 +81,7 @@ class NotifyingBell(Bell):
                     if failures:
                         _log.info("notifications of %s arrive again", self._name)
                     failures = 0
-                    self._heard(None)
+                    self._on_notified(None)
                     with NOTIFICATIONS.labels(self._name).during():
                         await self._serve(connection, channel)
             except _FAILURES as error:
@@ -96,9 +96,9 @@ class NotifyingBell(Bell):
     async def _connected(self) -> "AsyncGenerator[tuple[_Connection, str], None]":
         connection = await connect(
             self._url,
-            # The server on which writes are committed. If it takes none for a while, there is nothing to hear.
+            # Only the primary sends notifications.
             PRIMARY,
-            # A notification that a crash of the server forgets is one that nobody waits for.
+            # A notification may be lost in a crash of the server, so its commit need not wait for the disk.
             {"application_name": f"taskplane bell {self._name}", "synchronous_commit": "off"},
             answer_timeout=_ANSWER_TIMEOUT,
         )
@@ -116,8 +116,8 @@ class NotifyingBell(Bell):
     async def _serve(self, connection: "_Connection", channel: str) -> None:
         while not self._lost:
             if not self._keys:
-                rung = await self._work.wait(_HEARTBEAT)
-                if not rung:
+                changed = await self._work.wait(_HEARTBEAT)
+                if not changed:
                     await connection.execute("SELECT 1")
                 continue
             payload = _EVERYTHING if self._size > _MAX_PAYLOAD else ",".join(self._keys)
@@ -132,4 +132,4 @@ class NotifyingBell(Bell):
     def _notified(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         sender, _, keys = str(payload).partition(" ")
         if sender != self._sender:
-            self._heard(None if keys == _EVERYTHING else frozenset(keys.split(",")))
+            self._on_notified(None if keys == _EVERYTHING else frozenset(keys.split(",")))

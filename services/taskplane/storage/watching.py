@@ -1,4 +1,4 @@
-"""The logs that are watched in one process: how far each is known to go, and the seats in which watchers wait."""
+"""The logs that are watched in one process: the newest known number of each, and the watchers that wait."""
 
 import logging
 import time
@@ -10,19 +10,19 @@ from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.plain_metrics import Number
 from taskplane.storage.bell import Listener
 
-# Seconds without the database after which watchers are told.
+# Seconds without the database after which watchers get an error.
 OUTAGE: Final = 30.0
-# Seconds until the database is asked again that could not be reached.
+# Seconds between two checks while the database is not reachable.
 _RETRY: Final = 1.0
 
 
 class Seat(Listener):
-    """One watcher's place to wait, until `leave`."""
+    """A watcher that waits for changes of one log, until `leave`."""
 
     __slots__ = ("_identity", "_known", "_watching")
 
     def __init__(self, watching: "Watching[Any, Any]", identity: Hashable, key: str, head: int) -> None:
-        """Take the seat at a log that was read as far as `head`; it rings in other processes by `key`."""
+        """`head`: the newest number that was read of the log. `key`: the key of notifications by other processes."""
         super().__init__()
         self._watching = watching
         self._identity = identity
@@ -30,7 +30,7 @@ class Seat(Listener):
 
     @property
     def head(self) -> int:
-        """Return the number of the newest event or entry known."""
+        """Return the number of the newest known event or entry."""
         return self._known.head
 
     @property
@@ -39,7 +39,7 @@ class Seat(Listener):
         return self._known.gone
 
     def leave(self) -> None:
-        """Give the place up."""
+        """End the watch."""
         self._watching.left(self, self._identity)
 
 
@@ -48,7 +48,7 @@ S = TypeVar("S", bound=Seat)
 
 
 class WatchedLog(Generic[S]):
-    """A watched log: its newest number that is known, and whether it was deleted."""
+    """A watched log: the newest known number, and whether the log was deleted."""
 
     __slots__ = ("gone", "head", "key", "seats")
 
@@ -58,31 +58,31 @@ class WatchedLog(Generic[S]):
         self.gone = False
         self.seats: set[S] = set()
 
-    def ring(self) -> None:
-        """Wake all its watchers."""
+    def wake(self) -> None:
+        """Wake all watchers of the log."""
         for seat in self.seats:
-            seat.hear()
+            seat.notify()
 
 
 class Watching(ABC, Generic[Id, S]):
     """The logs being watched in this process, by an identity that no other log ever has.
 
-    Commits of this process ring at once, those of another one when its bell is heard. Whatever else may have happened
-    is found by `run`, which asks the database for all that is watched together, once per `poll_every` seconds: a bell
-    that is lost costs at most that.
+    A commit of this process wakes watchers at once, a commit of another process when its notification arrives. `run`
+    finds all other changes: every `poll_every` seconds it asks the database for all watched logs together. A lost
+    notification delays a watcher by at most that time.
     """
 
     def __init__(self, noun: str, logger: logging.Logger, watchers: Number, *, poll_every: float, at_once: int) -> None:
-        """`noun`: the kind of the watched logs, for the log lines; `watchers` counts the seats; `at_once`: logs in one
-        query."""
+        """`noun`: the kind of the watched logs, for messages of the logger. `watchers`: the metric with the number of
+        seats. `at_once`: the maximum number of logs in one query."""
         self._noun = noun
         self._logger = logger
         self._watchers = watchers
         self._poll_every = poll_every
         self._at_once = at_once
         self._watched: dict[Id, WatchedLog[S]] = {}
-        # Those that another process rang for; None: all.
-        self._rung: set[Id] | None = set()
+        # The logs with a notification since the last check; None: all.
+        self._changed: set[Id] | None = set()
         self._bell = Listener()
         self.draining = False
         self.outage: PlaneError | None = None
@@ -92,13 +92,13 @@ class Watching(ABC, Generic[Id, S]):
 
     @abstractmethod
     async def _heads(self, some: Sequence[Id]) -> Mapping[Id, int]:
-        """Return the newest number of each of these logs; one that is gone is left out."""
+        """Return the newest number of each of these logs. A deleted log is left out."""
 
     async def _check_more(self) -> None:
-        """Check everything watched beside the logs, whenever all of them are checked."""
+        """Check everything else that is watched. Called after each check of all logs."""
 
     def seated(self, seat: S, identity: Id, key: str, head: int) -> WatchedLog[S]:
-        """Note a new seat at a log that was read to go as far as `head`; return the known state of the log."""
+        """Add a seat for a log whose newest read number is `head`; return the known state of the log."""
         known = self._watched.get(identity)
         if known is None:
             known = self._watched[identity] = WatchedLog(key)
@@ -108,52 +108,52 @@ class Watching(ABC, Generic[Id, S]):
         return known
 
     def left(self, seat: S, identity: Id) -> None:
-        """Note that a seat was given up, and forget logs without watchers."""
+        """Remove a seat, and the log if this was its last watcher."""
         known = self._watched[identity]
         known.seats.discard(seat)
         self._watchers.value -= 1
         if not known.seats:
             del self._watched[identity]
 
-    def heard_keys(self, keys: Set[str] | None) -> None:
-        """Note changes of another process to the logs with these keys; None: to any."""
+    def keys_notified(self, keys: Set[str] | None) -> None:
+        """Check the logs with these keys soon, since another process changed them; None: check all logs."""
         if keys is None:
-            self._rung = None
-            self._bell.hear()
+            self._changed = None
+            self._bell.notify()
         else:
             self._check_soon([identity for identity, known in self._watched.items() if known.key in keys])
 
     def _check_soon(self, some: Sequence[Id]) -> None:
         if some:
-            if self._rung is not None:
-                self._rung.update(some)
-            self._bell.hear()
+            if self._changed is not None:
+                self._changed.update(some)
+            self._bell.notify()
 
     async def run(self) -> None:
-        """Check again and again until cancelled.
+        """Check the logs until cancelled.
 
-        While the database cannot be reached the watchers stay, for `OUTAGE` seconds; then they are told.
+        While the database is not reachable, watchers wait for `OUTAGE` seconds and then get Unavailable.
         """
         reached = time.monotonic()
         poll_at = reached + self._poll_every
         while True:
             await self._bell.wait(max(0.0, poll_at - time.monotonic()))
             if time.monotonic() >= poll_at:
-                self._rung = None
-            rung, self._rung = self._rung, set()
+                self._changed = None
+            changed, self._changed = self._changed, set()
             try:
-                await self._check(list(self._watched if rung is None else rung))
-                if rung is None:
+                await self._check(list(self._watched if changed is None else changed))
+                if changed is None:
                     await self._check_more()
                     poll_at = time.monotonic() + self._poll_every
             except PlaneError as error:
-                self._rung = None
+                self._changed = None
                 poll_at = time.monotonic() + min(_RETRY, self._poll_every)
                 silent = time.monotonic() - reached
                 self._logger.warning("watched %s could not be checked for %.0f s: %s", self._noun, silent, error)
                 if silent > OUTAGE:
                     self.outage = Unavailable("the database has been unreachable for some time", retry_after=1.0)
-                    self._ring_all()
+                    self._wake_all()
             else:
                 reached = time.monotonic()
                 self.outage = None
@@ -168,13 +168,13 @@ class Watching(ABC, Generic[Id, S]):
                 if known is not None and (head is None or head > known.head):
                     known.gone = known.gone or head is None
                     known.head = head or known.head
-                    known.ring()
+                    known.wake()
 
     def drain(self) -> None:
-        """Ask every watcher to leave at its next boundary."""
+        """Ask every watcher to end at its next event boundary."""
         self.draining = True
-        self._ring_all()
+        self._wake_all()
 
-    def _ring_all(self) -> None:
+    def _wake_all(self) -> None:
         for known in self._watched.values():
-            known.ring()
+            known.wake()

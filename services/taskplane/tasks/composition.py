@@ -25,10 +25,10 @@ from taskplane.tasks.settings import TasksSettings
 from taskplane.tasks.sql import SqlTaskLog
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import EventCache, Following, Watch, Watched
+from taskplane.tasks.watch import EventCache, SessionStreams, Watch, Watched
 from taskplane.tasks.wire import Wire
 
-# Seconds that connected executors have to hear of a drain.
+# Seconds in which connected executors learn of a drain.
 DRAIN_NOTICE: Final = 1.0
 
 
@@ -63,7 +63,7 @@ class TasksService:
         return True
 
     async def drain(self) -> None:
-        """End every stream at a boundary, before serving ends; executors have a second to hear of it."""
+        """End every stream at a boundary, before serving ends; executors have a second to learn of it."""
         await afp("drain.mid")
         self.watched.drain()
         await self.claims.drain(DRAIN_NOTICE)
@@ -101,7 +101,7 @@ async def open_tasks(
         cache = EventCache(wire.event)
         watched = Watched(log, poll_every=settings.poll_every)
         watch = Watch(log, cache, watched, records, pacer or Pacer(), alone=alone)
-        following = Following(watched, session_wire.info, alone=alone)
+        following = SessionStreams(watched, session_wire.info, alone=alone)
         leases = Leases(log, ttl=settings.lease_ttl, resident=resident if alone else None)
         claims = Claims(
             log,
@@ -114,7 +114,7 @@ async def open_tasks(
         trimmer = Trimmer(log, ttl=settings.events_ttl, every=settings.trim_every)
         uncopied = Uncopied(log, alone=alone)
         commits.to = (cache, uncopied, claims, watched, Lifecycle())
-        bell = make_bell(engine, settings.database_url, "tasks", commits.heard, notifications=settings.notifications)
+        bell = make_bell(engine, settings.database_url, "tasks", commits.notified, notifications=settings.notifications)
         commits.bell = None if alone else bell
         await uncopied.load()
         await claims.load()
@@ -148,11 +148,11 @@ class _Commits:
         self.to: tuple[EventCache, Uncopied, Claims, Watched, Lifecycle] | tuple[()] = ()
         self.bell: Bell | None = None
 
-    def heard(self, keys: Set[str] | None) -> None:
-        """Tell waiting callers about changes of another process; None: any change."""
-        rung = None if keys is None else read(keys)
+    def notified(self, keys: Set[str] | None) -> None:
+        """Wake the parts of the store that wait for changes of other processes; None: any change."""
+        changed = None if keys is None else read(keys)
         for part in self.to[2:4]:
-            part.heard(rung)
+            part.notified(changed)
 
     def take(self, commit: Committed) -> None:
         fp("fanout.before_publish")

@@ -1,4 +1,4 @@
-"""The keys that a commit rings for in the other processes of the store, and their meaning here."""
+"""The keys by which a commit notifies other processes of the store, and their meaning there."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,18 +10,24 @@ from taskplane.tasks.domain.kinds import MESSAGE, RINGING
 from taskplane.tasks.domain.task import MANAGED
 from taskplane.tasks.store import Session
 
-# A task may be claimed now or soon; it waits for its session; one gave up its slot, or its turn is over.
 QUEUED: Final = "queued"
+"""A task may be claimed now or soon."""
 IN_TURN: Final = "in-turn"
+"""A queued task waits for earlier tasks of its session."""
 FREED: Final = "freed"
+"""A task gave up its slot, or is at rest."""
 _TASK: Final = "t"
 _SESSION: Final = "s"
 _EXECUTOR: Final = "x"
 
 
 @dataclass(slots=True)
-class Rung:
-    """The keys that another process rang for: of tasks, of sessions with those of their tasks, and of executors."""
+class Notified:
+    """The parsed keys of a notification by another process.
+
+    `tasks`: keys of changed tasks. `sessions`: keys of changed tasks by key of their session. `executors`: keys of
+    executors with a changed lease. `queued`, `in_turn`, `freed`: whether the key of that name was among them.
+    """
 
     tasks: set[str] = field(default_factory=set[str])
     sessions: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -36,14 +42,17 @@ def session_key(session: Session) -> str:
     return key_of(*session)
 
 
-def is_told(change: Changed) -> bool:
-    """Return whether watchers of its session are notified: the task is new, has another state, or was marked; also of
-    a document that was written again."""
+def concerns_session(change: Changed) -> bool:
+    """Return whether watchers of the session are notified of a change.
+
+    The task is new, has another state, or was hidden or restored; or the task is a document and was replaced.
+    """
     return change.imported or any(event.changed_to is not None or event.kind in RINGING for event in change.events)
 
 
-def is_news_to_its_holder(change: Changed) -> bool:
-    """Return whether the process that held the lease before has to hear of it; its own completion is no news."""
+def concerns_holder(change: Changed) -> bool:
+    """Return whether the process that held the lease must be notified of a change: a message of the user, or the loss
+    of the lease by another cause than an append of the process."""
     row = change.row
     if change.holder is None:
         return False
@@ -53,10 +62,10 @@ def is_news_to_its_holder(change: Changed) -> bool:
 
 
 def keys_of(commit: Committed) -> Iterator[str]:
-    """Yield the keys to ring after a commit."""
+    """Yield the keys to notify after a commit."""
     for change in commit.changes:
         row = change.row
-        if is_news_to_its_holder(change):
+        if concerns_holder(change):
             yield _EXECUTOR + key_of(change.holder or "")
         if row.ready_at is not None:
             yield QUEUED
@@ -65,37 +74,37 @@ def keys_of(commit: Committed) -> Iterator[str]:
         elif row.lease_owner is None and row.origin == MANAGED and change.events:
             yield FREED
         if change.events or change.imported:
-            yield from _of_task(change, told=is_told(change))
+            yield from _of_task(change, in_session=concerns_session(change))
     for change in commit.deleted:
-        yield from _of_task(change, told=True)
+        yield from _of_task(change, in_session=True)
         yield FREED
         if change.holder is not None:
             yield _EXECUTOR + key_of(change.holder)
 
 
-def _of_task(change: Changed, *, told: bool) -> Iterator[str]:
+def _of_task(change: Changed, *, in_session: bool) -> Iterator[str]:
     row = change.row
     key = key_of(row.uid)
-    yield f"{_SESSION}{session_key((row.tenant, row.owner, row.context_id))}{key}" if told else _TASK + key
+    yield f"{_SESSION}{session_key((row.tenant, row.owner, row.context_id))}{key}" if in_session else _TASK + key
     if change.moved_from:
         yield f"{_SESSION}{session_key((row.tenant, row.owner, change.moved_from))}{key}"
 
 
-def read(keys: Iterable[str]) -> Rung:
-    """Return the meaning of keys of another process; unknown ones are ignored."""
-    rung = Rung()
+def read(keys: Iterable[str]) -> Notified:
+    """Parse the keys of a notification. Unknown keys are ignored."""
+    changed = Notified()
     for key in keys:
         kind, name = key[:1], key[1:]
         if key in (QUEUED, IN_TURN, FREED):
-            rung.queued = rung.queued or key == QUEUED
-            rung.in_turn = rung.in_turn or key == IN_TURN
-            rung.freed = rung.freed or key == FREED
+            changed.queued = changed.queued or key == QUEUED
+            changed.in_turn = changed.in_turn or key == IN_TURN
+            changed.freed = changed.freed or key == FREED
         elif kind == _TASK:
-            rung.tasks.add(name)
+            changed.tasks.add(name)
         elif kind == _SESSION:
             session, task = name[:-8], name[-8:]
-            rung.sessions.setdefault(session, set()).add(task)
-            rung.tasks.add(task)
+            changed.sessions.setdefault(session, set()).add(task)
+            changed.tasks.add(task)
         elif kind == _EXECUTOR:
-            rung.executors.add(name)
-    return rung
+            changed.executors.add(name)
+    return changed

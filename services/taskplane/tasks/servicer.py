@@ -27,7 +27,7 @@ from taskplane.tasks.serving import is_unserved
 from taskplane.tasks.store import TaskLog
 from taskplane.tasks.trimming import Trimmer
 from taskplane.tasks.uncopied import Uncopied
-from taskplane.tasks.watch import EventCache, Following, Watch
+from taskplane.tasks.watch import EventCache, SessionStreams, Watch
 from taskplane.tasks.wire import Wire
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class TaskStore(pb_grpc.TaskStoreServicer):
         *,
         cache: EventCache,
         watch: Watch,
-        following: Following,
+        following: SessionStreams,
         leases: Leases,
         uncopied: Uncopied,
         trimmer: Trimmer,

@@ -39,7 +39,7 @@ class Watched(Watching[_Identity, Seat]):
             if known is not None and (write.delete or write.session.seq > known.head):
                 known.gone = known.gone or write.delete
                 known.head = max(known.head, write.session.seq)
-                known.ring()
+                known.wake()
 
     async def _heads(self, some: Sequence[_Identity]) -> Mapping[_Identity, int]:
         found = await self._log.heads([identity[:3] for identity in some])

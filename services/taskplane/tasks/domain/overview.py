@@ -1,4 +1,4 @@
-"""The figures of a tenant for its operators, made of counts of the database. Pure."""
+"""Compute the overview of a tenant for operators from counts of the database. No I/O."""
 
 import math
 from collections import Counter
@@ -9,14 +9,14 @@ from taskplane.tasks.domain.serving import unserved
 from taskplane.tasks.domain.task import FAILED, TERMINAL
 
 MINUTE: Final = 60 * 1_000_000
-"""Microseconds."""
+"""A minute in microseconds."""
 MINUTES: Final = 60
-"""The minutes before the present one that have figures."""
+"""The number of past minutes in the overview."""
 _HOLDERS: Final = 5
 
 
 class Queued(NamedTuple):
-    """The queued tasks of one agent in one state. `ready_at`: of the first (microseconds)."""
+    """The queued tasks of one agent in one state. `ready_at`: when the first of them may start (microseconds)."""
 
     agent: str
     state: int
@@ -27,7 +27,7 @@ class Queued(NamedTuple):
 class Running(NamedTuple):
     """The leases of one process on the tasks of one owner and agent in one state.
 
-    Owner None: tasks of other tenants, of any agent and state. `in_time`: those that have not run out.
+    Owner None: tasks of other tenants, of any agent and state. `unexpired`: the number of leases that have not expired.
     """
 
     process_id: str
@@ -35,13 +35,13 @@ class Running(NamedTuple):
     agent: str
     state: int
     number: int
-    in_time: int
+    unexpired: int
 
 
 class Recent(NamedTuple):
-    """Tasks of one agent in one state, by the minutes (since 1970) of their creation and of their last change of state.
+    """The number of tasks of one agent in one state with the same minute of creation and of last change of state.
 
-    `oldest`: the first of these changes (microseconds).
+    `created`, `changed`: these minutes, since 1970. `oldest`: the time of the first of these changes (microseconds).
     """
 
     agent: str
@@ -53,7 +53,7 @@ class Recent(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """Tasks that were begun, ended and failed in the minute that begins `at` (microseconds)."""
+    """The number of tasks that were created, ended and failed in one minute. `at`: its beginning (microseconds)."""
 
     at: int
     begun: int
@@ -62,16 +62,16 @@ class Minute(NamedTuple):
 
 
 class Percentiles(NamedTuple):
-    """Seconds, by nearest rank."""
+    """Percentiles of durations in seconds, by nearest rank."""
 
     p50: float
     p95: float
 
 
 class QueueOf(NamedTuple):
-    """The queue of one agent. `oldest`: seconds for which its first task has been waiting.
+    """The queue of one agent.
 
-    `unserved`: no living process runs the agent.
+    `oldest`: the age of its first task in seconds. `unserved`: no process that is alive runs the agent.
     """
 
     agent: str
@@ -81,7 +81,11 @@ class QueueOf(NamedTuple):
 
 
 class ExecutorSeen(NamedTuple):
-    """A process that takes tasks: its leases, those that have not run out, and seconds since it renewed any."""
+    """A process that runs tasks.
+
+    `leases`: its leases on tasks of the tenant. `running`: those that have not expired. `last_seen`: seconds since its
+    last renewal. `agents`: the agents of its tasks. `capacity`: its number of slots.
+    """
 
     process_id: str
     alive: bool
@@ -93,9 +97,10 @@ class ExecutorSeen(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """The slots of the processes that are alive, and how many of them the tasks of the tenant and of others hold.
+    """The slots of the processes that are alive.
 
-    `holders`: the owners of the tenant with the most slots, and their numbers.
+    `held`: the slots with tasks of the tenant. `held_by_others`: the slots with tasks of other tenants. `holders`: the
+    owners of the tenant with the most slots, and the number of each.
     """
 
     slots: int
@@ -105,9 +110,10 @@ class Capacity(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The figures of a tenant at a time. `tasks`: by agent and state. `since`: from when on `minutes` are complete.
+    """The figures of a tenant at the time `at` (microseconds).
 
-    `bounded`: a count has met its limit.
+    `tasks`: their number by agent and state. `since`: the time from which `minutes` are complete. `bounded`: a count
+    has reached its limit.
     """
 
     at: int
@@ -125,7 +131,7 @@ class Overview(NamedTuple):
 
 
 def first_minute(now: int) -> int:
-    """Return the beginning of the first minute that has figures at `now`, microseconds."""
+    """Return the beginning of the first minute of the overview at `now`; both are in microseconds."""
     return (now // MINUTE - MINUTES) * MINUTE
 
 
@@ -135,7 +141,7 @@ def tasks_of(
     paused: Iterable[tuple[str, int, int]],
     recent: Iterable[Recent],
 ) -> Mapping[tuple[str, int], int]:
-    """Return the number of tasks by agent and state: those that are open, and those that ended in the last minutes."""
+    """Return the number of open tasks and of tasks that ended in the last minutes, by agent and state."""
     found: Counter[tuple[str, int]] = Counter()
     for each in waiting:
         found[each.agent, each.state] += each.number
@@ -150,7 +156,7 @@ def tasks_of(
 
 
 def queues_of(waiting: Iterable[Queued], serving: Iterable[str | None], now: int) -> Sequence[QueueOf]:
-    """Return the queue of each agent that has one. `serving`: the agents of each living process, as they are stored."""
+    """Return the queue of each agent with queued tasks. `serving`: the stored agents of each process that is alive."""
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
     for each in waiting:
@@ -167,7 +173,8 @@ def executors_of(
 ) -> Sequence[ExecutorSeen]:
     """Return the processes that were announced, and those that hold leases on tasks of the tenant.
 
-    `announced`: until when each is alive, and its capacity. `ttl`: of a lease, in seconds.
+    `announced`: by process id, the time until which the process counts as alive (microseconds), and its capacity.
+    `ttl`: the duration of a lease in seconds.
     """
     found: list[ExecutorSeen] = []
     of_tenant = list(_of_tenant(running))
@@ -181,7 +188,7 @@ def executors_of(
                 until > now,
                 sorted({each.agent for each in held}),
                 sum(each.number for each in held),
-                sum(each.in_time for each in held),
+                sum(each.unexpired for each in held),
                 _seconds(now - renewed) if until else 0.0,
                 capacity,
             )
@@ -211,7 +218,7 @@ def _most_first(holder: tuple[str, int]) -> tuple[int, str]:
 
 
 def minutes_of(recent: Iterable[Recent], now: int) -> Sequence[Minute]:
-    """Return the figures of each minute, oldest first; the last one is under way."""
+    """Return the figures of each minute, oldest first. The last minute is not over yet."""
     begun: Counter[int] = Counter()
     ended: Counter[int] = Counter()
     failed: Counter[int] = Counter()
@@ -229,7 +236,7 @@ def minutes_of(recent: Iterable[Recent], now: int) -> Sequence[Minute]:
 
 
 def percentiles_of(micros: Iterable[int]) -> Percentiles | None:
-    """Return the percentiles of durations, which are in microseconds; None without any."""
+    """Return the percentiles of durations in microseconds; None if there are no durations."""
     in_order = sorted(micros)
     if not in_order:
         return None

@@ -18,7 +18,7 @@ from taskplane.tasks.queue.leases import Leases, settled
 from taskplane.tasks.queue.patience import Patience
 from taskplane.tasks.queue.process_slots import ProcessSlots
 from taskplane.tasks.queue.streams import NO_BACKLOG, Stream
-from taskplane.tasks.rings import Rung, is_news_to_its_holder
+from taskplane.tasks.rings import Notified, concerns_holder
 from taskplane.tasks.store import QueueLog
 
 _log = logging.getLogger(__name__)
@@ -100,20 +100,20 @@ class Claims:
             mine.lent |= old.lent
             old.assigned.clear()
             old.replaced = True
-            old.changed.hear()
+            old.changed.notify()
         self._streams[process_id] = mine
         self._idle.clear()
         try:
-            yield self._told(mine, now=self.draining)
-            self._work.hear()
+            yield self._renew_hint(mine, now=self.draining)
+            self._work.notify()
             while not self._closed:
                 if mine.replaced:
                     raise Conflict("another stream of this process replaced this one", reason="REPLACED")
                 if mine.renew_now:
                     mine.renew_now = False
-                    yield self._told(mine, now=True)
+                    yield self._renew_hint(mine, now=True)
                 elif mine.backlog != self._backlog:
-                    yield self._told(mine, now=False)
+                    yield self._renew_hint(mine, now=False)
                 elif mine.assigned:
                     row = mine.assigned.popleft()
                     response = pb.ClaimResponse()
@@ -124,11 +124,11 @@ class Claims:
                     yield response
                     await afp("claim.after_assign_sent")
                 elif not await mine.changed.wait(self._keepalive):
-                    yield self._told(mine, now=False)
+                    yield self._renew_hint(mine, now=False)
         finally:
             self._leave(mine)
 
-    def _told(self, stream: Stream, *, now: bool) -> pb.ClaimResponse:
+    def _renew_hint(self, stream: Stream, *, now: bool) -> pb.ClaimResponse:
         stream.backlog = self._backlog
         of_all, owners = self._backlog
         waiting = [pb.QueueOwner(tenant=tenant, owner=owner) for tenant, owner in sorted(owners)]
@@ -139,38 +139,38 @@ class Claims:
             del self._streams[stream.process_id]
         if stream.assigned:
             self._unseen.extend((stream.process_id, row) for row in stream.assigned)
-            self._work.hear()
+            self._work.notify()
         if not self._streams:
             self._idle.set()
 
     def committed(self, commit: Committed) -> None:
-        """Take in one commit: wake the dispatcher, and tell holders about changes of their tasks."""
+        """Wake the dispatcher after a commit, and notify the holders of changed tasks."""
         for change in commit.changes:
             row = change.row
-            if is_news_to_its_holder(change):
+            if concerns_holder(change):
                 self._hint(change.holder)
             if row.in_turn:
                 (self._in_turn.add if row.ready_at is not None else self._in_turn.discard)(row.uid)
             if row.ready_at is not None or (self._in_turn and row.state not in ACTIVE):
-                self._work.hear()
+                self._work.notify()
             elif row.lease_owner is None:
                 self._found_room()
         for change in commit.deleted:
             self._in_turn.discard(change.row.uid)
             if self._in_turn:
-                self._work.hear()
+                self._work.notify()
             self._hint(change.holder)
 
-    def heard(self, rung: Rung | None) -> None:
-        """Note changes of another store; None: any change."""
+    def notified(self, changed: Notified | None) -> None:
+        """Wake the dispatcher and notify holders after changes of another store; None: any change."""
         for stream in self._streams.values():
-            if rung is None or stream.key in rung.executors:
+            if changed is None or stream.key in changed.executors:
                 stream.hint()
-        if rung is None or rung.in_turn:
+        if changed is None or changed.in_turn:
             self._in_turn_elsewhere = True
-        if rung is None or rung.queued or (rung.freed and self._in_turn):
-            self._work.hear()
-        elif rung.freed:
+        if changed is None or changed.queued or (changed.freed and self._in_turn):
+            self._work.notify()
+        elif changed.freed:
             self._found_room()
 
     def renewed(self, process_id: str) -> None:
@@ -181,7 +181,7 @@ class Claims:
     def _found_room(self) -> None:
         self._freed = True
         if self._starved:
-            self._work.hear()
+            self._work.notify()
 
     def _hint(self, process_id: str | None) -> None:
         stream = self._streams.get(process_id) if process_id is not None else None
@@ -238,14 +238,14 @@ class Claims:
             self._wait_at_most(max(left, _SOON))
         if self._starved and self._freed:
             # The slot may have become free after the slots were counted.
-            self._work.hear()
+            self._work.notify()
         if len(self._waiting) > _MOST_NAMED:
             self._full = True
         backlog = self._full, frozenset[Owner]() if self._full else frozenset(self._waiting)
         if self._backlog != backlog:
             self._backlog = backlog
             for stream in self._streams.values():
-                stream.changed.hear()
+                stream.changed.notify()
 
     async def _claim(self, agents: frozenset[str]) -> bool:
         """Assign tasks once to processes that serve exactly `agents`; return whether another round may find more."""
@@ -308,4 +308,4 @@ class Claims:
             _log.info("%d executors are still connected", len(self._streams))
         self._closed = True
         for stream in self._streams.values():
-            stream.changed.hear()
+            stream.changed.notify()

@@ -32,8 +32,8 @@ class Stream:
 
     def assign(self, row: Row) -> None:
         self.assigned.append(row)
-        self.changed.hear()
+        self.changed.notify()
 
     def hint(self) -> None:
         self.renew_now = True
-        self.changed.hear()
+        self.changed.notify()

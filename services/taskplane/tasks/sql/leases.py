@@ -1,5 +1,7 @@
-"""Renewals, and queries about leases and the processes that hold them. Taking a lease and losing one changes its
-task, and is in `apply`."""
+"""Renewals of leases, and queries about leases and the processes that hold them.
+
+To take or lose a lease changes the task; these statements are in `apply`.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -30,7 +32,7 @@ from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.store import Held, Renewed
 from taskplane.tasks.tables import executor, lease, task
 
-# How long a process that is not alive any more is remembered, in microseconds.
+# The time in microseconds after which the row of a process that is no longer alive is deleted.
 _REMEMBERED: Final = 3600 * 1_000_000
 
 _until: Final = bindparam("until", type_=BigInteger)
@@ -49,7 +51,7 @@ _LOADS: Final = (
     .where(one_of(executor.c.process_id, "process_ids"), executor.c.alive_until > bindparam("now"))
     .group_by(executor.c.process_id, task.c.tenant, task.c.owner)
 )
-# Replicas have the same list.
+# DISTINCT, because replicas of an executor report the same agents.
 _SERVING: Final = select(executor.c.agents).where(executor.c.alive_until > bindparam("now")).distinct()
 _EXPIRED: Final = (
     select(lease).where(lease.c.lease_until <= bindparam("now")).order_by(lease.c.lease_until).limit(bindparam("limit"))
@@ -57,7 +59,7 @@ _EXPIRED: Final = (
 _ALL: Final = select(lease).order_by(lease.c.owner)
 _HELD: Final = select(lease).where(lease.c.owner == _process)
 _RESTART: Final = update(lease).values(lease_until=_until)
-# Tells those that were not renewed apart: whether the task still names this process and this fence.
+# Finds the leases that were not renewed although the task still has this process as its holder, and this fence.
 _STILL_HELD: Final = (
     select(task.c.uid, task.c.fence)
     .select_from(_named)
@@ -73,7 +75,7 @@ _STILL_HELD: Final = (
 
 
 class Renewing:
-    """The statements of a renewal, in the words of one engine."""
+    """The SQL statements for renewing leases and announcing processes, for one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -94,12 +96,12 @@ class Renewing:
                 select(task.c.input_generation).where(task.c.uid == lease.c.task_uid).scalar_subquery(),
             )
         )
-        # One statement where the engine can say so; SQLite takes no UPDATE inside of another one.
+        # PostgreSQL executes both updates in one statement. SQLite cannot nest an UPDATE.
         self._renewed: Update = renewed if dialect.alone else renewed.add_cte(self._alive.cte("alive"))
         old = select(executor.c.process_id).where(executor.c.alive_until < bindparam("long_ago", type_=BigInteger))
-        self._announced = dialect.insert_ignore(executor)
-        # Unlike a renewal it waits for others, so that the report of a process is never lost.
-        self._said = (
+        self._insert_process = dialect.insert_ignore(executor)
+        # Unlike a renewal, this update does not skip a locked row: the announcement must not be lost.
+        self._update_process = (
             update(executor)
             .where(executor.c.process_id == _process)
             .values(
@@ -108,7 +110,7 @@ class Renewing:
                 agents=bindparam("serves", type_=Text),
             )
         )
-        self._forgotten = delete(executor).where(executor.c.process_id.in_(dialect.skip_locked(old)))
+        self._delete_old = delete(executor).where(executor.c.process_id.in_(dialect.skip_locked(old)))
 
     def renew(self, conn: Connection, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
         """Implement `TaskLog.renew`."""
@@ -143,9 +145,9 @@ class Renewing:
         # A process without a slot runs nothing.
         serves = packed(agents if capacity else ())
         new = {"process_id": process_id, "alive_until": until, "capacity": capacity, "agents": serves}
-        conn.execute(self._forgotten, {"long_ago": clock.now(conn) - _REMEMBERED})
-        conn.execute(self._announced, new)
-        conn.execute(self._said, {"process": process_id, "until": until, "slots": capacity, "serves": serves})
+        conn.execute(self._delete_old, {"long_ago": clock.now(conn) - _REMEMBERED})
+        conn.execute(self._insert_process, new)
+        conn.execute(self._update_process, {"process": process_id, "until": until, "slots": capacity, "serves": serves})
 
 
 def _later(column: Any) -> Any:

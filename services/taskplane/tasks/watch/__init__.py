@@ -5,8 +5,8 @@ kept here too, so that watchers at the head need no database; it is a copy of th
 """
 
 from taskplane.tasks.watch.event_cache import EventCache
-from taskplane.tasks.watch.following import Following
+from taskplane.tasks.watch.following import SessionStreams
 from taskplane.tasks.watch.stream import Records, Watch
 from taskplane.tasks.watch.watched import Watched
 
-__all__ = ["EventCache", "Following", "Records", "Watch", "Watched"]
+__all__ = ["EventCache", "Records", "SessionStreams", "Watch", "Watched"]

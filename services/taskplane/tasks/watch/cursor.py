@@ -1,4 +1,4 @@
-"""Places in a log, as text: `<incarnation>-<generation>`."""
+"""Cursors: positions in the log of a task, written `<incarnation>-<generation>`."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _CURSOR: Final = re.compile(r"([a-z2-7]{1,64})-([0-9]{1,19})", re.ASCII)
 
 
 def parse(cursor: str) -> tuple[str, int]:
-    """Return the incarnation and the generation of a cursor. Invalid `CURSOR_MALFORMED`."""
+    """Return the incarnation and the generation of a cursor. Invalid `CURSOR_MALFORMED`: it has another form."""
     match = _CURSOR.fullmatch(cursor)
     if match is None:
         raise Invalid(
@@ -23,7 +23,11 @@ def parse(cursor: str) -> tuple[str, int]:
 
 
 def check(place: int, incarnation: str, *, own: str, head: int, trimmed_to: int) -> None:
-    """Refuse a place in another log than `own`, beyond its `head`, or before where it is whole. OutOfRange."""
+    """Raise OutOfRange unless the log of the incarnation `own` has the events after `place`.
+
+    `CURSOR_FOREIGN`: `incarnation` is another log. `CURSOR_AHEAD`: `place` is beyond `head`. `CURSOR_TRIMMED`: events
+    after `place` were removed, which reaches to `trimmed_to`.
+    """
     if incarnation != own:
         raise OutOfRange(
             "the cursor belongs to an earlier log of this task",

@@ -1,4 +1,4 @@
-"""A cache of the newest events of tasks, for watchers that are caught up."""
+"""A cache of the newest events of tasks, for watchers that have read all earlier events."""
 
 from collections import OrderedDict
 from typing import Final
@@ -16,20 +16,20 @@ _ROW_BYTES: Final = 16 * 1024
 
 
 class CachedTask:
-    """A task that was written to lately: its row after the last commit, its newest events, perhaps its content."""
+    """A recently changed task: its row after the last commit, its newest events, and its content if it is known."""
 
     __slots__ = ("_task", "_task_at", "ring", "row", "size")
 
     def __init__(self, row: Row) -> None:
         self.row = row
         self.ring = Ring(RING_EVENTS, RING_BYTES)
-        # Bytes, about.
+        # The approximate size in bytes.
         self.size = _ROW_BYTES
         self._task: a2a.Task | None = None
         self._task_at = 0
 
     def commit(self, change: Changed) -> None:
-        """Take the changes of one commit to the task."""
+        """Add the changes of one commit to the task."""
         was, self.row = self.row, change.row
         if change.events:
             self.ring.add(change.events)
@@ -44,13 +44,14 @@ class CachedTask:
             self.size += len(change.snapshot or b"")
 
     def task_at(self, generation: int, render: Render) -> a2a.Task | None:
-        """Return the task folded at exactly `generation`, if it is at hand. Shared: never change it."""
+        """Return the task as of `generation` if it is cached, else None. The result is shared: never change it."""
         if self._task is not None and self._task_at == generation:
             return self._task
         return self._first(render) if generation == 1 else None
 
     def _first(self, render: Render) -> a2a.Task | None:
-        """Return a managed task as its first event has it."""
+        """Return the task as it was created, from its first event; None if the event is not cached, or for a document
+        task."""
         events = self.ring.after(0, 1)
         if not events or events[0].kind != CREATED:
             return None
@@ -58,42 +59,44 @@ class CachedTask:
 
 
 class EventCache:
-    """The tasks written lately, fed by the commits of this process; the least recently used one goes first.
+    """The tasks that commits of this process changed recently. The least recently used task is removed first.
 
-    A copy of the log and never a second source: its events are committed, but another process may have written since.
-    Without it there are 54 % fewer events per second on a stream (`bench`).
+    Only a cache: its events are committed, but newer ones of other processes may be missing. Without it, a stream has
+    54 % fewer events per second (`bench`).
     """
 
     def __init__(self, render: Render, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.render = render
         self._max_bytes = max_bytes
-        # By uid, the least recently used one first, and together their bytes; and uids by tenant and id.
+        # By uid, the least recently used task first.
         self._tasks: OrderedDict[str, CachedTask] = OrderedDict()
+        # The sum of their sizes.
         self._bytes = 0
+        # The uid by tenant and task id.
         self._uids: dict[tuple[str, str], str] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def find(self, tenant: str, task_id: str) -> CachedTask | None:
-        """Return a task by its public identity, whoever owns it."""
+        """Return the cached task by tenant and task id, for any owner."""
         uid = self._uids.get((tenant, task_id))
         return self.get(uid) if uid is not None else None
 
     def get(self, uid: str) -> CachedTask | None:
-        """Return a task by its internal identity."""
+        """Return the cached task by uid, and count it as used."""
         cached = self._tasks.get(uid)
         if cached is not None:
             self._tasks.move_to_end(uid)
         return cached
 
     def task_at(self, uid: str, generation: int) -> a2a.Task | None:
-        """Return the task folded at exactly `generation`, if it is here. Shared: never change it."""
+        """Return the task as of `generation` if it is cached, else None. The result is shared: never change it."""
         cached = self.get(uid)
         return cached.task_at(generation, self.render) if cached is not None else None
 
     def committed(self, commit: Committed) -> None:
-        """Take in one commit. An older one changes nothing."""
+        """Add one commit. A commit that is older than the cached row changes nothing."""
         for change in commit.changes:
             self._commit(change)
         for change in commit.deleted:
@@ -109,14 +112,14 @@ class EventCache:
             self._uids[row.tenant, row.id] = row.uid
             self._bytes += cached.size
         elif row.generation < cached.row.generation:
-            # A batch that was in flight beside a later one, heard of after it.
+            # This commit is older than the cached row: two batches were committed at the same time.
             return
         was = cached.size
         cached.commit(change)
         self._bytes += cached.size - was
         self._tasks.move_to_end(row.uid)
         if cached.size > self._max_bytes:
-            # Nothing else has to go for one that has no room.
+            # A task larger than the whole cache must not push out the others.
             self._remove(row.uid)
         while self._bytes > self._max_bytes:
             self._remove(next(iter(self._tasks)))

@@ -1,4 +1,4 @@
-"""One watch of a session: its tasks, then each that is new or has changed."""
+"""Streams of WatchSession: the tasks of a session, then each new or changed task."""
 
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -11,10 +11,10 @@ from taskplane.tasks.domain.task import Scope
 from taskplane.tasks.watch.watched import Watched
 
 
-class Following:
-    """Serves any number of watchers of any sessions; `render` shows a task.
+class SessionStreams:
+    """Serves WatchSession calls. `render` makes the message for a task.
 
-    `alone`: no other process writes to this log, so that the memory has all tasks of a session.
+    `alone`: no other process writes to this log, so the cached tasks of a watched session are complete.
     """
 
     def __init__(
@@ -26,9 +26,9 @@ class Following:
         self._quiet_after = quiet_after
 
     async def stream(self, scope: Scope, context_id: str) -> AsyncGenerator[pb.WatchSessionResponse, None]:
-        """Yield the messages of one watch, until the store drains; the contract (`TaskStore.WatchSession`) says which.
+        """Yield the responses of one WatchSession call, in the order of the contract, until the store drains.
 
-        Each task is reported once per change, in its state at that time: two changes meanwhile are reported once.
+        A changed task is reported in its current state. Several changes between two reports are reported once.
         """
         bell = Listener()
         sessions = self._watched.sessions
@@ -36,36 +36,36 @@ class Following:
         try:
             await session.catch_up(anew=not self._alone)
             place, infos = session.number, session.infos()
-            # Tasks that this watcher was never told of.
+            # Uids of tasks that were never reported to this watcher.
             hidden = {info.task.uid for info in infos if info.task.superseded}
             yield _snapshot([self._render(info) for info in infos if not info.task.superseded])
-            spoke = time.monotonic()
+            sent_at = time.monotonic()
             while not self._watched.draining:
                 await afp("watch_session.before_read")
                 await session.catch_up()
-                news, place = session.since(place), session.number
-                for uid, info, first, gone in news:
-                    untold = first or uid in hidden
+                changes, place = session.changes_after(place), session.number
+                for uid, info, first, gone in changes:
+                    is_new = first or uid in hidden
                     if gone:
                         hidden.discard(uid)
-                        if not untold:
+                        if not is_new:
                             yield pb.WatchSessionResponse(removed=info.task.id)
-                            spoke = time.monotonic()
+                            sent_at = time.monotonic()
                         continue
-                    if untold and info.task.superseded:
+                    if is_new and info.task.superseded:
                         hidden.add(uid)
                         continue
                     hidden.discard(uid)
                     shown = self._render(info)
-                    yield pb.WatchSessionResponse(received=shown) if untold else pb.WatchSessionResponse(changed=shown)
-                    spoke = time.monotonic()
-                quiet = spoke + self._quiet_after - time.monotonic()
+                    yield pb.WatchSessionResponse(received=shown) if is_new else pb.WatchSessionResponse(changed=shown)
+                    sent_at = time.monotonic()
+                quiet = sent_at + self._quiet_after - time.monotonic()
                 if quiet <= 0:
                     yield pb.WatchSessionResponse(quiet=pb.Quiet())
-                    spoke = time.monotonic()
+                    sent_at = time.monotonic()
                 elif self._watched.outage is not None:
                     raise self._watched.outage
-                elif not news:
+                elif not changes:
                     await bell.wait(quiet)
         finally:
             sessions.leave(scope, context_id, bell)

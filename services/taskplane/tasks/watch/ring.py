@@ -1,4 +1,4 @@
-"""The newest events of one task, and the messages that they are sent as."""
+"""The newest events of one task, and the messages in which they are sent."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -8,14 +8,14 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.tasks.domain.task import Event
 
 Render = Callable[[Event], pb.Event]
-# The bytes of an event beside its payload, about.
+# The approximate size in bytes of an event without its payload.
 _OVERHEAD = 128
 
 
 class Ring:
     """The newest events of one task, without a gap; at most `max_events` and `max_bytes`.
 
-    A message is made when somebody first wants it; it is shared, never changed.
+    A message is made when it is first requested. It is shared and never changed.
     """
 
     __slots__ = ("_batch", "_events", "_max_bytes", "_max_events", "_messages", "size")
@@ -29,7 +29,7 @@ class Ring:
         self.size = 0
 
     def add(self, new: Sequence[Event]) -> None:
-        """Add the events of a commit. Events that do not follow the last one start the ring anew."""
+        """Add the events of a commit. If they do not follow the last event, remove all earlier events."""
         events = self._events
         if events and new and new[0].generation != events[-1].generation + 1:
             self._clear()
@@ -48,7 +48,7 @@ class Ring:
         self.size = 0
 
     def after(self, place: int, max_bytes: int) -> Sequence[Event]:
-        """Return the events after `place`, at most `max_bytes` but at least one; empty if they are not all here."""
+        """Return events after `place`, of at most `max_bytes` but at least one; empty if the next one is not here."""
         events = self._events
         if not events:
             return ()
@@ -65,14 +65,14 @@ class Ring:
         return chosen
 
     def message(self, event: Event, render: Render) -> pb.Event:
-        """Return one of the events, as it is sent."""
+        """Return the message for one of the events."""
         message = self._messages.get(event.generation)
         if message is None:
             message = self._messages[event.generation] = render(event)
         return message
 
     def batch(self, events: Sequence[Event], render: Render) -> pb.WatchTaskResponse:
-        """Return some of the events as one message; watchers that go together share it."""
+        """Return some of the events as one response. Watchers at the same place share it."""
         first, last = events[0].generation, events[-1].generation
         if self._batch is None or self._batch[:2] != (first, last):
             response = pb.WatchTaskResponse()
@@ -82,7 +82,7 @@ class Ring:
 
 
 def batch(events: Sequence[Event], render: Render) -> pb.WatchTaskResponse:
-    """Return events as one message."""
+    """Return events as one response."""
     response = pb.WatchTaskResponse()
     response.events.events.extend([render(event) for event in events])
     return response

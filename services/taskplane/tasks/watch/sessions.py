@@ -1,4 +1,4 @@
-"""The watched sessions, the known state of their tasks, and the bell that wakes their watchers."""
+"""The watched sessions, the known state of their tasks, and the notification of their watchers."""
 
 import asyncio
 from collections.abc import Iterable, Sequence, Set
@@ -9,16 +9,16 @@ from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.infos import Info, fingerprint
 from taskplane.tasks.domain.task import DOCUMENT, Scope
 from taskplane.tasks.metrics import WATCHERS
-from taskplane.tasks.rings import Rung, is_told, session_key
+from taskplane.tasks.rings import Notified, concerns_session, session_key
 from taskplane.tasks.store import Session, WatchLog
 
 _SESSIONS: Final = WATCHERS.labels("session")
-# Changed tasks of one session are read by name up to this many; the whole session otherwise.
-_BY_NAME: Final = 200
+# Up to this number, changed tasks are read by uid; if there are more, the whole session is read.
+_BY_UID: Final = 200
 
 
-class News(NamedTuple):
-    """A task that is new or has changed. `first`: it was not known before. `gone`: it is in this session no more."""
+class TaskChange(NamedTuple):
+    """A task that is new or has changed. `first`: it was not known before. `gone`: it has left the session."""
 
     uid: str
     info: Info
@@ -27,10 +27,10 @@ class News(NamedTuple):
 
 
 class WatchedSession:
-    """The tasks of one session, as they were read last; shared by all its watchers.
+    """The tasks of one session in their last read state, shared by all watchers of the session.
 
-    News are numbered, so that a watcher is a number: it is told of each task that has news after it, as that task is
-    now. Whoever is woken first reads for all.
+    Changes are numbered. A watcher remembers the number of the last change that it has seen, and gets each task that
+    changed later, in its current state. The first watcher that wakes reads for all.
     """
 
     def __init__(self, log: WatchLog, scope: Scope, context_id: str) -> None:
@@ -42,10 +42,11 @@ class WatchedSession:
         self.key = session_key((scope.tenant, scope.owner, context_id))
         self._infos: dict[str, Info] = {}
         self._uids: dict[str, str] = {}
-        # Those that are no longer in it, as they were last.
+        # Tasks that left the session, in their last known state.
         self._gone: dict[str, Info] = {}
-        # By task: the number of its newest news, in their order, and of its first.
-        self._news: dict[str, int] = {}
+        # By uid: the number of the last change of the task, in the order of these numbers.
+        self._changes: dict[str, int] = {}
+        # By uid: the number of the first change of the task.
         self._first: dict[str, int] = {}
         self._dirty: set[str] = set()
         self._stale = True
@@ -55,21 +56,21 @@ class WatchedSession:
         """Return all tasks, oldest first."""
         return sorted(self._infos.values(), key=lambda info: (info.task.created_at, info.task.id))
 
-    def since(self, number: int) -> list[News]:
-        """Return the tasks that have news after `number`, those with the oldest news first."""
-        news: list[News] = []
-        for uid in reversed(self._news):
-            if self._news[uid] <= number:
+    def changes_after(self, number: int) -> list[TaskChange]:
+        """Return the tasks that changed after change `number`, in the order of their last changes."""
+        changes: list[TaskChange] = []
+        for uid in reversed(self._changes):
+            if self._changes[uid] <= number:
                 break
             gone = uid in self._gone
-            news.append(News(uid, (self._gone if gone else self._infos)[uid], self._first[uid] > number, gone))
-        news.reverse()
-        return news
+            changes.append(TaskChange(uid, (self._gone if gone else self._infos)[uid], self._first[uid] > number, gone))
+        changes.reverse()
+        return changes
 
     async def catch_up(self, *, anew: bool = False) -> None:
-        """Read the tasks that may have changed; `anew`: all tasks."""
+        """Read the tasks that may have changed; with `anew` all tasks."""
         self._stale = self._stale or anew
-        # Another watcher may be reading the noted changes.
+        # Another watcher may be reading the marked tasks.
         if self._stale or self._dirty or self._reading.locked():
             async with self._reading:
                 while self._stale or self._dirty:
@@ -79,7 +80,7 @@ class WatchedSession:
         stale, dirty = self._stale, self._dirty
         self._stale, self._dirty = False, set()
         try:
-            if stale or len(dirty) > _BY_NAME:
+            if stale or len(dirty) > _BY_UID:
                 infos = await self._log.session(self._scope, self._context_id)
                 self._forget(self._infos.keys() - {info.task.uid for info in infos})
             else:
@@ -101,14 +102,14 @@ class WatchedSession:
         self._uids[key_of(uid)] = uid
         if known is None:
             self._first[uid] = self.number + 1
-        elif _told(known) == _told(info):
+        elif _reported(known) == _reported(info):
             return
-        self._tell(uid)
+        self._add_change(uid)
 
-    def _tell(self, uid: str) -> None:
+    def _add_change(self, uid: str) -> None:
         self.number += 1
-        self._news.pop(uid, None)
-        self._news[uid] = self.number
+        self._changes.pop(uid, None)
+        self._changes[uid] = self.number
 
     def _forget(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
@@ -117,43 +118,47 @@ class WatchedSession:
             if info is not None:
                 self._gone[uid] = info
                 self._first.setdefault(uid, 0)
-                self._tell(uid)
+                self._add_change(uid)
 
-    def notice(self, uid: str) -> None:
-        """Note that a commit changed the reported state of this task."""
+    def mark_changed(self, uid: str) -> None:
+        """Mark a task to be read, since a commit of this process changed its reported state, and wake the watchers."""
         self._dirty.add(uid)
-        self.ring()
+        self.wake()
 
-    def notice_keys(self, keys: Set[str]) -> None:
-        """Note that another process changed the tasks with these keys; one that is not known is new."""
+    def mark_keys_changed(self, keys: Set[str]) -> None:
+        """Mark the tasks with these keys to be read, since another process changed them, and wake the watchers.
+
+        If a key is unknown, the whole session is read.
+        """
         uids = {self._uids[key] for key in keys if key in self._uids}
         self._dirty |= uids
         self._stale = self._stale or len(uids) < len(keys)
-        self.ring()
+        self.wake()
 
     def drop(self, uid: str) -> None:
-        """Note that a task was deleted."""
+        """Remove a deleted task, and wake the watchers."""
         self._dirty.discard(uid)
         self._forget((uid,))
-        self.ring()
+        self.wake()
 
     def compare(self, found: Sequence[int]) -> None:
-        """Read the session anew if its fingerprint in the database is not the known one."""
+        """Compare the fingerprint of the session in the database with the known one. If they differ, mark the session
+        as stale and wake the watchers."""
         if not self._stale and not self._dirty and tuple(found) != fingerprint(self._infos.values()):
             self._stale = True
-            self.ring()
+            self.wake()
 
-    def ring(self) -> None:
-        """Wake all its watchers."""
+    def wake(self) -> None:
+        """Wake all watchers of the session."""
         for listener in self.listeners:
-            listener.hear()
+            listener.notify()
 
 
 class WatchedSessions:
     """The sessions being watched in this process.
 
-    Commits of this process ring at once, but only those that make a task, change its state or mark it. Whatever else
-    may have happened is found by `check`, in one statement for all of them.
+    A commit of this process wakes the watchers at once if it creates, deletes, imports, hides or restores a task,
+    changes its state, or replaces a document. `check` finds all other changes, by one statement for all sessions.
     """
 
     def __init__(self, log: WatchLog) -> None:
@@ -164,7 +169,7 @@ class WatchedSessions:
         return len(self._sessions)
 
     def enter(self, scope: Scope, context_id: str, listener: Listener) -> WatchedSession:
-        """Take part in watching a session. Later commits are noticed."""
+        """Begin to watch a session: `listener` is notified of later changes."""
         name = scope.tenant, scope.owner, context_id
         session = self._sessions.get(name)
         if session is None:
@@ -174,7 +179,7 @@ class WatchedSessions:
         return session
 
     def leave(self, scope: Scope, context_id: str, listener: Listener) -> None:
-        """End watching a session."""
+        """End the watch of a session by `listener`."""
         name = scope.tenant, scope.owner, context_id
         session = self._sessions[name]
         session.listeners.discard(listener)
@@ -183,15 +188,15 @@ class WatchedSessions:
             del self._sessions[name]
 
     def committed(self, commit: Committed) -> None:
-        """Wake the watchers of the sessions with tasks whose reported state this commit changed."""
+        """Wake the watchers of each session in which this commit changed the reported state of a task."""
         if not self._sessions:
             return
         for change in commit.changes:
             row = change.row
             for context_id in (row.context_id, change.moved_from) if change.moved_from else (row.context_id,):
                 session = self._sessions.get((row.tenant, row.owner, context_id))
-                if session is not None and is_told(change):
-                    session.notice(row.uid)
+                if session is not None and concerns_session(change):
+                    session.mark_changed(row.uid)
         for change in commit.deleted:
             row = change.row
             session = self._sessions.get((row.tenant, row.owner, row.context_id))
@@ -199,7 +204,7 @@ class WatchedSessions:
                 session.drop(row.uid)
 
     async def check(self) -> None:
-        """Look whether something changed that rang no bell here. Unavailable."""
+        """Find changes without a notification. Raise Unavailable if the database cannot be reached."""
         names = list(self._sessions)
         if not names:
             return
@@ -208,18 +213,19 @@ class WatchedSessions:
             if session is not None:
                 session.compare(found)
 
-    def heard(self, rung: Rung) -> None:
-        """Note changes of another process."""
+    def notified(self, changed: Notified) -> None:
+        """Mark the tasks that another process changed, and wake their watchers."""
         for session in self._sessions.values():
-            if session.key in rung.sessions:
-                session.notice_keys(rung.sessions[session.key])
+            if session.key in changed.sessions:
+                session.mark_keys_changed(changed.sessions[session.key])
 
-    def ring_all(self) -> None:
-        """Wake everybody."""
+    def wake_all(self) -> None:
+        """Wake the watchers of all sessions."""
         for session in self._sessions.values():
-            session.ring()
+            session.wake()
 
 
-def _told(info: Info) -> tuple[int, int, bool, int]:
+def _reported(info: Info) -> tuple[int, int, bool, int]:
+    """Return the part of a task that watchers of its session are notified of."""
     written = info.task.generation if info.task.origin == DOCUMENT else 0
     return info.task.state, info.task.status_at, info.task.superseded, written

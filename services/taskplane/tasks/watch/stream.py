@@ -41,10 +41,10 @@ class Records(Protocol):
 
 
 class Watch:
-    """Serves any number of watchers of any tasks.
+    """Serves WatchTask calls.
 
-    `alone`: no other process writes to this log. Then the cache has the owner and the head of a task; otherwise
-    that is read from the database when a watch begins.
+    `alone`: no other process writes to this log, so the owner and the newest generation of a task may be taken from the
+    cache. Otherwise they are read from the database when a watch begins.
     """
 
     def __init__(
@@ -75,11 +75,12 @@ class Watch:
         stop_at: Collection[int] = (),
         end_only: bool = False,
     ) -> AsyncGenerator[pb.WatchTaskResponse, None]:
-        """Yield the messages of one watch; the contract (`TaskStore.WatchTask`) says which.
+        """Yield the responses of one WatchTask call, in the order of the contract.
 
-        Every event puts its watch to the same test, so that a stream from the same cursor always ends at the same
-        event, however late it is read. Ends without `end` when the store drains. NotFound: no such task, or it was
-        deleted meanwhile. Invalid `CURSOR_MALFORMED`; OutOfRange `CURSOR_FOREIGN`, `CURSOR_AHEAD`, `CURSOR_TRIMMED`.
+        Each event is tested against `stop_at`, so that a stream from the same cursor always ends at the same event,
+        whenever it is read. When the store drains, the stream ends without `end`. NotFound: the task does not exist, or
+        was deleted during the watch. Invalid `CURSOR_MALFORMED`; OutOfRange `CURSOR_FOREIGN`, `CURSOR_AHEAD`,
+        `CURSOR_TRIMMED`.
         """
         parsed = cursors.parse(cursor) if cursor else None
         whole = parsed is None and not end_only
@@ -89,11 +90,11 @@ class Watch:
             incarnation = self._records.incarnation(row)
             place = row.generation
             if parsed is not None:
-                # Nothing of a document is lost with its counters: whoever comes late gets it as it is.
+                # A trimmed log of a document loses nothing: a late watcher gets the whole current document.
                 trimmed_to = 0 if row.origin == DOCUMENT else row.trimmed_generation
                 cursors.check(parsed[1], parsed[0], own=incarnation, head=row.generation, trimmed_to=trimmed_to)
                 place = parsed[1]
-            # A commit of this process after the read left its trace in the cache, one of another process in `start`.
+            # Find commits after the read: those of this process are in the cache, those of other processes in `start`.
             cached = self._cache.get(row.uid)
             head = max(row.generation, cached.row.generation if cached else 0)
             seat = self._watched.enter(row.uid, head, place, stop_at if end_only else None, start)
@@ -124,7 +125,7 @@ class Watch:
                     continue
                 if row.origin == DOCUMENT:
                     row, task = await self._current(scope, row)
-                    # Marks are no news of the document.
+                    # Hiding or restoring a document does not change its content.
                     replaced = place < row.trimmed_generation
                     place = max(place, row.trimmed_generation)
                     while place < row.generation and not end_only:
@@ -158,7 +159,7 @@ class Watch:
             seat.leave()
 
     async def _start(self, scope: Scope, task_id: str, *, whole: bool, beyond: int) -> tuple[Row, a2a.Task | None]:
-        """Return the row to begin with, and the task at exactly its generation if it is wanted `whole`."""
+        """Return the row to begin with, and if `whole` the task at exactly the generation of the row."""
         cached = self._cache.find(scope.tenant, task_id) if self._alone else None
         if cached is not None and cached.row.generation >= beyond:
             if cached.row.owner != scope.owner:
@@ -173,7 +174,7 @@ class Watch:
         return await self._log.row(scope, task_id), None
 
     async def _events(self, uid: str, place: int, limit: int) -> tuple[Row, Ring | None, Sequence[Event]]:
-        """Return the events after `place`, at least one, with its row, and the ring if it is from there."""
+        """Return the row of the task, the ring if the events are cached, and the events after `place`, at least one."""
         cached = self._cache.get(uid)
         if cached is not None:
             events = cached.ring.after(place, PAGE_BYTES)
@@ -188,7 +189,7 @@ class Watch:
         return ring.batch(events, self._cache.render) if ring is not None else batch(events, self._cache.render)
 
     async def _current(self, scope: Scope, row: Row) -> tuple[Row, a2a.Task]:
-        """Return the task as it is now. NotFound also if another one has its id by now."""
+        """Return the current task. NotFound also if another task has its id by now."""
         cached = self._cache.get(row.uid)
         if cached is not None and cached.row.generation > row.generation:
             task = self._cache.task_at(cached.row.uid, cached.row.generation)
@@ -206,7 +207,7 @@ class Watch:
         return response
 
     async def _end(self, scope: Scope, row: Row, place: int, incarnation: str) -> pb.WatchTaskResponse:
-        """Return the last message. Its record is of the newest generation: a pause may have been answered meanwhile."""
+        """Return the last response. Its record has the newest generation: a pause may have been answered since."""
         task = self._cache.task_at(row.uid, place) if row.generation == place else None
         if task is None and content_size(row) <= MAX_FINAL:
             row, task = await self._current(scope, row)
@@ -220,7 +221,7 @@ class Watch:
 
 
 def _batches(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Cut the events into messages of at most `PAGE_EVENTS` events and `BATCH_BYTES`, or of one event."""
+    """Cut the events into batches of at most `PAGE_EVENTS` events and `BATCH_BYTES`; a larger event is a batch."""
     first = size = 0
     for index, event in enumerate(events):
         size += len(event.payload)
@@ -231,7 +232,7 @@ def _batches(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 
 def _until(events: Sequence[Event], states: Collection[int]) -> tuple[Sequence[Event], bool]:
-    """Return the events up to and with the first that puts the task in one of `states`, and whether there is one."""
+    """Return the events up to the first one with a state in `states`, that one included, and whether there is one."""
     for index, event in enumerate(events, 1):
         if event.state in states:
             return events[:index], True

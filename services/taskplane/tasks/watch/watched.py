@@ -1,4 +1,4 @@
-"""Which tasks are being watched, how far their logs are known to go, and the bell that wakes their watchers."""
+"""The watched tasks, the newest known generation of each, and the notification of their watchers."""
 
 import logging
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -12,7 +12,7 @@ from taskplane.tasks.committed import Committed
 from taskplane.tasks.domain.kinds import REPLACED
 from taskplane.tasks.domain.task import Event
 from taskplane.tasks.metrics import WATCHERS
-from taskplane.tasks.rings import Rung
+from taskplane.tasks.rings import Notified
 from taskplane.tasks.store import WatchLog
 from taskplane.tasks.watch.sessions import WatchedSessions
 
@@ -22,10 +22,10 @@ _AT_ONCE: Final = 10_000
 
 
 class TaskSeat(watching.Seat):
-    """One watcher's place to wait, until `leave`.
+    """A watcher that waits for changes of one task, until `leave`.
 
-    `place`: how far it has come. A watcher that waits for some states only names them in `until`, and is not woken for
-    events that follow its place and do not put the task in one of them; they move its place.
+    `place`: the generation up to which it has read. `until`: the states that it waits for; None: it wants all events.
+    With `until` it is not woken for events in other states: they only move its place.
     """
 
     __slots__ = ("_until", "place")
@@ -36,7 +36,7 @@ class TaskSeat(watching.Seat):
         self.place = place
 
     def notice(self, events: Sequence[Event]) -> None:
-        """Take in the newest events of the task, committed just now."""
+        """Wake the watcher for events that were committed just now, or move its place past them."""
         if self._until is not None and events and events[0].generation == self.place + 1:
             for event in events:
                 if event.state in self._until or event.kind == REPLACED:
@@ -44,11 +44,11 @@ class TaskSeat(watching.Seat):
             else:
                 self.place = events[-1].generation
                 return
-        self.hear()
+        self.notify()
 
 
 class Start:
-    """The keys that other processes rang for since a watch began to read."""
+    """The keys of notifications since a watch began to read. `everything`: a notification was without keys."""
 
     __slots__ = ("everything", "keys")
 
@@ -58,7 +58,7 @@ class Start:
 
 
 class Watched(Watching[str, TaskSeat]):
-    """The tasks being watched in this process; `sessions` are those that are watched as a whole."""
+    """The tasks being watched in this process. `sessions`: the watched sessions."""
 
     def __init__(self, log: WatchLog, *, poll_every: float) -> None:
         super().__init__("tasks", _log, WATCHERS.labels("task"), poll_every=poll_every, at_once=_AT_ONCE)
@@ -68,7 +68,7 @@ class Watched(Watching[str, TaskSeat]):
 
     @contextmanager
     def starting(self) -> Generator[Start, None, None]:
-        """Remember rings while a watch reads the head of its task; to be given to `enter`."""
+        """Record notifications while a watch reads the head of its task. The result is for `enter`."""
         start = Start()
         self._starting.add(start)
         try:
@@ -77,7 +77,8 @@ class Watched(Watching[str, TaskSeat]):
             self._starting.discard(start)
 
     def enter(self, uid: str, head: int, place: int, until: Collection[int] | None, start: Start) -> TaskSeat:
-        """Take a seat at a task that was read to go as far as `head` since `start`, and notice all that comes after."""
+        """Return a seat for a task whose newest generation `head` was read after `start`. The seat is notified of all
+        later changes."""
         seat = TaskSeat(self, uid, head, place, until)
         if start.everything or key_of(uid) in start.keys:
             self._check_soon([uid])
@@ -98,18 +99,18 @@ class Watched(Watching[str, TaskSeat]):
             known = self._watched.get(change.row.uid)
             if known is not None:
                 known.gone = True
-                known.ring()
+                known.wake()
 
-    def heard(self, rung: Rung | None) -> None:
-        """Note changes of another process; None: any change."""
+    def notified(self, changed: Notified | None) -> None:
+        """Wake the watchers of tasks and sessions that another process changed; None: check all of them."""
         for start in self._starting:
-            if rung is None:
+            if changed is None:
                 start.everything = True
             else:
-                start.keys |= rung.tasks
-        if rung is not None:
-            self.sessions.heard(rung)
-        self.heard_keys(None if rung is None else rung.tasks)
+                start.keys |= changed.tasks
+        if changed is not None:
+            self.sessions.notified(changed)
+        self.keys_notified(None if changed is None else changed.tasks)
 
     async def _heads(self, some: Sequence[str]) -> Mapping[str, int]:
         return await self._log.heads(some)
@@ -117,6 +118,6 @@ class Watched(Watching[str, TaskSeat]):
     async def _check_more(self) -> None:
         await self.sessions.check()
 
-    def _ring_all(self) -> None:
-        super()._ring_all()
-        self.sessions.ring_all()
+    def _wake_all(self) -> None:
+        super()._wake_all()
+        self.sessions.wake_all()
