@@ -76,15 +76,16 @@ async def test_a_long_error_in_any_script_reaches_a_grpc_client(character: str) 
     async def fail(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         await context.abort(code_of(error), status.message, trailing_metadata=trailers(status))
 
-    handler: Any = grpc.unary_unary_rpc_method_handler(fail)
+    methods: Any = {"Fail": grpc.unary_unary_rpc_method_handler(fail)}  # pyright: ignore[reportUnknownVariableType]
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Long", {"Fail": handler}),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Long", methods),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.unary_unary("/Long/Fail")  # pyright: ignore[reportUnknownVariableType]
         for _ in range(20):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await channel.unary_unary("/Long/Fail")(b"")
+                await call(b"")
             back = from_rpc_error(caught.value)
             assert (type(back), back.reason, len(back.fields)) == (errors.Invalid, "TOO_LONG", 8)
             assert back.message.startswith(character * 100)
