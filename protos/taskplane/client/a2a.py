@@ -81,11 +81,11 @@ class A2AClient:
 
         `message`: a text, to `session` and `task` as `user_message` takes them, or a whole message as A2A 1.0 JSON.
         `key`: the idempotency key; empty: a random one. A message is done once for each key, however often it is sent,
-        by this program or a later one; a repeat returns the same task. Raise `Declined` for a key of another message,
-        `Ended` for a task that takes no message, `Unreachable`, `Missing`, `Unauthorized`.
+        by this program or a later one; a repeat of the same message returns the same task. Raise `Declined` for a key
+        of another message, `Ended` for a task that takes no message, `Unreachable`, `Missing`, `Unauthorized`.
         """
-        sent = as_message(message, session, task)
-        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        key = key or secrets.token_hex(16)
+        sent, headers = as_message(message, session, task, key), {"Idempotency-Key": key}
         pauses = Pauses(self.give_up_after)
         while True:
             try:
@@ -111,8 +111,8 @@ class A2AClient:
         The response to a rewind is the session task, which has no cursor: a stream that breaks between it and the first
         event of the next turn is sent again as well, and yields the response once more.
         """
-        sent = as_message(message, session, task)
-        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        key = key or secrets.token_hex(16)
+        sent, headers = as_message(message, session, task, key), {"Idempotency-Key": key}
         pauses = Pauses(self.give_up_after)
         said = read_message(sent)
         position = _Position(goes_on=bool(said.text))
@@ -191,10 +191,11 @@ class A2AClient:
                     if not position.seen:
                         raise
                     refused = error
-                # The last event may have been sent before the stream broke.
                 task = await self.get(position.task_id)
                 if task.state in until:
-                    yield Received(task, {"task": task.json})
+                    if not position.cursor or task.cursor != position.cursor:
+                        # A server without cursors, which sends nothing of a task that has ended.
+                        yield Received(task, {"task": task.json}, task.cursor)
                     return
                 raise refused
             except Unreachable as error:

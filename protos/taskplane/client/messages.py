@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from taskplane.client.events import REWIND_BEFORE
@@ -42,11 +43,14 @@ def rewind_message(
     return {**message, "metadata": {REWIND_BEFORE: before}}
 
 
-def as_message(given: str | Mapping[str, Any], session: str, task: str) -> Mapping[str, Any]:
-    """Return a text as a message to a session and a task, or a message as it is. ValueError: a message has both in
-    itself."""
+def as_message(given: str | Mapping[str, Any], session: str, task: str, key: str) -> Mapping[str, Any]:
+    """Return a text as a message to a session and a task, or a message as it is.
+
+    A text has the same message id for the same key, so that a later program repeats the same message. ValueError:
+    `session` or `task` beside a message, which names them itself.
+    """
     if isinstance(given, str):
-        return user_message(given, session=session, task=task)
+        return user_message(given, session=session, task=task, message_id=sha256(key.encode()).hexdigest()[:32])
     if session or task:
         raise ValueError("a message names its session and task itself: contextId, taskId")
     return given
