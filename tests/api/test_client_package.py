@@ -56,6 +56,34 @@ def test_the_stubs_import_with_what_the_client_package_asks_for(wheel: Path, tmp
     assert {"sqlalchemy", "starlette", "uvicorn", "httpx", "typer"}.isdisjoint(loaded)
 
 
+_CLIENT = """
+import asyncio, json, sys
+from taskplane.client import Client, Failure, Received, user_message
+async def main():
+    async with Client("http://127.0.0.1:1") as client:
+        try:
+            await client.send("hello")
+        except Failure as failure:
+            return [failure.reason, failure.retryable]
+told = asyncio.run(main())
+print(json.dumps([told, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def test_the_client_works_with_what_the_client_package_asks_for(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    answer = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}){_CLIENT}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told, loaded = json.loads(answer.stdout)
+    assert told == ["UNREACHABLE", True]
+    assert {"grpc", "google", "sqlalchemy", "starlette", "uvicorn", "typer", "orjson", "tenacity"}.isdisjoint(loaded)
+    assert "httpx" in loaded
+
+
 def test_both_packages_have_the_same_floors() -> None:
     server, client = project("pyproject.toml"), project("protos/pyproject.toml")
     assert set(client["dependencies"]) <= set(server["dependencies"])

@@ -100,6 +100,8 @@ def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh,
         called = client.run("python", program, plane.grpc, "demo", "smoke-1", "count 3")
         assert called.stdout.splitlines()[-1] == "TASK_STATE_COMPLETED", called.stderr
         assert len(called.stdout.splitlines()) > 3
+        asked = client.run("python", str(ROOT / "docs" / "examples" / "ask.py"), plane.url, "smoke-2", "count 3")
+        assert asked.stdout == "1 submitted\n2 working\n7 completed 1 2 3\n", asked.stderr
 
 
 @pytest.mark.parametrize(
@@ -146,3 +148,5 @@ def test_both_sdists_are_installed_without_node_and_stream_an_answer(built: Buil
         program = str(ROOT / "docs" / "examples" / "calling.py")
         called = client.run("python", program, plane.grpc, "demo", "smoke-1", "count 3")
         assert called.stdout.splitlines()[-1] == "TASK_STATE_COMPLETED", called.stderr
+        asked = client.run("python", str(ROOT / "docs" / "examples" / "ask.py"), plane.url, "smoke-2", "count 3")
+        assert asked.stdout.splitlines()[-1] == "7 completed 1 2 3", asked.stderr

@@ -43,6 +43,12 @@ ELSEWHERE: Final = {
         '"""Sends a message and prints': "tests/system/test_calling.py",
         "$ python docs/examples/calling.py ": "tests/system/test_calling.py",
     },
+    "client": {
+        "pip install ./protos\n": "tests/api/test_client_package.py",
+        '"""Sends a message and prints each': "tests/client/test_example.py",
+        "$ python docs/examples/ask.py ": "tests/client/test_example.py",
+        "async with aclosing(": "tests/client/test_example.py",
+    },
     "security": {
         "printf 'ann:": "tests/gateway/auth/test_sign_in_proxy.py",
         "location / {": "tests/gateway/auth/test_sign_in_proxy.py",
