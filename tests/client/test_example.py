@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
-from tests.gateway.plane import Plane
+from tests.gateway.plane import Plane, fresh
 from tests.repo.tree import ROOT
 
-from taskplane.client import Client, FullTask
+from taskplane.client import Client, FullTask, Received
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _PROGRAM = ROOT / "docs" / "examples" / "ask.py"
@@ -84,12 +85,10 @@ async def test_a_refused_call_is_told_by_its_reason(plane: Plane, tmp_path: Path
 
 async def test_a_stream_that_is_left_early_as_the_page_says_leaves_its_task_running(plane: Plane) -> None:
     [(block)] = re.findall(r"```python\n(async with aclosing.*?)```", _PAGE, re.DOTALL)
-    names: dict[str, object] = {"aclosing": aclosing}
+    names: dict[str, Any] = {"aclosing": aclosing}
     exec("async def leave(client):\n" + indent(block, "    ") + "    return event\n", names)
-    leave = names["leave"]
-    assert callable(leave)
     async with Client(plane.gateway.url) as client:
-        event = await leave(client)
+        event: Received = await names["leave"](client)
         await plane.at_zero()
         assert isinstance(event.event, FullTask)
         assert (await client.get(event.task_id)).state in ("submitted", "working")
@@ -99,7 +98,7 @@ async def test_a_stream_that_is_left_early_as_the_page_says_leaves_its_task_runn
 async def test_the_first_program_of_the_package_prints_the_stream(plane: Plane) -> None:
     readme = (ROOT / "protos" / "README.md").read_text()
     program = re.findall(r"```python\n(import asyncio\n.*?)```", readme, re.DOTALL)[0]
-    here = program.replace("http://127.0.0.1:8080", plane.gateway.url)
+    here = program.replace("http://127.0.0.1:8080", plane.gateway.url).replace("order-17", fresh())
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", here, stdout=PIPE)
     printed = (await process.communicate())[0].decode().splitlines()
     assert process.returncode == 0

@@ -33,9 +33,10 @@ class Client(A2AClient):
         """Create a client of the server at `url`; nothing is sent yet.
 
         `agent`: the name of the agent; empty: the server's default agent. `token`: the API key, sent to this server
-        only. `user`: the name of the caller, for a server on loopback without keys. `growing_text`: streams have the pieces of a
-        text while it grows as well, in messages that are `partial`. `give_up_after`: seconds for which a call or a
-        stream is tried without any success; a server that was never reached is tried once. Raise BadUsage `BAD_URL`.
+        only. `user`: the name of the caller, for a server on loopback without keys. `growing_text`: streams have the
+        pieces of a text while it grows as well, in messages that are `partial`. `give_up_after`: seconds for which a
+        call or a stream is tried without any success; a server that was never reached is tried once. Raise BadUsage
+        `BAD_URL`.
         """
         self.http = Http(url, token=token, user=user)
         super().__init__(self.http, agent=agent, growing_text=growing_text, give_up_after=give_up_after)
