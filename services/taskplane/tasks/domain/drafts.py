@@ -5,7 +5,7 @@ from typing import Any
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
-from taskplane.tasks.domain import encoding
+from taskplane.tasks.domain import payloads
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, read_status
 from taskplane.tasks.domain.commands import AddMessage, Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
@@ -64,7 +64,6 @@ class Draft:
         "_actor",
         "_artifacts",
         "_event_bytes",
-        "_ids",
         "_message_id",
         "_now",
         "_ready",
@@ -104,7 +103,6 @@ class Draft:
         # Executors take it by the clock of leases, whatever times a task was imported with.
         self._ready = now
         self._artifacts = {row.artifact_id, *artifacts}
-        self._ids = encoding.ids_of(row.id, row.context_id)
 
     def finished(self) -> Row:
         """Return the row as it will be."""
@@ -117,7 +115,7 @@ class Draft:
 
     def created(self, op: Create) -> bytes:
         """Add the first event of a managed task; return the task as it begins, serialized."""
-        task = encoding.new_task(
+        task = payloads.new_task(
             op.task_id,
             op.context_id,
             self.state,
@@ -126,7 +124,7 @@ class Draft:
             op.metadata,
             timed=op.message.timed,
         )
-        payload = encoding.task_payload(task)
+        payload = a2a.StreamResponse(task=task).SerializeToString()
         self._add(
             CREATED,
             payload,
@@ -138,23 +136,24 @@ class Draft:
             options=op.options,
         )
         self.new["snapshot_generation"] = 1
-        self.new["snapshot_bytes"] = len(task)
+        snapshot = task.SerializeToString()
+        self.new["snapshot_bytes"] = len(snapshot)
         self.new["folded_bytes"] = self._event_bytes
-        return task
+        return snapshot
 
     def user_message(self, op: AddMessage, *, reopens: bool) -> None:
         """Add a further message of the user; `reopens` if the task was paused."""
         message = op.message
         if reopens:
             self.state = SUBMITTED
-            update = encoding.reopening(message.serialized, SUBMITTED)
-            payload = encoding.status_payload(update, self._ids, self._now, has_message=True)
+            update = payloads.reopening(message.serialized, SUBMITTED)
+            payload = payloads.status_payload(update, self.row.id, self.row.context_id, self._now)
             self.new["state"] = SUBMITTED
             self.new["status_at"] = self._now
             self.new["attempt"] = 0
             self.enqueue(self._ready)
         else:
-            payload = encoding.message_payload(message.serialized, self._ids, self._now)
+            payload = payloads.message_payload(message.serialized, self.row.id, self.row.context_id, self._now)
         self._add(
             MESSAGE,
             payload,
@@ -235,11 +234,11 @@ class Draft:
         speaks = message_id is not None and not update.partial and not update.status_text
         if speaks and state in AT_REST and message_id == self._message_id:
             speaks = False
-        payload = encoding.status_payload(
+        payload = payloads.status_payload(
             serialized,
-            self._ids,
+            self.row.id,
+            self.row.context_id,
             self._now,
-            has_message=message_id is not None,
             timed=update.timed or update.partial,
             role=None if update.role else a2a.ROLE_AGENT,
             metadata=STATUS_TEXT_MARK if update.kind == STATUS_TEXT else b"",
@@ -312,7 +311,7 @@ class Draft:
             return Invalid("an artifact must have an id and a part", fields={"artifact": "is incomplete"})
         if update.append and artifact_id not in self._artifacts:
             return Refused(f"the task has no artifact {artifact_id} to append to", reason="ILLEGAL_APPEND")
-        payload = encoding.artifact_payload(update.serialized, self._ids)
+        payload = payloads.artifact_payload(update.serialized, self.row.id, self.row.context_id)
         self._add(ARTIFACT, payload, speaks=False, artifact_id=None if update.append else artifact_id)
         self._artifacts.add(artifact_id)
         self.new["artifact_id"] = artifact_id
