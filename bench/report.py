@@ -17,30 +17,30 @@ sent (the last line of the section shows `synchronous` as the database reports i
 keeps nothing. Both sides parse every event and check its bytes. Absolute figures on a shared machine mean little;
 compare the ratios. `make bench` writes this page.
 
-A send is a message that is answered with a completed task. The agents of both sides stream its text word by word: a
-single word, which is the minimum, or ten.
+A send is a message that is answered with a completed task. The agents of both sides stream the text word by word: a
+single word (the minimum), or ten.
 """
 
 
 WHERE = """## Where the time of a blocking send goes
 
-A send is seven calls between the services, five transactions and 13 statements. Four of the transactions come one after
-the other: the message and its task (at the same time, in two databases), what the agent says, its copy in the session,
-and the end. One that names its session is saved there before its task is created, and if there is such a session, one
-statement looks for its message id and a call reads the history. More words change little, since what waits for the same
-commit is one event; the SDK handles each by itself. In one process the time is Python's, evenly spread over HTTP and
-JSON, the calls between services, checks and conversions in the stores, the executor, and group commit. The event loop
-and the two threads that write to the databases share one interpreter, so that a send costs what all three of them do.
-With one connection each of the four commits waits for the disk, and the processor is cold after it. In four processes a
-send takes about three times as much of the processor as in one. A third of it is gRPC: a call with an empty handler
-takes 0.7 ms, a stream 0.9. The rest is smaller batches, since calls come one by one, and the switches between processes
-and threads.
+A send is seven calls between the services, five transactions and 13 statements. Four of the transactions come one
+after the other: the message and its task (at the same time, in two databases), the agent's message, its copy in the
+session, and the end. A message that names its session is saved there before its task is created. If the session
+exists, one statement looks for the message id and a call reads the history. More words change little: all pieces that
+wait for the same commit become one event, while the SDK handles each word separately. In one process Python takes the
+time, evenly spread over HTTP and JSON, the calls between services, checks and conversions in the stores, the
+executor, and group commit. The event loop and the two threads that write to the databases share one interpreter, so
+that their times add up. With one connection each of the four commits waits for the disk, and the caches of the
+processor are cold afterwards. In four processes a send takes about three times the processor time of one process. A
+third of it is gRPC: a call with an empty handler takes 0.7 ms, a stream 0.9. The rest is smaller batches, since calls
+come one by one, and the switches between processes and threads.
 """
 
 
 PAGES = "## Reading a long session"
 BEHIND_PAGES = f"""A session of {MESSAGES:,} messages in {TASKS:,} tasks, read over HTTP from one process on SQLite
-files. `first` is the first read of the session by a new process that has read another session before, `then` the
+files. `first` is the first read of the session by a new process that has read another session before; `then` is the
 median of the {WARM} reads after it. The content of a page is looked up by index; the order and the ids of all messages
 are read once by a process and cached as long as they are valid.
 """
@@ -48,25 +48,26 @@ are read once by a process and cached as long as they are valid.
 
 SHARING = "## One user beside others"
 BEHIND_SHARING = """
-Twenty tasks run at once, or a hundred where they take a minute. One user leaves a quarter of that to others, so that
-nobody waits for the end of another one's task. Readers of a long log read in short pieces, all of them together one at
-a time, and rest while calls are in flight. A turn reads only what is new in its session. A reader that does not read
-costs a page of the log and what was translated of it; what the process frees, the allocator of the C library returns
-when it can ([operations.md](operations.md#memory)).
+Twenty tasks run at once; with tasks of a minute, a hundred. One user may not take the last quarter of these slots, so
+nobody waits for the end of another user's task. Readers of a long log read in short pieces, all together one piece at
+a time, and pause while calls are in flight. A turn reads only new entries of its session. A client that does not read
+costs a page of the log and its translation. The allocator of the C library returns freed memory when it can
+([operations.md](operations.md#memory)).
 """
 
 
 TURNS = "## Turns with a language model"
 BEHIND_TURNS = """
 The same agent, written with pydantic-ai, on taskplane and on the server of the official SDK with its in-memory store.
-Its model is a program that streams tokens over HTTP at a steady pace, each with the time at which it was sent. Before a
-client of taskplane is shown a token, it is in the log, synced; what arrives meanwhile is joined with it.
+The model is a program that streams tokens over HTTP at a steady pace, each with the time at which it was sent.
+taskplane commits and syncs each token before a client sees it; tokens that arrive meanwhile are joined into one
+event.
 
-Turns begin at once and their answers at random moments of the interval, unless they have all tokens at the same
-moments. What counts are the tokens of the time in which all turns speak. The rest is told apart: how long it took until
-all spoke, and the memory at most. The time of a processor is that of the server under test, for each token; it depends
-less on what else the machine does than how long a token took. A connection to the model belongs to one turn. After it
-the library keeps at most 100 of them open, for five seconds.
+All turns begin at once. Their answers begin at random moments of the interval, or in the last rows at the same moment.
+Only tokens count that are sent while all turns are streaming. The time until all turns were streaming, and the largest
+memory, are listed separately. The processor time is that of the server under test, per token; it depends less on other
+programs than the latency does. A connection to the model belongs to one turn. After the turn the library keeps at most
+100 connections open, for five seconds.
 """
 BEHIND_TOKENS = """
 A profile of the interpreter on a busy machine, with 200 turns that get 400 tokens a second: where its time goes, in
@@ -81,9 +82,9 @@ percent.
 | commits: the thread that writes 4, the event loop 1 | 5 | | |
 | reads, the event loop itself | 4 | | |
 
-While one append is under way, those of all other runs wait and become one call and one transaction of five statements
-(BEGIN, a SELECT of the rows of its tasks, an INSERT, an UPDATE, COMMIT). Watchers take events from the commit and read
-no database.
+While one append is under way, the appends of all other runs wait and become one call and one transaction of five
+statements (BEGIN, a SELECT of the rows of its tasks, an INSERT, an UPDATE, COMMIT). Watchers take events from the
+commit and do not read the database.
 
 | for each token | 1 turn | 16 turns | 200 turns |
 |---|---|---|---|
@@ -92,13 +93,14 @@ no database.
 | rows written: of events, and as many of tasks | 1 | 0.7-1 | 0.5-1 |
 | JSON read (from the model), JSON written (for the client) | 1, 1 | 1, 0.7-1 | 1, 0.5-1 |
 
-The smaller figures are those of a busy machine: the longer a commit takes, the more is joined. With tokens of all turns
-at the same moments each seems to wait for the work on all of them: the event loop takes all of them from one step to
-the next, so that no token is through before nearly all are. That is inferred from how the loop works, not measured.
+The smaller figures are from a busy machine: the longer a commit takes, the more tokens are joined. If the tokens of
+all turns come at the same moments, each token seems to wait for the work on all tokens: the event loop takes all of
+them from one step to the next, so that no token is done before nearly all are. This is concluded from the design of
+the loop, not measured.
 
-Tried and left alone: a shorter switch interval of the interpreter. Beside a loop that never rests, a transaction takes
-about 18 ms, of which it waits 13 for the interpreter; with an interval of 1 ms instead of 5 it takes 8. It makes a send
-3 to 8 % more expensive, and of 16 and of 60 turns no token came sooner that could be told from chance.
+Tried and rejected: a shorter switch interval of the interpreter. Beside a busy event loop, a transaction takes about
+18 ms, of which it waits 13 for the interpreter; with an interval of 1 ms instead of 5 it takes 8. But a send becomes
+3 to 8 % more expensive, and with 16 or 60 turns tokens did not come measurably sooner.
 """
 
 
