@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from opentelemetry.trace import Span
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth.caller import Caller
@@ -13,7 +14,7 @@ from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
-from taskplane.gateway.web.http import ClientGone, Content, Headers, Reply, Request, json_reply, remedies
+from taskplane.gateway.web.http import ClientGone, Headers, Reply, Request, json_reply, remedies
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
 from taskplane.runtime.principal import Principal, check_operator, enter
@@ -147,7 +148,7 @@ def _observed(send: Send, span: Span) -> Send:
     return observed
 
 
-def _failure(error: PlaneError) -> Content:
+def _failure(error: PlaneError) -> Response:
     status = http_status(error)
     headers: Headers = []
     if status == 401:

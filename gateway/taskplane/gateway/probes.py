@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.web.http import Content, Reply, Request, json_reply
+from taskplane.gateway.web.http import Reply, Request, bytes_reply, json_reply
 from taskplane.runtime.errors import PlaneError, Unavailable
 from taskplane.runtime.health import WHY, why_not
 from taskplane.runtime.metrics import exposition
@@ -41,7 +41,7 @@ async def readyz(plane: Plane, request: Request) -> Reply:
 async def metrics(plane: Plane, request: Request) -> Reply:
     """Return the metrics of this process in the Prometheus text format."""
     body, media_type = exposition()
-    return Content(200, body, media_type.encode())
+    return bytes_reply(200, body, media_type.encode())
 
 
 def probes(

@@ -1,4 +1,8 @@
-"""The table of routes. No path redirects; a slash at the end of a path makes no difference."""
+"""The table of routes. No path redirects; a slash at the end of a path makes no difference.
+
+Starlette's router tries one route after the other: 12 to 18 microseconds and about 60 Python calls for a request here,
+1 to 4 and 8 in this table. It also matches decoded paths, so that an id with an encoded slash would be two parts.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

@@ -29,13 +29,12 @@ def test_what_if_match_cannot_name(text: str) -> None:
 
 async def test_what_a_client_has_is_not_sent_again() -> None:
     reply = etags.if_changed(asked(), json_reply(200, {"a": 1}))
-    headers = dict(reply.headers)
-    tag = headers[b"etag"].decode()
-    assert (reply.status, headers[b"cache-control"]) == (200, b"private, no-cache")
+    tag = reply.headers["etag"]
+    assert (reply.status_code, reply.headers["cache-control"]) == (200, "private, no-cache")
     for known in ([tag], [f"W/{tag}"], ['"other"', tag], [f'"other", {tag}'], ["*"]):
         again = etags.if_changed(asked(*known), json_reply(200, {"a": 1}))
-        assert (again.status, again.body, dict(again.headers)[b"etag"].decode()) == (304, b"", tag)
+        assert (again.status_code, again.body, again.headers["etag"]) == (304, b"", tag)
     changed = etags.if_changed(asked(tag), json_reply(200, {"a": 2}))
-    assert (changed.status, dict(changed.headers)[b"etag"].decode() == tag) == (200, False)
+    assert (changed.status_code, changed.headers["etag"] == tag) == (200, False)
     numbered = etags.if_changed(asked('"3"'), json_reply(200, {}), etags.from_number(3))
-    assert numbered.status == 304
+    assert numbered.status_code == 304

@@ -9,7 +9,7 @@ from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.cards import Card, Interface, completed, to_0_3, to_1_0, to_hybrid
 from taskplane.gateway.web.etags import if_changed
-from taskplane.gateway.web.http import Content, Headers, Reply, Request
+from taskplane.gateway.web.http import Headers, Reply, Request, bytes_reply
 from taskplane.runtime import json_lines
 
 _STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
@@ -30,7 +30,7 @@ async def well_known(plane: Plane, request: Request) -> Reply:
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),
         (b"last-modified", formatdate(agent.seen_at, usegmt=True).encode()),
     ]
-    return if_changed(request, Content(200, body), caching=caching)
+    return if_changed(request, bytes_reply(200, body), caching=caching)
 
 
 def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
+from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
 from taskplane.gateway.a2a.call import Call, version_of
@@ -34,10 +35,10 @@ from taskplane.gateway.web.http import (
     BodyTooLarge,
     BodyTooSlow,
     ClientGone,
-    Content,
     Headers,
     Reply,
     Request,
+    bytes_reply,
     empty_reply,
     json_reply,
     remedies,
@@ -128,9 +129,9 @@ async def _answer(
     return await plane.worker.run(answer.total_bytes(), _result, answer, frame)
 
 
-def _result(answer: Answer | Listing, frame: _Frame) -> Content:
+def _result(answer: Answer | Listing, frame: _Frame) -> Response:
     result = json_lines.encode(frame.dialect.result(answer))
-    return Content(200, b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":' + result + b"}", headers=frame.headers)
+    return bytes_reply(200, b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":' + result + b"}", headers=frame.headers)
 
 
 async def _stream(call: Call, operation: Stream, request: Any, frame: _Frame) -> Reply:
@@ -142,7 +143,7 @@ async def _stream(call: Call, operation: Stream, request: Any, frame: _Frame) ->
     except PlaneError as error:
         if frame.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND":
             raise
-        return Content(200, _error_event(frame, error), sse.CONTENT_TYPE, sse.UNCACHED)
+        return bytes_reply(200, _error_event(frame, error), sse.CONTENT_TYPE, sse.UNCACHED)
     if not frame.id:
         await flow.aclose()
         slot.release()

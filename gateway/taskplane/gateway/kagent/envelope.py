@@ -2,22 +2,24 @@
 
 from typing import Any
 
+from starlette.responses import Response
+
 from taskplane.gateway.json_body import parse_json, parse_lenient
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.web.http import Content, Headers, Request, json_reply
+from taskplane.gateway.web.http import Headers, Request, json_reply
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.validation import invalid
 
 
 def data_reply(
     data: Any, message: str, *, status: int = 200, headers: Headers | None = None, next_page_token: str = ""
-) -> Content:
+) -> Response:
     """Return a success with `data`; an empty `next_page_token` is left out."""
     body = {"error": False, "data": data, "message": message}
     return json_reply(status, body | {"next_page_token": next_page_token} if next_page_token else body, headers)
 
 
-def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> Content:
+def list_reply(data: list[Any], message: str, *, next_page_token: str = "") -> Response:
     """Return a success with a list. An empty list is left out, as kagent does, and so is an empty `next_page_token`."""
     body: dict[str, Any] = {"error": False}
     if data:

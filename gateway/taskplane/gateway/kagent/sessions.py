@@ -105,7 +105,7 @@ async def update(plane: Plane, request: Request, caller: Caller) -> Reply:
     check_size(asked)
     session = (await plane.sessions.UpdateSession(asked)).session
     reply = data_reply(session_json(session), "Successfully updated session")
-    reply.headers.append((b"etag", from_number(session.version)))
+    reply.raw_headers.append((b"etag", from_number(session.version)))
     return reply
 
 

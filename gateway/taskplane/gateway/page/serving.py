@@ -2,12 +2,14 @@
 
 from typing import Final
 
+from starlette.responses import Response
+
 from taskplane.gateway.built_page import File, to_root
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.page.unbuilt import explanation
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.etags import if_changed
-from taskplane.gateway.web.http import Content, Headers, Reply, Request
+from taskplane.gateway.web.http import Headers, Reply, Request, bytes_reply
 from taskplane.runtime.errors import NotFound
 
 _HTML: Final = b"text/html; charset=utf-8"
@@ -35,7 +37,7 @@ async def root(plane: Plane, request: Request) -> Reply:
 
 async def document(plane: Plane, request: Request) -> Reply:
     """Return the document of the page or, if the page was not built, one that gives the reason and the alternatives."""
-    return if_changed(request, Content(200, await _document(plane, request), _HTML), caching=_CACHING)
+    return if_changed(request, bytes_reply(200, await _document(plane, request), _HTML), caching=_CACHING)
 
 
 async def nowhere(plane: Plane, request: Request) -> Reply:
@@ -43,7 +45,7 @@ async def nowhere(plane: Plane, request: Request) -> Reply:
     clients and for what can only be a file."""
     if not _is_browser(request) or request.arguments["path"].partition("/")[0] == "assets":
         raise no_such_route()
-    return Content(404, await _document(plane, request), _HTML, _CACHING)
+    return bytes_reply(404, await _document(plane, request), _HTML, _CACHING)
 
 
 async def _document(plane: Plane, request: Request) -> bytes:
@@ -74,12 +76,12 @@ async def licenses(plane: Plane, request: Request) -> Reply:
     return _reply(request, plane.page.licenses, _REVALIDATED)
 
 
-def _reply(request: Request, file: File, caching: tuple[bytes, bytes]) -> Content:
+def _reply(request: Request, file: File, caching: tuple[bytes, bytes]) -> Response:
     headers: Headers = [caching, (b"vary", b"Accept-Encoding"), *_SAFETY]
     if file.gzipped and _takes_gzip(request):
-        reply = Content(200, file.gzipped, file.media_type, [(b"content-encoding", b"gzip")])
+        reply = bytes_reply(200, file.gzipped, file.media_type, [(b"content-encoding", b"gzip")])
         return if_changed(request, reply, file.tag[:-1] + b'-gzip"', headers)
-    return if_changed(request, Content(200, file.content, file.media_type), file.tag, headers)
+    return if_changed(request, bytes_reply(200, file.content, file.media_type), file.tag, headers)
 
 
 def _takes_gzip(request: Request) -> bool:

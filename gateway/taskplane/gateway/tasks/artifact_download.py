@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Final
 
+from starlette.responses import Response
+
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.errors import error_api
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.tasks.artifact_content import as_json, contiguous, single_value
 from taskplane.gateway.web import etags, ranges
-from taskplane.gateway.web.http import JSON, Content, Headers, Reply, Request, attachment, empty_reply, json_reply
+from taskplane.gateway.web.http import JSON, Headers, Reply, Request, attachment, bytes_reply, empty_reply, json_reply
 from taskplane.gateway.web.piecewise import PieceStream
 from taskplane.runtime import logs
 from taskplane.runtime.errors import OutOfRange
@@ -45,11 +47,11 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
         headers = _headers(head, tag)
         if etags.is_current(request, tag):
             reply = empty_reply(304)
-            reply.headers = headers
+            reply.raw_headers = headers
             return reply
         if head.form == pb.ARTIFACT_FORM_DATA:
             media_type = head.media_type.encode() or JSON
-            return Content(200, await single_value(responses, plane.worker), media_type, headers)
+            return bytes_reply(200, await single_value(responses, plane.worker), media_type, headers)
         status = 200
         if head.form in _CONTIGUOUS:
             places = range(head.size)
@@ -96,7 +98,7 @@ async def _read(
     return (await anext(responses)).head, responses
 
 
-def _unsatisfiable(size: int) -> Content:
+def _unsatisfiable(size: int) -> Response:
     error = OutOfRange(f"the artifact has {size} bytes", reason="RANGE_NOT_SATISFIABLE")
     return json_reply(416, error_api(error, logs.request_id.get()), [(b"content-range", b"bytes */%d" % size)])
 

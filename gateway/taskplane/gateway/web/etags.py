@@ -3,7 +3,9 @@
 import hashlib
 from typing import Final
 
-from taskplane.gateway.web.http import Content, Headers, Request, empty_reply
+from starlette.responses import Response
+
+from taskplane.gateway.web.http import Headers, Request, empty_reply
 from taskplane.runtime.validation import invalid
 
 # Responses depend on the caller; caches must revalidate them.
@@ -13,7 +15,7 @@ PRIVATE: Final[Headers] = [
 ]
 
 
-def digest(body: bytes) -> bytes:
+def digest(body: bytes | memoryview) -> bytes:
     """Return the tag of a body, by its content."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
 
@@ -40,12 +42,12 @@ def is_current(request: Request, tag: bytes) -> bool:
     return bool(known) and ("*" in known or tag.decode() in known)
 
 
-def if_changed(request: Request, reply: Content, tag: bytes = b"", caching: Headers = PRIVATE) -> Content:
+def if_changed(request: Request, reply: Response, tag: bytes = b"", caching: Headers = PRIVATE) -> Response:
     """Return the reply with its tag, by default that of its content, and the headers for caches; 304 without a body if
     the client has it already."""
     tag = tag or digest(reply.body)
     headers: Headers = [(b"etag", tag), *caching]
     if is_current(request, tag):
         reply = empty_reply(304)
-    reply.headers = [*reply.headers, *headers]
+    reply.raw_headers = [*reply.raw_headers, *headers]
     return reply
