@@ -16,7 +16,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
 from taskplane.gateway.web.http import ClientGone, Headers, Reply, Request, json_reply, remedies
 from taskplane.runtime import logs, tracing
-from taskplane.runtime.errors import Internal, PermissionDenied, PlaneError
+from taskplane.runtime.errors import Internal, PlaneError
 from taskplane.runtime.principal import Principal, check_operator, enter
 from taskplane.runtime.validation import is_request_id
 
@@ -87,10 +87,10 @@ class App:
         caller = self._plane.authenticator.authenticate(request)
         if route.operates:
             check_operator(caller.principal)
-        elif not caller.may_read:
-            raise PermissionDenied('this API key lacks the scope "read"', reason="OPERATE_ONLY_KEY")
-        if route.writes and not caller.may_write:
-            raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
+        else:
+            caller.check_read()
+        if route.writes:
+            caller.check_write()
         return caller
 
     async def _answer(self, operation: str, answering: Awaitable[Reply]) -> Reply | None:

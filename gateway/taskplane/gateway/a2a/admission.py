@@ -6,7 +6,7 @@ from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
-from taskplane.runtime.errors import NotFound, PermissionDenied, Refused, Unavailable
+from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 
 async def admit(call: Call, operation: Operation, asked: str) -> None:
@@ -26,8 +26,8 @@ async def admit(call: Call, operation: Operation, asked: str) -> None:
         call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
     if call.agent is not None and (call.extensions or call.agent.required_extensions):
         _take_extensions(call, call.agent)
-    if operation.writes and not call.caller.may_write:
-        raise PermissionDenied('this API key lacks the scope "write"', reason="READ_ONLY_KEY")
+    if operation.writes:
+        call.caller.check_write()
 
 
 async def _agent_of(plane: Plane, name: str, operation: Operation) -> tuple[Agent | None, NotFound | None]:

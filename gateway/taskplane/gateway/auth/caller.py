@@ -32,6 +32,16 @@ class Caller:
         """Return whether the caller may see, cancel and delete the tasks of all owners of its tenant."""
         return self.principal.operator
 
+    def check_read(self) -> None:
+        """Raise PermissionDenied `OPERATE_ONLY_KEY` unless the caller may read."""
+        if not self.may_read:
+            raise PermissionDenied('the credentials lack the scope "read"', reason="OPERATE_ONLY_KEY")
+
+    def check_write(self) -> None:
+        """Raise PermissionDenied `READ_ONLY_KEY` unless the caller may write."""
+        if not self.may_write:
+            raise PermissionDenied('the credentials lack the scope "write"', reason="READ_ONLY_KEY")
+
 
 class BrowserChecks:
     """The checks that keep pages of other sites, and names that are bound to this machine, from calling."""
