@@ -1,4 +1,4 @@
-"""Document tasks, copies into sessions, and deletion. C1, C6, C16, and what applies to which origin."""
+"""Document tasks, copies into sessions, and deletion; managed and document tasks compared. C1, C6, C16."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from taskplane.tasks.pages import EventFilter
 
 
 async def test_each_replacement_of_a_document_is_one_generation(plane: Plane) -> None:
-    """C1: the document is the row; its events are bare counters."""
+    """C1: the row has the document; its events have no content."""
     first = await plane.put("doc", "one")
     second = await plane.put("doc", "two", COMPLETED)
     third = await plane.put("doc", "three", WORKING)
@@ -32,7 +32,7 @@ async def test_each_replacement_of_a_document_is_one_generation(plane: Plane) ->
 
 
 async def test_a_replacement_that_expects_another_generation_changes_nothing(plane: Plane) -> None:
-    """Last writer wins, unless it says what it has read."""
+    """T4: without an expected generation, the last write wins."""
     await plane.put("doc", "one")
     await plane.put("doc", "two", expected_generation=1)
     with pytest.raises(Conflict):
@@ -46,7 +46,7 @@ async def test_a_replacement_that_expects_another_generation_changes_nothing(pla
 
 
 async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
-    """C1: and of two with one id the second replaces the first."""
+    """C1: of two documents with one id in a batch, the second replaces the first."""
     answers = await plane.log.submit_all([plane.document(f"d{number % 5}", str(number)) for number in range(10)])
     assert [only(commands.Done, answer).created for answer in answers] == [True] * 5 + [False] * 5
     for number in range(5):
@@ -55,7 +55,7 @@ async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
 
 
 async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> None:
-    """C7: the external runtime owns it."""
+    """C7: only its external runtime may change a document."""
     row = (await plane.put("doc", "one")).row
     for op in (
         commands.Cancel(scope=ADA, task_id="doc"),
@@ -73,8 +73,8 @@ async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> No
     assert await plane.claim(row) is None
 
 
-async def test_a_managed_task_is_not_replaced_and_an_id_is_held_by_one_owner(plane: Plane) -> None:
-    """T4: whoever asks."""
+async def test_a_managed_task_is_not_replaced_and_an_id_belongs_to_one_owner(plane: Plane) -> None:
+    """T4: a document cannot replace a managed task, nor a task of another owner; a managed task no document."""
     await plane.create(name="run")
     await plane.put("doc", "one")
     with pytest.raises(Refused) as managed:
@@ -87,7 +87,7 @@ async def test_a_managed_task_is_not_replaced_and_an_id_is_held_by_one_owner(pla
 
 
 async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
-    """C16: of either origin; a live one is canceled first, in the same commit."""
+    """C16: managed and document tasks; a running task is canceled first, in the same commit."""
     live, ended, document = await plane.create(), await plane.create(), (await plane.put("doc", "one")).row
     await plane.complete(ended)
     item = await plane.item(live, chunk("late"))
@@ -125,7 +125,7 @@ async def test_a_task_of_another_owner_can_be_neither_read_nor_changed(plane: Pl
 
 
 async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: Plane) -> None:
-    """C6: what its session lacks, in one session or in all, the one that has waited longest first."""
+    """C6: the list has the tasks with messages missing in their session, oldest first, of one session or of all."""
     first, second = await plane.create(), await plane.create(context_id="c2")
     for row in (first, second):
         await plane.append(row, status(WORKING, message("the answer", f"{row.id}-m2")))
@@ -143,7 +143,7 @@ async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: P
 
 
 async def test_uncopied_tasks_are_listed_page_by_page(plane: Plane) -> None:
-    """C6: those that came to rest at the same moment too, so that a sweep gets past those that it cannot copy."""
+    """C6: tasks with the same time are split between pages as well, so tasks that cannot be copied stop no sweep."""
     rows = [await plane.create(context_id=f"c{number % 2}") for number in range(5)]
     await asyncio.gather(*(plane.pause(row) for row in rows))
     for context in (None, ("", "ada", "c0")):
@@ -156,7 +156,7 @@ async def test_uncopied_tasks_are_listed_page_by_page(plane: Plane) -> None:
 
 
 async def test_a_paused_task_is_uncopied_and_a_running_one_is_not(plane: Plane) -> None:
-    """C6: the log of a task at rest does not move, so anybody may copy it."""
+    """C6: the log of a task at rest does not grow, so any executor may copy it."""
     row = await plane.create()
     await plane.pause(row)
     assert [each.uid for each in await plane.log.uncopied(None, 10)] == [row.uid]
@@ -164,8 +164,8 @@ async def test_a_paused_task_is_uncopied_and_a_running_one_is_not(plane: Plane) 
     assert await plane.log.uncopied(None, 10) == []
 
 
-async def test_marks_of_copies_only_grow_and_never_beyond_the_head(plane: Plane) -> None:
-    """C6: a lower mark changes nothing, and an item may carry one."""
+async def test_the_copied_generation_never_falls_or_exceeds_the_head(plane: Plane) -> None:
+    """C6: a lower generation changes nothing; an appended item may also report one."""
     row = await plane.create()
     await plane.append(row, status(WORKING, message("so", "m2")))
     assert (await plane.append(row, chunk("x"), copied_generation=3)).refusal is None
@@ -179,7 +179,7 @@ async def test_marks_of_copies_only_grow_and_never_beyond_the_head(plane: Plane)
 
 
 async def test_a_document_with_an_unknown_state_or_without_a_context_is_refused(plane: Plane) -> None:
-    """T4: and one without any state is kept as it is."""
+    """T4: a document without a state is stored unchanged."""
     for wrong in (a2a.Task(id="d", context_id=""), a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=77))):  # type: ignore[arg-type]
         with pytest.raises(PlaneError):
             await plane.log.submit(commands.Put(scope=ADA, uid="u", salt="s", task=wrong))

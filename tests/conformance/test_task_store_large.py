@@ -1,4 +1,4 @@
-"""Large tasks: what stays anyway is left in the log and folded for its readers only. P7, C13."""
+"""Large tasks: artifacts are stored in the log only, and joined when a task is read. P7, C13."""
 
 import re
 
@@ -17,7 +17,7 @@ LATER = 1 << 60
 
 
 async def written(plane: Plane, *, pieces: int, size: int) -> Row:
-    """A task with one artifact of so many pieces."""
+    """Create a task with one artifact of `pieces` pieces, each of `size` characters."""
     row = await plane.create()
     for first in range(0, pieces, 64):
         await plane.grow(row, min(64, pieces - first), size)
@@ -25,7 +25,7 @@ async def written(plane: Plane, *, pieces: int, size: int) -> Row:
 
 
 async def test_a_large_artifact_is_stored_once_and_read_like_any_other(plane: Plane) -> None:
-    """P7, C13: no snapshot repeats the log of a large task, while it grows or at its end, until that is trimmed."""
+    """P7, C13: no snapshot repeats the artifacts of a large task, until the log is trimmed."""
     row = await written(plane, pieces=128, size=32_000)
     assert content_size(await plane.check(row)) > LARGE
     ended = await plane.complete(row)
@@ -39,8 +39,8 @@ async def test_a_large_artifact_is_stored_once_and_read_like_any_other(plane: Pl
 
 
 @pytest.mark.parametrize("of", ["versions", "small pieces", "messages"])
-async def test_a_large_task_of_which_a_snapshot_is_worth_it_is_folded(plane: Plane, of: str) -> None:
-    """C13: reading it costs what it is, not what it was, nor as many events as it had."""
+async def test_a_large_task_gets_a_snapshot_if_that_is_cheaper_to_read(plane: Plane, of: str) -> None:
+    """C13: the cost of reading depends on the present size of the task, not on replaced content or on its events."""
     row = await plane.create()
     if of == "versions":
         for _ in range(10):
@@ -61,7 +61,7 @@ WORDS = "".join(f"The {number}th of many sentences, which repeat but their numbe
 
 
 async def stored(plane: Plane, row: Row) -> int:
-    """The bytes that the artifact of a task takes in the database."""
+    """Return the size in bytes of a task's artifact in the database."""
     size = "length" if plane.engine.dialect.name == "sqlite" else "pg_column_size"
     query = text(f"SELECT sum({size}(payload)) FROM event WHERE task_uid = :uid AND kind = {ARTIFACT}")
     return int(await plane.engine.read(lambda conn: conn.execute(query, {"uid": row.uid}).scalar_one()))
@@ -70,7 +70,7 @@ async def stored(plane: Plane, row: Row) -> int:
 async def test_large_pieces_are_stored_compressed_beside_those_that_are_not(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P7: by one engine or for the other; rows from before are read like the others."""
+    """P7: PostgreSQL compresses rows itself; for SQLite the store does. Uncompressed rows stay readable."""
     row = await plane.create()
     with monkeypatch.context() as before:
         before.setattr("taskplane.tasks.sql.packing.LARGE_PIECE", 1 << 60)
@@ -87,7 +87,7 @@ async def test_large_pieces_are_stored_compressed_beside_those_that_are_not(
 
 
 async def test_a_page_of_compressed_pieces_is_no_larger_than_others(plane: Plane) -> None:
-    """C13: what it takes in memory counts, not what it takes in the database."""
+    """C13: the limit of a page applies to the uncompressed size."""
     row = await plane.create()
     for _ in range(8):
         await plane.append(row, chunk(WORDS))
@@ -105,7 +105,7 @@ async def test_a_page_of_compressed_pieces_is_no_larger_than_others(plane: Plane
 
 @pytest.mark.parametrize("by", ["cancel", "loss", "end"])
 async def test_a_text_that_is_open_in_a_large_task_is_closed_without_reading_the_rest(plane: Plane, by: str) -> None:
-    """C11, C13: as in a small one; the artifact beside it is not read."""
+    """C11, C13: the artifact of the task is not read."""
     row = await plane.create()
     await plane.append(row, status(WORKING, message("so ", "m2", partial=True)))
     await plane.append(row, *(chunk(WORDS, append=number > 0) for number in range(20)))
@@ -125,7 +125,7 @@ async def test_a_text_that_is_open_in_a_large_task_is_closed_without_reading_the
 
 
 async def test_the_messages_of_a_large_task_are_read_without_its_artifacts(plane: Plane) -> None:
-    """C13, P10: also of one that no snapshot has."""
+    """C13, P10: also if no snapshot contains the messages."""
     row = await plane.create()
     await plane.append(row, *(chunk(WORDS, append=number > 0) for number in range(20)))
     await plane.complete(row, "the end")

@@ -1,4 +1,4 @@
-"""The fields that are read in payloads: events of agent runtimes, turns that pushed messages name."""
+"""Fields read from payloads: turns and rewinds of runtimes' events, turns of pushed messages."""
 
 import json
 
@@ -29,12 +29,12 @@ from taskplane.sessions.domain.payload import keep_messages, listed, messages, p
         (json.dumps({"invocation_id": "a\nb"}), ("", "")),
     ],
 )
-def test_an_event_says_its_turn_and_what_it_rewinds_before_or_nothing(data: str, expected: tuple[str, str]) -> None:
-    """R10."""
+def test_turn_and_rewind_target_are_read_from_an_event(data: str, expected: tuple[str, str]) -> None:
+    """R10: in both spellings; a missing, wrong or malformed value is read as an empty text."""
     assert read_event(data)[:2] == expected
 
 
-def test_pushed_messages_name_their_turns_line_by_line() -> None:
+def test_the_turns_of_pushed_messages_are_written_as_lines() -> None:
     pushed = pb.Messages(messages=[message("1", invocation="A"), message("2"), message("3", invocation="a\nb")])
     assert listed(pushed) == "A\n\n\n"
     assert listed(pb.Messages()) == ""
@@ -47,7 +47,7 @@ def test_pushed_messages_name_their_turns_line_by_line() -> None:
     assert listed(unpack_pushed(keep_messages(whole, [1, 2]))) == "B\nC\n"
 
 
-def test_a_payload_is_kept_whole_or_in_part() -> None:
+def test_a_payload_keeps_all_or_some_of_its_messages() -> None:
     entry = pb.Entry(id="p", pushed=pb.Messages(messages=[message("1"), message("2"), message("3")]))
     payload = pack(entry, "pushed")
     assert messages(payload) == list(entry.pushed.messages)
@@ -59,7 +59,7 @@ def test_a_payload_is_kept_whole_or_in_part() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 16_000, 16_384, 300_000])
 @pytest.mark.parametrize("which", ["message", "data", "pushed"])
-def test_what_is_stored_is_an_entry_with_the_payload_alone(which: str, size: int) -> None:
+def test_an_entry_is_stored_as_its_payload_alone(which: str, size: int) -> None:
     said = a2a.Message(message_id="x" * size)
     payloads = {
         "message": pb.Entry(message=said),

@@ -1,4 +1,4 @@
-"""Rewinds, undos and pushed histories of sessions that a runtime feeds with documents, and perhaps with events."""
+"""Rewinds, undos and pushed histories in sessions with documents of a runtime, with or without events."""
 
 import json
 from typing import Any
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 STREAM = Way("0.3", True)
 
 
-async def begun(plane: Plane) -> str:
-    """A new session of a runtime."""
+async def new_session(plane: Plane) -> str:
+    """Create a session of a runtime, and return its id."""
     found: str = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
     return found
 
@@ -24,7 +24,7 @@ async def event(plane: Plane, context: str, turn: str) -> None:
 
 
 def turn(name: str, *, names: bool = True) -> list[Json]:
-    """A question and its answer; the runtime marks the answer only."""
+    """Return a question and its answer; as in kagent, only the answer names the turn."""
     marks = {"metadata": {INVOCATION: name}} if names else {}
     return [
         {"kind": "message", "role": "user", "messageId": f"{name}-q", "parts": [{"kind": "text", "text": f"{name}?"}]},
@@ -48,13 +48,13 @@ async def save(plane: Plane, context: str, *turns: str, task_id: str = "", **fie
 
 
 async def shown(plane: Plane, context: str) -> list[str]:
-    """What a client makes of the tasks, which the pages of messages agree on."""
+    """Return the texts that a client shows, and check that `/messages` returns the same."""
     messages = await flat(plane, context)
     assert await data(plane, f"/api/sessions/{context}/messages?limit=1000") == {"messages": messages, "before": None}
     return texts(messages)
 
 
-def of(*turns: str) -> list[str]:
+def texts_of_turns(*turns: str) -> list[str]:
     return [f"{name}{end}" for name in turns for end in "?!"]
 
 
@@ -67,13 +67,13 @@ async def post(plane: Plane, context: str, what: str, status: int = 200, **body:
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
 @pytest.mark.parametrize("fed_by_events", [True, False])
 async def test_a_rewind_shows_the_conversation_before_it(plane: Plane, way: Way, fed_by_events: bool) -> None:
-    """R4, R5, R10: a task for each turn, as kagent's runtimes save them; what is read again agrees."""
-    context = await begun(plane)
+    """R4, R5, R10: the session has a document for each turn, as kagent's runtimes store them. Every route agrees."""
+    context = await new_session(plane)
     for name in ("i1", "i2", "i3"):
         if fed_by_events:
             await event(plane, context, f"{context}-{name}")
         await save(plane, context, f"{context}-{name}")
-    left = of(f"{context}-i1")
+    left = texts_of_turns(f"{context}-i1")
     for again in range(2):
         ((kind, task),) = (await rewind(plane, way, context, f"{context}-i2"))[:1]
         if again:
@@ -87,69 +87,69 @@ async def test_a_rewind_shows_the_conversation_before_it(plane: Plane, way: Way,
     assert texts(read["history"]) == left
     undone = await post(plane, context, "undo_rewind")
     assert texts(undone["data"]["messages"]) == await shown(plane, context)
-    assert await shown(plane, context) == of(*(f"{context}-{name}" for name in ("i1", "i2", "i3")))
+    assert await shown(plane, context) == texts_of_turns(*(f"{context}-{name}" for name in ("i1", "i2", "i3")))
 
 
 async def test_a_rewind_with_a_text_shows_the_conversation_before_the_new_turn(plane: Plane) -> None:
-    """R4: then the new task's events."""
-    context = await begun(plane)
+    """R4: the events of the new task follow."""
+    context = await new_session(plane)
     for name in ("i1", "i2"):
         await save(plane, context, f"{context}-{name}")
     (_, task), *rest = await rewind(plane, STREAM, context, f"{context}-i2", "go on")
-    assert texts(task["history"]) == of(f"{context}-i1")
+    assert texts(task["history"]) == texts_of_turns(f"{context}-i1")
     assert rest[-1][1]["status"]["state"] == "completed"
-    assert await shown(plane, context) == [*of(f"{context}-i1"), "go on", "go on"]
+    assert await shown(plane, context) == [*texts_of_turns(f"{context}-i1"), "go on", "go on"]
 
 
-async def test_a_document_that_spans_two_turns_keeps_what_is_before_the_cut(plane: Plane) -> None:
-    """R4, R5: however often it is saved; it goes on in a new turn, and an undo brings back all of it."""
-    context = await begun(plane)
+async def test_a_document_of_two_turns_keeps_the_turn_before_the_cut(plane: Plane) -> None:
+    """R4, R5: storing it again changes nothing. It can continue with a new turn, and an undo restores all of it."""
+    context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     made: Json = {"artifacts": [{"artifactId": "a", "parts": [], "metadata": {INVOCATION: two}}]}
     task_id = await save(plane, context, one, two, **made)
     ((_, task),) = await rewind(plane, STREAM, context, two)
-    assert texts(task["history"]) == await shown(plane, context) == of(one)
+    assert texts(task["history"]) == await shown(plane, context) == texts_of_turns(one)
     assert "artifacts" not in await data(plane, f"/api/tasks/{task_id}")
     await save(plane, context, one, two, task_id=task_id, **made)
-    assert await shown(plane, context) == of(one)
+    assert await shown(plane, context) == texts_of_turns(one)
     await post(plane, context, "undo_rewind")
-    assert await shown(plane, context) == of(one, two)
+    assert await shown(plane, context) == texts_of_turns(one, two)
     assert "artifacts" in await data(plane, f"/api/tasks/{task_id}")
     await rewind(plane, STREAM, context, two)
     await save(plane, context, one, two, three, task_id=task_id)
-    assert await shown(plane, context) == of(one, three)
+    assert await shown(plane, context) == texts_of_turns(one, three)
     assert (await post(plane, context, "undo_rewind", 409))["code"] == "TOO_LATE_TO_UNDO"
 
 
 async def test_late_messages_of_a_cut_turn_stay_cut(plane: Plane) -> None:
-    """R4, C8: the runtime was at work on the turn, of which the document said nothing yet."""
-    context = await begun(plane)
+    """R4, C8: the runtime was working on the turn, but had not stored it in the document yet."""
+    context = await new_session(plane)
     one, two = (f"{context}-{name}" for name in ("i1", "i2"))
     for name in (one, two):
         await event(plane, context, name)
     task_id = await save(plane, context, one)
     await rewind(plane, STREAM, context, two)
     await save(plane, context, one, two, task_id=task_id)
-    assert await shown(plane, context) == of(one)
+    assert await shown(plane, context) == texts_of_turns(one)
 
 
 async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> None:
-    """R4: all its turns are; saved again it stays hidden, and in a new turn it says only that."""
-    context = await begun(plane)
+    """R4: all its turns are cut with it. Stored again it stays hidden; with a new turn only that turn is shown."""
+    context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)
     await rewind(plane, STREAM, context, one)
     await save(plane, context, one, two, task_id=task_id)
     assert await shown(plane, context) == []
     listed = await data(plane, f"/api/sessions/{context}/tasks?include=superseded")
-    assert [texts(task["history"]) for task in listed if task["id"] == task_id] == [of(one, two)]
+    assert [texts(task["history"]) for task in listed if task["id"] == task_id] == [texts_of_turns(one, two)]
     await save(plane, context, one, two, three, task_id=task_id)
-    assert await shown(plane, context) == of(three)
+    assert await shown(plane, context) == texts_of_turns(three)
 
 
 async def test_a_pushed_history_replaces_documents(plane: Plane) -> None:
-    """R7: those whose turns no event tells of, too; what is saved in a new turn afterwards is shown after it."""
-    context = await begun(plane)
+    """R7: also documents with turns that no event names. A document of a new turn is shown after the history."""
+    context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)
     kept = {"kind": "message", "role": "agent", "messageId": fresh(), "parts": [{"kind": "text", "text": "in short"}]}
@@ -158,23 +158,23 @@ async def test_a_pushed_history_replaces_documents(plane: Plane) -> None:
     assert await shown(plane, context) == ["in short"]
     await save(plane, context, one, two, task_id=task_id)
     await save(plane, context, three)
-    assert await shown(plane, context) == ["in short", *of(three)]
+    assert await shown(plane, context) == ["in short", *texts_of_turns(three)]
 
 
 async def test_a_pushed_history_keeps_the_documents_of_the_turns_that_it_names(plane: Plane) -> None:
-    """R7: and cuts the others."""
-    context = await begun(plane)
+    """R7: the other documents are hidden."""
+    context = await new_session(plane)
     one, two = (f"{context}-{name}" for name in ("i1", "i2"))
     for name in (one, two):
         await save(plane, context, name)
     named = [{**message, "metadata": {INVOCATION: one}} for message in turn(one)]
     await plane.http.put(f"/api/sessions/{context}/effective_history", json=named)
-    assert await shown(plane, context) == of(one)
+    assert await shown(plane, context) == texts_of_turns(one)
 
 
-async def test_a_document_comes_back_with_what_was_cut_of_it(plane: Plane) -> None:
-    """O4: exported and brought in under another id, the rewind can be undone there."""
-    context = await begun(plane)
+async def test_an_imported_document_has_its_cut_turns_and_the_rewind_can_be_undone(plane: Plane) -> None:
+    """O4: after an export and an import under another id, the rewind can be undone in the new session."""
+    context = await new_session(plane)
     one, two = (f"{context}-{name}" for name in ("i1", "i2"))
     await save(plane, context, one, two)
     await rewind(plane, STREAM, context, two)
@@ -183,6 +183,6 @@ async def test_a_document_comes_back_with_what_was_cut_of_it(plane: Plane) -> No
     headers = {"content-type": "application/x-ndjson"}
     reply = await plane.http.post(f"/api/sessions/import?id={new}", content=body, headers=headers)
     assert reply.status_code == 201, reply.text
-    assert await shown(plane, new) == of(one)
+    assert await shown(plane, new) == texts_of_turns(one)
     await post(plane, new, "undo_rewind")
-    assert await shown(plane, new) == of(one, two)
+    assert await shown(plane, new) == texts_of_turns(one, two)

@@ -50,8 +50,8 @@ async def test_a_session_is_created_listed_read_renamed_and_deleted(plane: Plane
         assert (await plane.http.request(method, path, headers=named(user))).status_code == 404
 
 
-async def test_an_existing_id_of_the_same_user_is_updated_and_of_another_user_is_its_own(plane: Plane) -> None:
-    """S4."""
+async def test_two_users_may_use_the_same_session_id(plane: Plane) -> None:
+    """S4: a second creation by the same user updates the session of that user only."""
     ann, bob = fresh(), fresh()
     one = await created(plane, ann, id=fresh(), name="Ann's")
     again = await created(plane, ann, id=one["id"], name="Renamed")
@@ -71,8 +71,10 @@ async def test_an_existing_id_of_the_same_user_is_updated_and_of_another_user_is
         ("PUT", {"agent_ref": ""}, "agent_ref"),
     ],
 )
-async def test_what_is_missing_is_400_and_named(plane: Plane, method: str, body: Any, field: str) -> None:
-    """S4: no agent_ref, or nothing to change."""
+async def test_a_missing_or_invalid_field_is_refused_with_400_and_its_name(
+    plane: Plane, method: str, body: Any, field: str
+) -> None:
+    """S4: missing fields, wrong types, and an empty agent."""
     one = await created(plane, "local")
     path = "/api/sessions" if method == "POST" else f"/api/sessions/{one['id']}"
     reply = await plane.http.request(method, path, json=body)
@@ -81,7 +83,7 @@ async def test_what_is_missing_is_400_and_named(plane: Plane, method: str, body:
 
 
 async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
-    """S5: opaque JSON text; order and limit; an id stored already is refused and stays."""
+    """S5: the text is stored unchanged, listed by order and limit, and not replaced by a second event with its id."""
     one = await created(plane, "local")
     path = f"/api/sessions/{one['id']}"
     for number in range(4):
@@ -111,8 +113,8 @@ async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
         assert (await plane.http.get(f"{path}?{query}")).status_code == 400
 
 
-async def test_an_event_has_an_agent_a_session_and_content(plane: Plane) -> None:
-    """S5, S2: `X-Agent-Name` names the runtime that calls; the wrong agent is 403, an unknown session 404."""
+async def test_an_event_of_a_wrong_agent_or_without_session_or_content_is_refused(plane: Plane) -> None:
+    """S5, S2: `X-Agent-Name` names the calling runtime. Another agent gets 403, an unknown session 404."""
     one = await created(plane, "local")
     path = f"/api/sessions/{one['id']}/events"
 
@@ -147,7 +149,7 @@ async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
     found = (await plane.http.get(path, headers=named(user))).json()["data"]["session"]
     assert (found["id"], found["name"], found["user_id"], found["agent_id"]) == (context, text, user, "demo")
     assert (await plane.http.get(path)).status_code == 404
-    # A further message changes none of it, and a long one is a title by its first words only.
+    # A further message changes nothing. A long first message gives a title of its first words.
     await plane.result("SendMessage", {"message": said("and now?", contextId=context)}, x_user_id=user)
     listed = (await plane.http.get("/api/sessions", headers=named(user))).json()["data"]
     assert [(one["id"], one["name"]) for one in listed] == [(context, text)]

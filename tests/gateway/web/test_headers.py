@@ -1,4 +1,4 @@
-"""Headers that every answer has, and requests that offer another protocol."""
+"""Headers of every response, and requests that offer another protocol."""
 
 import asyncio
 import logging
@@ -19,8 +19,8 @@ def path_of(pattern: str, ids: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("has", [True, False])
-async def test_no_browser_guesses_the_type_of_an_answer(plane: Plane, has: bool) -> None:
-    """T9: every body of every route has `nosniff`: JSON, streams, files, errors and pages alike."""
+async def test_every_response_with_a_body_has_nosniff(plane: Plane, has: bool) -> None:
+    """T9: every route but DELETE, which would remove the objects: JSON, streams, files, errors and pages."""
     task = await plane.send("artifact")
     ids = {
         "{session}": task["contextId"] if has else "none",
@@ -49,10 +49,10 @@ async def test_no_browser_guesses_the_type_of_an_answer(plane: Plane, has: bool)
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "h2c"])
-async def test_an_offer_of_another_protocol_is_answered_over_http_and_not_logged(
+async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warning(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, protocol: str
 ) -> None:
-    """C14: RFC 9110 section 7.8; the log gives no advice on what to install."""
+    """C14: RFC 9110 section 7.8; uvicorn logs no warning about a missing WebSocket library."""
     caplog.set_level(logging.DEBUG, "uvicorn.error")
     async with open_all(tmp_path_factory.mktemp("upgrade")) as plane:
         reader, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
@@ -61,5 +61,5 @@ async def test_an_offer_of_another_protocol_is_answered_over_http_and_not_logged
         writer.write((offer + key).encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
         writer.close()
-    said_of_it = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert said_of_it == []
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == []

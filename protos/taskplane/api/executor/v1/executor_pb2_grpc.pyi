@@ -41,8 +41,8 @@ class AgentExecutorStub:
     """Deletes a task with its log and its words. A task that has not ended is canceled first. Then its session gets a
     permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose its words, and
     nothing brings them back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its
-    session keeps the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of
-    agents and delivered webhooks keep the words. If a deletion fails half way, the next one or a sweep finishes it.
+    session keeps the bytes, which no read returns, until the session or its owner is erased. Forks and the checkpoints
+    of agents keep the words. If a deletion fails half way, the next one or a sweep finishes it.
     NOT_FOUND.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteSessionRequest, _executor_pb2.DeleteSessionResponse]
@@ -122,8 +122,8 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a task with its log and its words. A task that has not ended is canceled first. Then its session gets a
         permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose its words, and
         nothing brings them back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its
-        session keeps the bytes, which no read returns, until the session or its owner is erased. Forks, the checkpoints of
-        agents and delivered webhooks keep the words. If a deletion fails half way, the next one or a sweep finishes it.
+        session keeps the bytes, which no read returns, until the session or its owner is erased. Forks and the checkpoints
+        of agents keep the words. If a deletion fails half way, the next one or a sweep finishes it.
         NOT_FOUND.
         """
 
