@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES_IF_THOROUGH
+from tests.gateway.bindings import BINDINGS, LISTING, Binding, Client
 from tests.gateway.plane import Plane, open_all
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
@@ -24,3 +25,22 @@ async def plane(
     cluster: Cluster = request.getfixturevalue("cluster")
     async with copied(cluster) as url, open_all(folder, database_url=url) as plane:
         yield plane
+
+
+@pytest.fixture(params=BINDINGS, ids=lambda binding: binding.name)
+def binding(request: pytest.FixtureRequest) -> Binding:
+    """Return each binding of each version."""
+    found: Binding = request.param
+    return found
+
+
+@pytest.fixture
+def client(plane: Plane, binding: Binding) -> Client:
+    """Return a client of the plane over each binding."""
+    return Client(plane, binding)
+
+
+@pytest.fixture(params=LISTING, ids=lambda binding: binding.name)
+def lister(request: pytest.FixtureRequest, plane: Plane) -> Client:
+    """Return a client of the plane over each binding with a list of tasks."""
+    return Client(plane, request.param)

@@ -1,5 +1,5 @@
-"""The isolation matrix of HTTP: for every route and every JSON-RPC method, the requests that name something of somebody
-else, and how each is answered.
+"""The isolation matrix of HTTP: for every route and every operation of A2A, the requests that name something of
+somebody else, and how each is answered.
 
 Names in braces stand for ids. Each request is made twice: with ids that nobody has, and with those of another owner.
 """
@@ -19,7 +19,8 @@ class Cell:
 
     `answer`: the HTTP status, then the code of the error if it is one. `ids`: the names of the ids in the path.
     `held`: the answer for an id of another owner of the same tenant where it differs, and `reason` why it may.
-    `minted`: the request goes to a gateway that lets 0.3 clients make task ids.
+    `minted`: the request goes to a gateway that lets 0.3 clients make task ids, and is one of theirs. A request of an
+    operation is its params in A2A 1.0, and its answer the code of the error alone; it travels over each binding.
     """
 
     answer: str
@@ -50,46 +51,41 @@ def _say(text: str, **fields: Any) -> Json:
     return {"message": message}
 
 
-def _say_0_3(text: str, **fields: Any) -> Json:
-    parts = [{"kind": "text", "text": text}]
-    message = {"kind": "message", "messageId": "{new}", "role": "user", "parts": parts, **fields}
-    return {"message": message, "configuration": {"blocking": True}}
-
-
 def _document(**fields: Any) -> Json:
     return {"contextId": "{mine}", "kind": "task", "status": {"state": "completed"}, **fields}
 
 
-_NO_TASK: Final = "200 -32001"
-_INVALID: Final = "200 -32602"
+_NO_TASK: Final = "-32001"
+_INVALID: Final = "-32602"
+_OK: Final = ""
 _REWIND: Final = "kagent_rewind_before_invocation_id"
 _HELD_ID: Final = "task ids are unique within a tenant, so a writer is told that an id is in use, and nothing else"
 
 
-def _sends(say: Any) -> tuple[Cell, ...]:
+def _sends() -> tuple[Cell, ...]:
     return (
-        Cell(_NO_TASK, body=say("hello", taskId="{paused}")),
-        Cell(_NO_TASK, body=say("hello", taskId="{paused}", contextId="{session}")),
-        Cell(_NO_TASK, body=say("hello", taskId="{done}")),
-        Cell(_NO_TASK, body=say("hello", taskId="{document}")),
+        Cell(_NO_TASK, body=_say("hello", taskId="{paused}")),
+        Cell(_NO_TASK, body=_say("hello", taskId="{paused}", contextId="{session}")),
+        Cell(_NO_TASK, body=_say("hello", taskId="{done}")),
+        Cell(_NO_TASK, body=_say("hello", taskId="{document}")),
         # A context is the caller's own, whoever else has one of this id.
-        Cell("200", body=say("message hello", contextId="{spare}")),
-        Cell("200", body=say("hello", contextId="{mine}", referenceTaskIds=["{done}"])),
+        Cell(_OK, body=_say("message hello", contextId="{spare}")),
+        Cell(_OK, body=_say("hello", contextId="{mine}", referenceTaskIds=["{done}"])),
         Cell(
-            "200",
-            body={**say("message hello"), "message": {**say("message hello")["message"], "messageId": "{message}"}},
+            _OK,
+            body={**_say("message hello"), "message": {**_say("message hello")["message"], "messageId": "{message}"}},
         ),
-        Cell("200", body=say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
-        Cell(_INVALID, body=say("hello", contextId="{session}"), headers={"If-Match": '"2"'}),
-        Cell(_INVALID, body=say("hello", contextId="{session}", metadata={"taskplane.dev/expected_version": 2})),
+        Cell(_OK, body=_say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
+        Cell(_INVALID, body=_say("hello", contextId="{session}"), headers={"If-Match": '"2"'}),
+        Cell(_INVALID, body=_say("hello", contextId="{session}", metadata={"taskplane.dev/expected_version": 2})),
     )
 
 
-def _rewinds(say: Any) -> tuple[Cell, ...]:
+def _rewinds() -> tuple[Cell, ...]:
     # A session that does not exist is refused like a task, a turn of one's own session by a task in state failed.
     return (
-        Cell(_NO_TASK, body=say("", contextId="{session}", metadata={_REWIND: "{turn}"})),
-        Cell("200", body=say("", contextId="{mine}", metadata={_REWIND: "{turn}"})),
+        Cell(_NO_TASK, body=_say("", contextId="{session}", metadata={_REWIND: "{turn}"})),
+        Cell(_OK, body=_say("", contextId="{mine}", metadata={_REWIND: "{turn}"})),
     )
 
 
@@ -104,23 +100,26 @@ _SUBSCRIBE: Final = (
     Cell(_NO_TASK, body={"id": "{paused}"}, headers={"Last-Event-ID": "{cursor}"}),
     Cell(_NO_TASK, body={"id": "{done}"}, headers={"Last-Event-ID": "{end}"}),
 )
-_PUSH: Final = (Cell("200 -32003", body={"taskId": "{paused}", "id": "{paused}"}),)
+_PUSH: Final = (Cell("-32003", body={"taskId": "{paused}", "id": "{paused}"}),)
 _NO_CARD: Final = NoId("the extended card is that of an agent")
-# 0.3 clients cannot read anything but streams, so its streaming methods answer with one, errors included.
 
-METHODS: Final[dict[str, Row]] = {
-    "SendMessage": (*_sends(_say), *_rewinds(_say)),
+OPERATIONS: Final[dict[str, Row]] = {
+    "SendMessage": (
+        *_sends(),
+        *_rewinds(),
+        Cell(_OK, body=_say("hello", taskId="{spare_task}"), held=_NO_TASK, reason=_HELD_ID, minted=True),
+    ),
     "SendStreamingMessage": (
-        *_sends(_say)[:1],
-        Cell("200", body=_say("message hello", contextId="{spare}")),
-        Cell("200", body=_say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
+        *_sends()[:1],
+        Cell(_OK, body=_say("message hello", contextId="{spare}")),
+        Cell(_OK, body=_say("message keyed"), headers={"Idempotency-Key": "{spare_key}"}),
         Cell(_INVALID, body=_say("message hello"), headers={"Last-Event-ID": "{cursor}"}),
-        *_rewinds(_say),
+        *_rewinds(),
     ),
     "GetTask": _task("paused"),
     "ListTasks": (
-        Cell("200", body={"contextId": "{session}"}),
-        Cell("200", body={"contextId": "{runtime}", "includeArtifacts": True}),
+        Cell(_OK, body={"contextId": "{session}"}),
+        Cell(_OK, body={"contextId": "{runtime}", "includeArtifacts": True}),
     ),
     "CancelTask": _task("paused"),
     "SubscribeToTask": _SUBSCRIBE,
@@ -129,30 +128,6 @@ METHODS: Final[dict[str, Row]] = {
     "ListTaskPushNotificationConfigs": _PUSH,
     "DeleteTaskPushNotificationConfig": _PUSH,
     "GetExtendedAgentCard": _NO_CARD,
-    "message/send": (
-        *_sends(_say_0_3),
-        *_rewinds(_say_0_3),
-        Cell(
-            "200",
-            body=_say_0_3("hello", taskId="{spare_task}"),
-            held=_NO_TASK,
-            reason=_HELD_ID,
-            minted=True,
-        ),
-    ),
-    "message/stream": (
-        *_sends(_say_0_3)[:1],
-        Cell("200", body=_say_0_3("message hello", contextId="{spare}")),
-        *_rewinds(_say_0_3),
-    ),
-    "tasks/get": _task("paused"),
-    "tasks/cancel": _task("paused"),
-    "tasks/resubscribe": _SUBSCRIBE,
-    "tasks/pushNotificationConfig/set": _PUSH,
-    "tasks/pushNotificationConfig/get": _PUSH,
-    "tasks/pushNotificationConfig/list": _PUSH,
-    "tasks/pushNotificationConfig/delete": _PUSH,
-    "agent/getAuthenticatedExtendedCard": _NO_CARD,
 }
 
 _NO_TASK_API: Final = "404 TASK_NOT_FOUND"
@@ -202,10 +177,10 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /ui/{path*}": NoId(_PAGE.why, _PAGE.headers, 404),
     "GET /api/ui-config": _PUBLIC,
     "GET /api/agents/{agent}": _CARD,
-    # The methods have rows of their own, all of them at this path; the other paths lead to the same handler.
-    "POST /": (Cell(_NO_TASK, body=_RPC),),
-    "POST /agents/{agent}": (Cell(_NO_TASK, body=_RPC),),
-    "POST /api/a2a/{namespace}/{agent}": (Cell(_NO_TASK, body=_RPC),),
+    # The operations have rows of their own; the other paths lead to the same handler.
+    "POST /": (Cell("200 -32001", body=_RPC),),
+    "POST /agents/{agent}": (Cell("200 -32001", body=_RPC),),
+    "POST /api/a2a/{namespace}/{agent}": (Cell("200 -32001", body=_RPC),),
     "POST /api/tasks": (
         Cell("201", body=_document(id="{spare_task}"), held="409 ID_TAKEN", reason=_HELD_ID),
         Cell(

@@ -1,8 +1,9 @@
-"""What refusals of rewinds and of guarded sends, and damage, are on the wire, in each form there is."""
+"""Refusals of rewinds and of guarded sends, and damage, on the wire: over each binding, and under /api."""
 
 import pytest
+from tests.gateway.bindings import Binding, Failure
 
-from taskplane.gateway.errors import error_0_3, error_1_0, error_api, http_status
+from taskplane.gateway.errors import a2a_error, error_1_0, error_api, http_status
 from taskplane.runtime.errors import Conflict, DataLoss, Invalid, NotFound, PlaneError, Refused
 
 REFUSALS = [
@@ -14,22 +15,31 @@ REFUSALS = [
     (Refused("m", reason="TOO_LATE_TO_UNDO"), 409, -32004),
     (Refused("m", reason="SUPERSEDED"), 409, -32004),
     (Refused("m", reason="SESSION_BUSY"), 409, -32004),
+    (Refused("m", reason="TERMINAL", suggestion="s"), 409, -32004),
     (Invalid("m", reason="BAD_STATE"), 400, -32602),
     (DataLoss("m", reason="DATABASE_DAMAGED"), 500, -32603),
 ]
 
 
 @pytest.mark.parametrize(("error", "status", "code"), REFUSALS, ids=lambda value: getattr(value, "reason", ""))
-def test_a_refusal_has_its_code_reason_and_version_everywhere(error: PlaneError, status: int, code: int) -> None:
+def test_a_refusal_has_its_code_reason_and_version_under_api(error: PlaneError, status: int, code: int) -> None:
     """R9, T9: a client decides by the reason, and has the version at hand."""
     assert http_status(error) == status
     body = error_api(error, "r")
     assert (body["code"], body.get("metadata", {})) == (error.reason, error.metadata)
     assert body["retryable"] is (error.reason == "REWIND_IN_FLIGHT")
-    old = error_0_3(error, "r")
-    assert (old["code"], old["data"]["reason"]) == (code, error.reason)
-    new = error_1_0(error, "r")
-    info = new["data"][0]
-    assert new["code"] == code
-    assert error.reason in (info["reason"], info["metadata"].get("reason"))
-    assert info["metadata"].items() >= error.metadata.items()
+    assert a2a_error(error).code == code
+
+
+@pytest.mark.parametrize(("error", "status", "code"), REFUSALS, ids=lambda value: getattr(value, "reason", ""))
+def test_a_refusal_has_its_code_reason_and_version_over_each_binding(
+    binding: Binding, error: PlaneError, status: int, code: int
+) -> None:
+    """R9, T9: the same over each."""
+    found = binding.read("GetTask", binding.refused(error))
+    assert found == Failure(code, error.reason, error.metadata, error.suggestion)
+
+
+def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_that_of_the_plane_beside_it() -> None:
+    info = error_1_0(Refused("m", reason="TERMINAL"), "r")["data"][0]
+    assert (info["reason"], info["metadata"]["reason"]) == ("UNSUPPORTED_OPERATION", "TERMINAL")

@@ -1,4 +1,7 @@
-"""Every HTTP route and every JSON-RPC method, asked for what belongs to somebody else (see `isolation`)."""
+"""Every HTTP route, and every operation of A2A over each binding, asked for what belongs to somebody else.
+
+The matrix is in `isolation`.
+"""
 
 import hashlib
 import json
@@ -13,14 +16,16 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES_IF_THOROUGH
+from tests.gateway.bindings import BINDINGS, Binding, Failure
 from tests.gateway.built_page import build_page
-from tests.gateway.isolation import METHODS, ROUTES, Cell, NoId
+from tests.gateway.isolation import OPERATIONS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
 from tests.support.databases import copied
 from tests.support.matrix import MADE, NAMES, filled, unknown, unnamed
 from tests.support.postgres import Cluster
 
 from taskplane.gateway import routes
+from taskplane.gateway.a2a import operations
 from taskplane.gateway.bindings import jsonrpc
 
 _PROXY_SECRET: Final = "between us"
@@ -151,7 +156,7 @@ async def owned(plane: Plane, minting: Plane) -> World:
         if "?" in name:
             await made("DELETE", f"/api/sessions/{context}")
     spare: dict[str, list[str]] = {"spare": [], "spare_key": [], "spare_task": []}
-    for _ in range(sum("{spare" in str(cell) for cell in cells()) * len(OTHERS)):
+    for _ in range(sum("{spare" in str(asking.cell) for asking in matrix()) * len(OTHERS)):
         spare["spare_key"].append(fresh())
         answer = await sent("message spare", {"Idempotency-Key": spare["spare_key"][-1]}, contextId=fresh())
         spare["spare"].append(answer["contextId"])
@@ -176,8 +181,29 @@ async def owned(plane: Plane, minting: Plane) -> World:
     return World(plane, minting, ids, spare, files)
 
 
-def cells() -> list[Cell]:
-    return [cell for row in (*ROUTES.values(), *METHODS.values()) if not isinstance(row, NoId) for cell in row]
+@dataclass(frozen=True)
+class Asked:
+    """A cell with its route, or with its operation and the binding over which it is called."""
+
+    cell: Cell
+    route: str
+    binding: Binding | None = None
+
+    def __str__(self) -> str:
+        return f"{self.route} {self.binding.name if self.binding else ''} {self.cell}"
+
+
+def matrix() -> list[Asked]:
+    """Each cell of a route, and each of an operation over each binding that has it."""
+    found = [Asked(cell, route) for route, row in ROUTES.items() if not isinstance(row, NoId) for cell in row]
+    for operation, row in OPERATIONS.items():
+        if isinstance(row, NoId):
+            continue
+        for binding in BINDINGS:
+            if operation not in binding.operations:
+                continue
+            found += [Asked(cell, operation, binding) for cell in row if binding.version == "0.3" or not cell.minted]
+    return found
 
 
 @dataclass
@@ -190,14 +216,15 @@ class Caller:
     task: str
     spare: dict[str, list[str]]
 
-    async def both(self, at: str, method: str, cell: Cell) -> tuple[str, ...]:
+    async def both(self, asking: Asked) -> tuple[str, ...]:
         """Return the faults of the answers to requests for things that nobody has, and for those of the owner."""
+        cell = asking.cell
         names = {*NAMES.findall(str(cell)), *cell.ids.values()}
         held = {name: self.world.ids[name] for name in names if name in self.world.ids}
         held |= {name: self.spare[name].pop() for name in names if name in self.spare}
         never = {name: unknown(value) for name, value in held.items()}
-        first = await self._one(at, method, cell, never, f"?{self.name}")
-        second = await self._one(at, method, cell, held, "")
+        first = await self._one(asking, never, f"?{self.name}")
+        second = await self._one(asking, held, "")
         expected = cell.held if cell.held and self.who.same_tenant else cell.answer
         wrong: list[str] = []
         if first[0] != cell.answer:
@@ -209,26 +236,32 @@ class Caller:
         return tuple(wrong)
 
     async def _one(
-        self, at: str, method: str, cell: Cell, ids: Mapping[str, str], which: str
+        self, asking: Asked, ids: Mapping[str, str], which: str
     ) -> tuple[str, tuple[tuple[str, str], ...], str]:
         """The answer in short, its headers, and its body, with the names of ids in place of ids."""
+        cell = asking.cell
         named = {**ids, "new": fresh(), "mine_task": self.task, "file": self.world.files[f"foreign_file{which}"][0]}
         if "{mine}" in str(cell) or "mine" in cell.ids.values():
             made = await self.world.ask(self.who, "POST", "/api/sessions", json={"agent_ref": "demo"})
             named["mine"] = made.json()["data"]["id"]
-        verb, _, pattern = at.partition(" ")
-        path = NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
-        if cell.query:
-            path += f"?{filled(cell.query, named)}"
-        body = filled(cell.body, named)
-        if method:
-            body = request(method, body)
         headers = {"Content-Type": "application/json", **filled(cell.headers, named)}
+        body = filled(cell.body, named)
+        content: bytes | None = None
+        if asking.binding is not None:
+            framed = asking.binding.frame(asking.route, body)
+            verb, path = framed.verb, framed.path
+            content = None if framed.body is None else json.dumps(framed.body).encode()
+        else:
+            verb, _, pattern = asking.route.partition(" ")
+            path = NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
+            if cell.query:
+                path += f"?{filled(cell.query, named)}"
+            if body is not None:
+                content = await self._bytes(cell.body, body, which)
         plane = self.world.minting if cell.minted else self.world.plane
-        more: Json = {} if body is None else {"content": await self._bytes(cell.body, body, which)}
-        reply = await asked(plane, self.who, verb, path, headers=headers, **more)
+        reply = await asked(plane, self.who, verb, path, headers=headers, content=content)
         kept = [(name, MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
-        return summary(reply), tuple(sorted(kept)), unnamed(reply.text, named)
+        return summary(asking, reply), tuple(sorted(kept)), unnamed(reply.text, named)
 
     async def _bytes(self, template: Any, body: Any, which: str) -> bytes:
         if template == "{foreign_file}":
@@ -246,12 +279,15 @@ def _segment(parameter: str, cell: Cell, named: Mapping[str, str]) -> str:
     return quote(named[cell.ids[parameter]], safe="")
 
 
-def summary(reply: httpx.Response) -> str:
-    """The status, and the code of the error if it is one."""
+def summary(asking: Asked, reply: httpx.Response) -> str:
+    """The code of the error of an operation; of a route the status, and the code of the error if it is one."""
     if reply.headers.get("content-type") == "text/event-stream":
         bodies = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: ")]
     else:
         bodies = [reply.json()] if "json" in reply.headers.get("content-type", "") else []
+    if asking.binding is not None:
+        results = [asking.binding.read(asking.route, body) for body in bodies]
+        return " ".join(str(result.code) for result in results if isinstance(result, Failure))
     codes = [str(body["error"]["code"] if "jsonrpc" in body else body["code"]) for body in bodies if body.get("error")]
     return " ".join([str(reply.status_code), *codes])
 
@@ -276,11 +312,13 @@ async def views(world: World) -> dict[str, tuple[int, str, str]]:
     return {path: await look(path) for path in sorted(paths)}
 
 
-def test_every_route_and_method_has_a_row_and_every_row_its_route_or_method() -> None:
-    """A route or a method that is added is refused here until it is known how it treats the ids of others."""
+def test_every_route_and_operation_has_a_row_and_every_row_its_route_or_operation() -> None:
+    """A route or an operation that is added is refused here until it is known how it treats the ids of others."""
     assert list(ROUTES) == [f"{route.method} {route.path}" for route in routes.ROUTES]
-    assert list(METHODS) == list(jsonrpc.METHODS)
-    assert [cell for cell in cells() if bool(cell.held) != bool(cell.reason)] == []
+    assert list(OPERATIONS) == list(operations.OPERATIONS)
+    assert [asking for asking in matrix() if bool(asking.cell.held) != bool(asking.cell.reason)] == []
+    framed = [binding.frame(name, {"message": said("")}) for binding in BINDINGS for name in binding.operations]
+    assert {one.body["method"] for one in framed if one.path == "/"} == set(jsonrpc.METHODS)
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -295,20 +333,10 @@ async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: Wo
     share = {name: ids[list(OTHERS).index(other) :: len(OTHERS)] for name, ids in world.spare.items()}
     caller = Caller(world, other, who, made.json()["result"]["task"]["id"], share)
     before = await views(world)
-    wrong = [
-        f"{at} {method} {cell}: {what}" for at, method, cell in matrix() for what in await caller.both(at, method, cell)
-    ]
+    wrong = [f"{asking}: {what}" for asking in matrix() for what in await caller.both(asking)]
     assert not wrong, "\n".join(wrong)
     after = await views(world)
     assert {path for path in before if before[path] != after[path]} == set()
-
-
-def matrix() -> list[tuple[str, str, Cell]]:
-    """Each cell with its route, and the method if it is one of JSON-RPC."""
-    found = [(at, "", cell) for at, row in ROUTES.items() if not isinstance(row, NoId) for cell in row]
-    return found + [
-        ("POST /", name, cell) for name, row in METHODS.items() if not isinstance(row, NoId) for cell in row
-    ]
 
 
 @pytest.mark.asyncio(loop_scope="module")

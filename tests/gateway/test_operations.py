@@ -1,4 +1,4 @@
-"""Sends and the operations on single tasks, in both versions, over a real plane."""
+"""Sends and the operations on single tasks, over a real plane and over each binding."""
 
 import asyncio
 import time
@@ -10,7 +10,8 @@ import httpx
 import orjson
 import pytest
 from tests.executor.scripted import Scripted
-from tests.gateway.plane import Plane, fresh, open_all, request, said, said_0_3
+from tests.gateway.bindings import Binding, Client
+from tests.gateway.plane import Plane, fresh, open_all, said, said_0_3
 
 from taskplane.agents.agent import Change, Complete, Turn
 
@@ -18,44 +19,48 @@ WAITING = 'taskplane_rpc_open_streams{method="/taskplane.api.tasks.v1.TaskStore/
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_send_is_answered_with_the_finished_task(plane: Plane) -> None:
+async def listed(plane: Plane, context: str = "") -> list[Any]:
+    """The tasks of a session, or all of them, whatever binding the test is about."""
+    found: list[Any] = (await plane.result("ListTasks", {"contextId": context} if context else {}))["tasks"]
+    return found
+
+
+async def test_a_send_is_answered_with_the_finished_task(client: Client) -> None:
     """P1: the unary entry point gives the finished task."""
-    task = await plane.send("hello world")
+    task = await client.send("hello world")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["parts"] == [{"text": "hello world"}]
     assert [message["role"] for message in task["history"]] == ["ROLE_USER"]
-    assert task == await plane.result("GetTask", {"id": task["id"]})
+    assert task == await client.result("GetTask", {"id": task["id"]})
 
 
-async def test_a_send_may_be_answered_by_a_message_without_a_task(plane: Plane) -> None:
+async def test_a_send_may_be_answered_by_a_message_without_a_task(client: Client) -> None:
     """P2: the agent answers directly and no task exists."""
-    result = await plane.result("SendMessage", {"message": said("message hi")})
+    result = await client.result("SendMessage", {"message": said("message hi")})
     assert list(result) == ["message"]
     assert result["message"]["parts"] == [{"text": "hi"}]
+    assert result["message"]["role"] == "ROLE_AGENT"
     assert "taskId" not in result["message"]
-    message = await plane.send_0_3("message hi")
-    assert (message["kind"], message["role"]) == ("message", "agent")
 
 
-async def test_return_immediately_is_answered_as_soon_as_the_task_exists(plane: Plane) -> None:
-    task = await plane.send("slow 200", returnImmediately=True)
+async def test_return_immediately_is_answered_as_soon_as_the_task_exists(client: Client) -> None:
+    task = await client.send("slow 200", returnImmediately=True)
     assert task["status"]["state"] in {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"}
-    await plane.result("CancelTask", {"id": task["id"]})
+    await client.result("CancelTask", {"id": task["id"]})
 
 
-async def test_a_blocking_send_returns_at_a_question_and_at_a_login(plane: Plane) -> None:
-    assert (await plane.send("ask"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    assert (await plane.send("auth"))["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+async def test_a_blocking_send_returns_at_a_question_and_at_a_login(client: Client) -> None:
+    assert (await client.send("ask"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert (await client.send("auth"))["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
 
 
-async def test_a_blocking_send_returns_when_its_task_is_canceled(plane: Plane) -> None:
+async def test_a_blocking_send_returns_when_its_task_is_canceled(client: Client) -> None:
     context = fresh()
     params = {"message": said("slow 200", contextId=context)}
-    sending = asyncio.create_task(plane.result("SendMessage", params))
-    listed: list[Any] = []
-    while not listed:
-        listed = (await plane.result("ListTasks", {"contextId": context}))["tasks"]
-    canceled = await plane.result("CancelTask", {"id": listed[0]["id"]})
+    sending = asyncio.create_task(client.result("SendMessage", params))
+    while not (tasks := await listed(client.plane, context)):
+        pass
+    canceled = await client.result("CancelTask", {"id": tasks[0]["id"]})
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
     assert (await sending)["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
@@ -74,136 +79,164 @@ async def test_blocking_of_0_3_is_explicit_and_its_absence_answers_once_the_task
 
 
 @pytest.mark.parametrize("length", [None, 0, 1, 50])
-async def test_history_length_bounds_the_history_of_sends_and_reads(plane: Plane, length: int | None) -> None:
-    asked = await plane.send("ask")
+async def test_history_length_bounds_the_history_of_sends_and_reads(client: Client, length: int | None) -> None:
+    asked = await client.send("ask")
     params: dict[str, Any] = {"message": said("Ann", taskId=asked["id"])}
     if length is not None:
         params["configuration"] = {"historyLength": length}
-    done = (await plane.result("SendMessage", params))["task"]
+    done = (await client.result("SendMessage", params))["task"]
     # The question has moved into the history, with both messages of the user.
     assert len(done.get("history", [])) == min(3, 3 if length is None else length)
     query = {"id": asked["id"]} if length is None else {"id": asked["id"], "historyLength": length}
-    assert (await plane.result("GetTask", query)).get("history", []) == done.get("history", [])
+    assert (await client.result("GetTask", query)).get("history", []) == done.get("history", [])
     assert ("history" in done) == (length != 0)
 
 
-async def test_a_conversation_goes_on_with_the_task_id_alone(plane: Plane) -> None:
+async def test_a_conversation_goes_on_with_the_task_id_alone(client: Client) -> None:
     """I1, I2, I5: the answer reopens the same task; a further message makes a new one in the same context."""
-    asked = await plane.send("ask")
-    answered = await plane.send("Ann", message={"taskId": asked["id"]})
+    asked = await client.send("ask")
+    answered = await client.send("Ann", message={"taskId": asked["id"]})
     assert (answered["id"], answered["contextId"]) == (asked["id"], asked["contextId"])
     assert answered["status"]["state"] == "TASK_STATE_COMPLETED"
     more = {"contextId": asked["contextId"], "referenceTaskIds": [asked["id"]]}
-    shorter = await plane.send("make it shorter", message=more)
+    shorter = await client.send("make it shorter", message=more)
     assert shorter["contextId"] == asked["contextId"]
     assert shorter["id"] != asked["id"]
     assert shorter["history"][0]["referenceTaskIds"] == [asked["id"]]
 
 
-async def test_a_send_to_a_task_that_does_not_take_it_is_refused_by_its_state(plane: Plane) -> None:
+async def test_a_send_to_a_task_that_does_not_take_it_is_refused_by_its_state(client: Client) -> None:
     """I1: terminal is UnsupportedOperation, unknown is TaskNotFound; I2: another context is InvalidParams."""
-    done = await plane.send("hello")
-    refused = await plane.error("SendMessage", {"message": said("more", taskId=done["id"])})
-    assert refused["code"] == -32004
-    assert refused["data"][0]["reason"] == "UNSUPPORTED_OPERATION"
-    assert (await plane.error("message/send", {"message": said_0_3("more", taskId=done["id"])}))["code"] == -32004
-    assert (await plane.error("SendMessage", {"message": said("more", taskId="none")}))["code"] == -32001
-    asked = await plane.send("ask")
+    done = await client.send("hello")
+    refused = await client.error("SendMessage", {"message": said("more", taskId=done["id"])})
+    assert (refused.code, refused.reason) == (-32004, "TERMINAL")
+    unknown = await client.error("SendMessage", {"message": said("more", taskId="none")})
+    assert (unknown.code, unknown.reason) == (-32001, "TASK_NOT_FOUND")
+    asked = await client.send("ask")
     elsewhere = said("Ann", taskId=asked["id"], contextId="another")
-    assert (await plane.error("SendMessage", {"message": elsewhere}))["code"] == -32602
+    assert (await client.error("SendMessage", {"message": elsewhere})).code == -32602
 
 
-async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(tmp_path: Path) -> None:
+async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(binding: Binding, tmp_path: Path) -> None:
     """I1: client_task_ids = create."""
     async with open_all(tmp_path, client_task_ids="create") as plane:
         task = await plane.send_0_3("hello", message={"taskId": "mine"}, blocking=True)
         assert task["id"] == "mine"
-        assert (await plane.error("SendMessage", {"message": said("hello", taskId="other")}))["code"] == -32001
+        client = Client(plane, binding)
+        if binding.version == "0.3":
+            assert (await client.send("hello", message={"taskId": "other"}))["id"] == "other"
+        else:
+            assert (await client.error("SendMessage", {"message": said("hello", taskId="other")})).code == -32001
         # A setting that is on is no remedy for an id that somebody else has.
         foreign = {"message": said_0_3("hello", taskId="mine")}
         refused = await plane.error("message/send", foreign, x_user_id="somebody")
         assert refused["code"] == -32001 and "CLIENT_TASK_IDS" not in str(refused)
 
 
-async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(plane: Plane) -> None:
+async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(client: Client) -> None:
     """C10: another request under the key is refused as KEY_REUSED."""
     message, key = said("hello"), fresh()
-    first = await plane.result("SendMessage", {"message": message}, idempotency_key=key)
-    again = await plane.result("SendMessage", {"message": message}, idempotency_key=key)
+    first = await client.result("SendMessage", {"message": message}, idempotency_key=key)
+    again = await client.result("SendMessage", {"message": message}, idempotency_key=key)
     assert again == first
-    other = await plane.error("SendMessage", {"message": said("other")}, idempotency_key=key)
-    assert other["code"] == -32602
-    assert other["data"][0]["reason"] == "KEY_REUSED"
-    assert (await plane.error("SendMessage", {"message": message}, idempotency_key="k" * 256))["code"] == -32602
+    other = await client.error("SendMessage", {"message": said("other")}, idempotency_key=key)
+    assert (other.code, other.reason) == (-32602, "KEY_REUSED")
+    assert (await client.error("SendMessage", {"message": message}, idempotency_key="k" * 256)).code == -32602
 
 
 async def test_equal_message_ids_are_two_messages_unless_the_setting_says_otherwise(
-    plane: Plane, tmp_path: Path
+    client: Client, tmp_path: Path
 ) -> None:
-    message = said("hello")
-    first = await plane.result("SendMessage", {"message": message})
-    second = await plane.result("SendMessage", {"message": message})
+    params = {"message": said("hello")}
+    first = await client.result("SendMessage", params)
+    second = await client.result("SendMessage", params)
     assert first["task"]["id"] != second["task"]["id"]
     other = tmp_path / "other"
     other.mkdir()
-    async with open_all(other, idempotent_messages=True) as keyed:
-        first = await keyed.result("SendMessage", {"message": message})
-        assert await keyed.result("SendMessage", {"message": message}) == first
+    async with open_all(other, idempotent_messages=True) as plane:
+        keyed = Client(plane, client.binding)
+        first = await keyed.result("SendMessage", params)
+        assert await keyed.result("SendMessage", params) == first
 
 
-async def test_tasks_are_listed_newest_first_by_page_and_filter(plane: Plane) -> None:
+async def test_tasks_are_listed_newest_first_by_page_and_filter(lister: Client) -> None:
     context = fresh()
-    tasks = [await plane.send("hello", message={"contextId": context}) for _ in range(3)]
-    await plane.send("hello")
-    page = await plane.result("ListTasks", {"contextId": context, "pageSize": 2})
+    tasks = [await lister.send("hello", message={"contextId": context}) for _ in range(3)]
+    await lister.send("hello")
+    page = await lister.result("ListTasks", {"contextId": context, "pageSize": 2})
     assert [task["id"] for task in page["tasks"]] == [tasks[2]["id"], tasks[1]["id"]]
     assert (page["pageSize"], page["totalSize"]) == (2, 3)
-    rest = await plane.result("ListTasks", {"context_id": context, "page_size": 2, "page_token": page["nextPageToken"]})
+    token = page["nextPageToken"]
+    rest = await lister.result("ListTasks", {"context_id": context, "page_size": 2, "page_token": token})
     assert [task["id"] for task in rest["tasks"]] == [tasks[0]["id"]]
     assert rest["nextPageToken"] == ""
-    none = await plane.result("ListTasks", {"contextId": context, "status": "TASK_STATE_WORKING"})
+    none = await lister.result("ListTasks", {"contextId": context, "status": "TASK_STATE_WORKING"})
     assert none == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
     since = {"contextId": context, "statusTimestampAfter": tasks[1]["status"]["timestamp"]}
-    assert len((await plane.result("ListTasks", since))["tasks"]) == 2
-    assert (await plane.error("ListTasks", {"pageToken": "bad"}))["code"] == -32602
+    assert len((await lister.result("ListTasks", since))["tasks"]) == 2
+    assert (await lister.error("ListTasks", {"pageToken": "bad"})).code == -32602
 
 
-async def test_a_listing_has_artifacts_and_history_as_asked(plane: Plane) -> None:
+async def test_a_listing_has_artifacts_and_history_as_asked(lister: Client) -> None:
     context = fresh()
-    await plane.send("artifact", message={"contextId": context})
-    bare = (await plane.result("ListTasks", {"contextId": context, "historyLength": 0}))["tasks"][0]
+    await lister.send("artifact", message={"contextId": context})
+    bare = (await lister.result("ListTasks", {"contextId": context, "historyLength": 0}))["tasks"][0]
     assert not {"artifacts", "history"} & set(bare)
-    whole = (await plane.result("ListTasks", {"contextId": context, "includeArtifacts": True}))["tasks"][0]
+    whole = (await lister.result("ListTasks", {"contextId": context, "includeArtifacts": True}))["tasks"][0]
     assert len(whole["artifacts"]) == 3
     assert whole["history"]
 
 
-async def test_what_has_ended_cannot_be_canceled(plane: Plane) -> None:
+async def test_what_has_ended_cannot_be_canceled(client: Client) -> None:
     """C11: nor what nobody has; a question that waits can."""
-    done = await plane.send("hello")
-    assert (await plane.error("CancelTask", {"id": done["id"]}))["code"] == -32002
-    assert (await plane.error("tasks/cancel", {"id": done["id"]}))["code"] == -32002
-    assert (await plane.error("CancelTask", {"id": "none"}))["code"] == -32001
-    asked = await plane.send("ask")
-    canceled = await plane.result("CancelTask", {"id": asked["id"], "metadata": {"why": "changed my mind"}})
+    done = await client.send("hello")
+    assert (await client.error("CancelTask", {"id": done["id"]})).code == -32002
+    assert (await client.error("CancelTask", {"id": "none"})).code == -32001
+    asked = await client.send("ask")
+    canceled = await client.result("CancelTask", {"id": asked["id"], "metadata": {"why": "changed my mind"}})
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-async def test_somebody_elses_task_looks_like_one_that_does_not_exist(plane: Plane) -> None:
-    task = await plane.send("ask")
+async def test_somebody_elses_task_looks_like_one_that_does_not_exist(client: Client) -> None:
+    task = await client.send("ask")
     missing = [
         ("GetTask", {"id": task["id"]}),
         ("CancelTask", {"id": task["id"]}),
         ("SubscribeToTask", {"id": task["id"]}),
         ("SendMessage", {"message": said("Ann", taskId=task["id"])}),
     ]
-    for method, params in missing:
-        foreign = await plane.error(method, params, x_user_id="mallory")
-        assert foreign["code"] == -32001, method
-    assert (await plane.result("ListTasks", {}, x_user_id="mallory"))["tasks"] == []
+    for operation, params in missing:
+        foreign = await client.error(operation, params, x_user_id="mallory")
+        assert foreign.code == -32001, operation
+    assert (await client.plane.result("ListTasks", {}, x_user_id="mallory"))["tasks"] == []
 
 
-async def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
+async def test_a_wrong_request_is_refused_with_each_wrong_field_and_nothing_is_sent(client: Client) -> None:
+    context = fresh()
+    message = {**said("hello", contextId=context), "messageId": "m" * 256, "taskId": "a\n"}
+    refused = await client.error("SendMessage", {"message": message, "configuration": {"historyLength": -1}})
+    assert refused.code == -32602
+    assert set(refused.fields) == {"message.messageId", "message.taskId", "configuration.historyLength"}
+    streamed = await client.error("SendStreamingMessage", {"message": message})
+    assert (streamed.code, set(streamed.fields)) == (-32602, {"message.messageId", "message.taskId"})
+    assert list((await client.error("GetTask", {"id": "t", "historyLength": -1})).fields) == ["historyLength"]
+    assert list((await client.error("CancelTask", {"id": "t" * 256})).fields) == ["id"]
+    assert await listed(client.plane, context) == []
+
+
+async def test_what_the_card_does_not_announce_is_refused_over_each_binding(client: Client) -> None:
+    push = {"url": "https://example.com"}
+    params: Any = {"message": said("hello"), "configuration": {"taskPushNotificationConfig": push}}
+    assert (await client.error("SendMessage", params)).code == -32003
+    assert (await client.error("SendStreamingMessage", params)).code == -32003
+    for operation in ("Create{}", "Get{}", "List{}s", "Delete{}"):
+        config = {"taskId": "none", "id": "none", "url": "https://example.com"}
+        name = operation.format("TaskPushNotificationConfig")
+        assert (await client.error(name, config)).code == -32003
+    assert (await client.error("GetExtendedAgentCard", {})).code in (-32004, -32007)
+
+
+async def test_a_client_that_goes_away_cancels_nothing(binding: Binding, tmp_path: Path) -> None:
     """A client whose blocking send times out finds its task running, and finished later."""
     gone = asyncio.Event()
 
@@ -211,33 +244,37 @@ async def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
         await gone.wait()
         yield Complete("Done.")
 
-    body = request("SendMessage", {"message": said("go")})
+    framed = binding.frame("SendMessage", {"message": said("go")})
     async with open_all(tmp_path, ("a", Scripted(script))) as plane:
+        client = Client(plane, binding)
         with pytest.raises(httpx.ReadTimeout):
-            await plane.http.post("/", json=body, timeout=httpx.Timeout(20.0, read=0.5))
+            timeout = httpx.Timeout(20.0, read=0.5)
+            await plane.http.request(framed.verb, framed.path, json=framed.body, timeout=timeout)
         async with asyncio.timeout(20):
-            listed: list[Any] = []
-            while not listed or listed[0]["status"]["state"] != "TASK_STATE_WORKING":
-                listed = (await plane.result("ListTasks", {}))["tasks"]
+            tasks: list[Any] = []
+            while not tasks or tasks[0]["status"]["state"] != "TASK_STATE_WORKING":
+                tasks = await listed(plane)
             # Nor does anybody wait for it any more.
             await plane.at_zero(WAITING)
-            async with plane.stream("SubscribeToTask", {"id": listed[0]["id"]}) as events:
+            async with client.stream("SubscribeToTask", {"id": tasks[0]["id"]}) as events:
                 assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_WORKING"
                 gone.set()
                 states = [event.result["statusUpdate"]["status"]["state"] async for event in events]
     assert states[-1] == "TASK_STATE_COMPLETED"
 
 
-async def test_what_a_client_sends_that_does_not_wait_at_all_is_sent(plane: Plane) -> None:
+async def test_what_a_client_sends_that_does_not_wait_at_all_is_sent(client: Client) -> None:
     """It has closed the connection before its request is looked at."""
     context = fresh()
-    body = orjson.dumps(request("SendMessage", {"message": said("hello", contextId=context)}))
+    framed = client.binding.frame("SendMessage", {"message": said("hello", contextId=context)})
+    body = orjson.dumps(framed.body)
+    head = f"{framed.verb} {framed.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     for _ in range(5):
-        _, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
-        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        _, writer = await asyncio.open_connection("127.0.0.1", client.plane.gateway.port)
+        writer.write(head.encode())
         writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         writer.close()
     async with asyncio.timeout(10):
-        listed: list[Any] = []
-        while len(listed) < 5 or listed[-1]["status"]["state"] != "TASK_STATE_COMPLETED":
-            listed = (await plane.result("ListTasks", {"contextId": context}))["tasks"]
+        tasks: list[Any] = []
+        while len(tasks) < 5 or tasks[-1]["status"]["state"] != "TASK_STATE_COMPLETED":
+            tasks = await listed(client.plane, context)

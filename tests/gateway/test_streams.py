@@ -1,4 +1,4 @@
-"""Streams over a real plane: what comes first, in which order, when they end, and how they go on."""
+"""Streams over a real plane and over each binding: the first event, the order, the end, and the resumption."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from tests.executor.scripted import Stepped
-from tests.gateway.plane import GROWING, Event, Plane, fresh, open_all, said, said_0_3
+from tests.gateway.bindings import BINDINGS, Binding, Client, Event
+from tests.gateway.plane import GROWING, Plane, fresh, open_all, said, said_0_3
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,15 +22,15 @@ def generations(events: list[Event]) -> list[int]:
     return [int(event.id.rpartition("-")[2]) for event in events]
 
 
-async def test_a_stream_is_the_task_and_then_its_events_numbered_without_a_gap(plane: Plane) -> None:
+async def test_a_stream_is_the_task_and_then_its_events_numbered_without_a_gap(client: Client) -> None:
     """P3: created submitted with the user's message, then working, then the rest; T1: one wrapper key each."""
-    events = await plane.streamed("SendStreamingMessage", {"message": said("chunks 5 8")})
+    params = {"message": said("chunks 5 8"), "configuration": {"historyLength": 10}}
+    events = await client.streamed("SendStreamingMessage", params)
     first = events[0].result["task"]
     assert first["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert [message["role"] for message in first["history"]] == ["ROLE_USER"]
     assert generations(events) == list(range(1, len(events) + 1))
     assert all(len(event.result) == 1 for event in events)
-    assert [event.name for event in events] == [""] * len(events)
     artifacts = [event.result["artifactUpdate"] for event in events if "artifactUpdate" in event.result]
     assert [update.get("append", False) for update in artifacts] == [False, True, True, True, True]
     assert [update.get("lastChunk", False) for update in artifacts] == [False, False, False, False, True]
@@ -48,65 +49,70 @@ async def test_the_first_task_of_a_0_3_stream_has_no_history_unless_it_is_asked_
     assert [event.result["final"] for event in plain[1:]] == [False] * (len(plain) - 2) + [True]
 
 
-async def test_history_length_0_leaves_the_history_out_of_a_1_0_stream_too(plane: Plane) -> None:
-    params = {"message": said("hello"), "configuration": {"historyLength": 0}}
-    events = await plane.streamed("SendStreamingMessage", params)
-    assert "history" not in events[0].result["task"]
+async def test_history_length_bounds_the_history_of_the_first_task_of_a_stream(client: Client) -> None:
+    asked = await client.send("ask")
+    for length, text in ((0, "a"), (1, "b"), (9, "c")):
+        params = {"message": said(text), "configuration": {"historyLength": length}}
+        events = await client.streamed("SendStreamingMessage", params)
+        assert len(events[0].result["task"].get("history", [])) == min(length, 1)
+    params = {"message": said("Ann", taskId=asked["id"]), "configuration": {"historyLength": 1}}
+    (message,) = (await client.streamed("SendStreamingMessage", params))[0].result["task"]["history"]
+    assert message["parts"] == [{"text": "Ann"}]
 
 
-async def test_a_direct_answer_is_one_message_without_a_place_and_the_end(plane: Plane) -> None:
+async def test_a_direct_answer_is_one_message_without_a_place_and_the_end(client: Client) -> None:
     """P13: direct message."""
-    events = await plane.streamed("SendStreamingMessage", {"message": said("message hi")})
+    events = await client.streamed("SendStreamingMessage", {"message": said("message hi")})
     assert [(event.id, list(event.result)) for event in events] == [("", ["message"])]
-    events = await plane.streamed("message/stream", {"message": said_0_3("message hi")})
-    assert [(event.id, event.result["kind"]) for event in events] == [("", "message")]
 
 
-async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login(plane: Plane) -> None:
-    asked = await plane.streamed("SendStreamingMessage", {"message": said("ask")})
+async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login(client: Client) -> None:
+    asked = await client.streamed("SendStreamingMessage", {"message": said("ask")})
     assert states(asked)[-1] == "INPUT_REQUIRED"
-    async with plane.stream("SendStreamingMessage", {"message": said("auth")}) as events:
+    async with client.stream("SendStreamingMessage", {"message": said("auth")}) as events:
         task_id = ""
         seen: list[Event] = []
         async for event in events:
             seen.append(event)
             task_id = task_id or event.result["task"]["id"]
             if states(seen)[-1:] == ["AUTH_REQUIRED"] and len(seen) < 9:
-                await plane.send("done", message={"taskId": task_id})
+                await client.send("done", message={"taskId": task_id})
     assert states(seen)[-1] == "COMPLETED"
     assert "SUBMITTED" in states(seen)
     assert generations(seen) == sorted(set(generations(seen)))
 
 
-async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_what_is_new(plane: Plane) -> None:
-    asked = await plane.send("ask")
-    events = await plane.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])}, **GROWING)
+async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_what_is_new(client: Client) -> None:
+    asked = await client.send("ask")
+    events = await client.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])}, **GROWING)
     assert events[0].result["task"]["id"] == asked["id"]
     assert states(events)[-1] == "COMPLETED"
     assert sum("task" in event.result for event in events) == 1
     assert generations(events) == list(range(generations(events)[0], generations(events)[0] + len(events)))
 
 
-async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(plane: Plane) -> None:
-    asked = await plane.send("ask")
-    async with plane.stream("SubscribeToTask", {"id": asked["id"]}) as events:
+async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(client: Client) -> None:
+    asked = await client.send("ask")
+    async with client.stream("SubscribeToTask", {"id": asked["id"]}) as events:
         first = await anext(events)
         assert first.result["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-        await plane.send("Ann", message={"taskId": asked["id"]})
+        await client.send("Ann", message={"taskId": asked["id"]})
         rest = [event async for event in events]
     assert states(rest)[0] == "SUBMITTED"
     assert states(rest)[-1] == "COMPLETED"
 
 
-async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(tmp_path: Path) -> None:
+async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(binding: Binding, tmp_path: Path) -> None:
+    """A stream of another binding, too, has the same events."""
     agent = Stepped()
     async with (
         open_all(tmp_path, ("a", agent)) as plane,
-        plane.stream("SendStreamingMessage", {"message": said("go")}) as events,
+        (client := Client(plane, binding)).stream("SendStreamingMessage", {"message": said("go")}) as events,
         AsyncExitStack() as stack,
     ):
         task = {"id": (await anext(events)).result["task"]["id"]}
-        others = [await stack.enter_async_context(plane.stream("SubscribeToTask", task)) for _ in range(3)]
+        clients = [client, *(Client(plane, each) for each in BINDINGS)]
+        others = [await stack.enter_async_context(each.stream("SubscribeToTask", task)) for each in clients]
         begun = [await anext(other) for other in others]
         agent.end()
         own = [event async for event in events]
@@ -116,105 +122,116 @@ async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(tmp
             assert [event async for event in other] == [event for event in own if generations([event])[0] > after]
 
 
-@pytest.mark.parametrize(("method", "code"), [("SubscribeToTask", -32004), ("SubscribeToTask!", -32001)])
-async def test_subscribing_to_what_has_ended_or_never_was_is_an_ordinary_error(
-    plane: Plane, method: str, code: int
-) -> None:
+async def test_subscribing_to_what_has_ended_or_never_was_is_an_error_before_the_first_event(client: Client) -> None:
+    task = await client.send("hello")
+    ended = await client.error("SubscribeToTask", {"id": task["id"]})
+    assert (ended.code, ended.reason, ended.metadata) == (-32004, "UNSUPPORTED_OPERATION", {"taskId": task["id"]})
+    assert (await client.error("SubscribeToTask", {"id": "none"})).code == -32001
+    missing = {"message": said("hi", taskId="none")}
+    assert (await client.error("SendStreamingMessage", missing)).code == -32001
+
+
+async def test_an_error_before_the_first_event_of_a_0_3_stream_is_an_event(plane: Plane) -> None:
+    """The official 0.3 client reads nothing but event streams."""
     task = await plane.send("hello")
-    task_id = "none" if method.endswith("!") else task["id"]
-    assert (await plane.error("SubscribeToTask", {"id": task_id}))["code"] == code
-    # The official 0.3 client reads nothing but event streams.
-    (event,) = await plane.streamed("tasks/resubscribe", {"id": task_id})
-    assert (event.id, event.name, event.data["error"]["code"], event.data["id"]) == ("", "", code, "r")
+    for task_id, code in ((task["id"], -32004), ("none", -32001)):
+        (event,) = await plane.streamed("tasks/resubscribe", {"id": task_id})
+        assert (event.id, event.name, event.data["error"]["code"], event.data["id"]) == ("", "", code, "r")
     missing = await plane.streamed("message/stream", {"message": said_0_3("hi", taskId="none")})
     assert missing[0].data["error"]["code"] == -32001
 
 
-async def test_every_place_of_a_finished_stream_resumes_to_exactly_the_rest(plane: Plane) -> None:
+async def test_every_place_of_a_finished_stream_resumes_to_exactly_the_rest(client: Client) -> None:
     """P12: without loss by event id, also after the task has ended."""
-    events = await plane.streamed("SendStreamingMessage", {"message": said("chunks 7 4")})
+    events = await client.streamed("SendStreamingMessage", {"message": said("chunks 7 4")})
     task_id = events[0].result["task"]["id"]
     for index, event in enumerate(events):
-        rest = await plane.streamed("SubscribeToTask", {"id": task_id}, last_event_id=event.id)
+        rest = await client.streamed("SubscribeToTask", {"id": task_id}, last_event_id=event.id)
         assert rest == events[index + 1 :]
-    old = await plane.streamed("tasks/resubscribe", {"id": task_id}, last_event_id=events[1].id)
-    assert [event.id for event in old] == [event.id for event in events[2:]]
+    for binding in BINDINGS:
+        other = await Client(client.plane, binding).streamed(
+            "SubscribeToTask", {"id": task_id}, last_event_id=events[1].id
+        )
+        assert other == events[2:]
 
 
-async def test_a_stream_that_was_cut_goes_on_where_it_was_cut(plane: Plane) -> None:
-    async with plane.stream("SendStreamingMessage", {"message": said("slow 6")}) as events:
+async def test_a_stream_that_was_cut_goes_on_where_it_was_cut(client: Client) -> None:
+    async with client.stream("SendStreamingMessage", {"message": said("slow 6")}) as events:
         seen = [await anext(events) for _ in range(4)]
     task_id = seen[0].result["task"]["id"]
-    rest = await plane.streamed("SubscribeToTask", {"id": task_id}, last_event_id=seen[-1].id)
+    rest = await client.streamed("SubscribeToTask", {"id": task_id}, last_event_id=seen[-1].id)
     whole = generations(seen + rest)
     assert whole == list(range(1, len(whole) + 1))
     assert states(rest)[-1] == "COMPLETED"
 
 
-async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_and_the_tail(plane: Plane) -> None:
+async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_and_the_tail(client: Client) -> None:
     """C4: never a silent gap, also while the task goes on."""
-    task = await plane.send("ask")
-    events = await plane.streamed("SendStreamingMessage", {"message": said("hello")})
+    task = await client.send("ask")
+    events = await client.streamed("SendStreamingMessage", {"message": said("hello")})
     ahead = events[0].id.partition("-")[0] + "-999"
     done = events[0].result["task"]["id"]
-    (one,) = await plane.streamed("SubscribeToTask", {"id": done}, last_event_id=ahead)
+    (one,) = await client.streamed("SubscribeToTask", {"id": done}, last_event_id=ahead)
     marks = {"taskplane.dev/resync": "CURSOR_AHEAD", "taskplane.dev/cursor": one.id}
     assert one.result["task"]["metadata"] == marks
-    assert one.result["task"]["history"]
+    # A full Task with a history would replace the conversation of a client of 0.3.
+    assert ("history" in one.result["task"]) == (client.binding.version != "0.3")
     assert one.id == events[-1].id
-    async with plane.stream("SubscribeToTask", {"id": task["id"]}, last_event_id=events[0].id) as tail:
+    async with client.stream("SubscribeToTask", {"id": task["id"]}, last_event_id=events[0].id) as tail:
         first = await anext(tail)
         assert first.result["task"]["metadata"]["taskplane.dev/resync"] == "CURSOR_FOREIGN"
-        await plane.send("Ann", message={"taskId": task["id"]})
+        await client.send("Ann", message={"taskId": task["id"]})
         assert states([event async for event in tail])[-1] == "COMPLETED"
     # What was marked was a copy.
-    assert list((await plane.result("GetTask", {"id": done}))["metadata"]) == ["taskplane.dev/cursor"]
+    assert list((await client.result("GetTask", {"id": done}))["metadata"]) == ["taskplane.dev/cursor"]
 
 
 @pytest.mark.parametrize("cursor", ["5", "abc", "abc-", "-1", "abc-x", "ABC-1", "abc-1-2", "abc-01", "abc-" + "9" * 30])
-async def test_a_malformed_place_is_invalid_params(plane: Plane, cursor: str) -> None:
+async def test_a_malformed_place_is_invalid_params(client: Client, cursor: str) -> None:
     """C4."""
-    task = await plane.send("ask")
-    error = await plane.error("SubscribeToTask", {"id": task["id"]}, last_event_id=cursor)
-    assert error["code"] == -32602
+    task = await client.send("ask")
+    error = await client.error("SubscribeToTask", {"id": task["id"]}, last_event_id=cursor)
+    assert error.code == -32602
     key = fresh()
-    error = await plane.error("SendStreamingMessage", {"message": said("x")}, last_event_id=cursor, idempotency_key=key)
-    assert error["code"] == -32602
+    error = await client.error(
+        "SendStreamingMessage", {"message": said("x")}, last_event_id=cursor, idempotency_key=key
+    )
+    assert error.code == -32602
 
 
-async def test_a_place_without_a_key_never_sends_a_message_again(plane: Plane) -> None:
+async def test_a_place_without_a_key_never_sends_a_message_again(client: Client) -> None:
     """C5, C10: no client library sends twice by reconnecting."""
     context = fresh()
     params: Any = {"message": said("hello", contextId=context)}
-    events = await plane.streamed("SendStreamingMessage", params)
-    error = await plane.error("SendStreamingMessage", params, last_event_id=events[1].id)
-    assert error["code"] == -32602
-    assert (await plane.error("SendMessage", params, last_event_id=events[1].id))["code"] == -32602
-    assert len((await plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
+    events = await client.streamed("SendStreamingMessage", params)
+    error = await client.error("SendStreamingMessage", params, last_event_id=events[1].id)
+    assert error.code == -32602
+    assert (await client.error("SendMessage", params, last_event_id=events[1].id)).code == -32602
+    assert len((await client.plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
 
 
-async def test_a_repeated_keyed_stream_attaches_and_with_a_place_sends_the_rest(plane: Plane) -> None:
+async def test_a_repeated_keyed_stream_attaches_and_with_a_place_sends_the_rest(client: Client) -> None:
     """C10, P12: snapshot and tail, or exactly what came after the place."""
     params: Any = {"message": said("chunks 3 4")}
     key = fresh()
-    events = await plane.streamed("SendStreamingMessage", params, idempotency_key=key)
-    again = await plane.streamed("SendStreamingMessage", params, idempotency_key=key)
+    events = await client.streamed("SendStreamingMessage", params, idempotency_key=key)
+    again = await client.streamed("SendStreamingMessage", params, idempotency_key=key)
     assert again[0].result["task"]["id"] == events[0].result["task"]["id"]
     assert again[-1].id == events[-1].id
-    rest = await plane.streamed("SendStreamingMessage", params, idempotency_key=key, last_event_id=events[2].id)
+    rest = await client.streamed("SendStreamingMessage", params, idempotency_key=key, last_event_id=events[2].id)
     assert rest == events[3:]
 
 
-async def test_a_canceled_task_ends_its_streams_with_its_cancellation(plane: Plane) -> None:
+async def test_a_canceled_task_ends_its_streams_with_its_cancellation(client: Client) -> None:
     """P8: cancel ends `canceled`."""
-    async with plane.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
+    async with client.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
         task = (await anext(events)).result["task"]
-        await plane.result("CancelTask", {"id": task["id"]})
+        await client.result("CancelTask", {"id": task["id"]})
         rest = [event async for event in events]
     assert states(rest)[-1] == "CANCELED"
 
 
-async def test_a_replaced_document_leads_open_streams_to_the_new_one(plane: Plane) -> None:
+async def test_a_replaced_document_leads_open_streams_to_the_new_one(client: Client) -> None:
     """T4: each replacement is seen as status and artifact updates that lead to the new document."""
     context, task_id = fresh(), fresh()
 
@@ -225,10 +242,10 @@ async def test_a_replaced_document_leads_open_streams_to_the_new_one(plane: Plan
             "status": {"state": state},
             "artifacts": [{"artifactId": name, "parts": [{"kind": "text", "text": state}]} for name in artifacts],
         }
-        assert (await plane.http.post("/api/tasks", json=body)).status_code == 201
+        assert (await client.plane.http.post("/api/tasks", json=body)).status_code == 201
 
     await put("working", "a")
-    async with plane.stream("SubscribeToTask", {"id": task_id}) as events:
+    async with client.stream("SubscribeToTask", {"id": task_id}) as events:
         assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_WORKING"
         await put("working", "a", "b")
         updates = [await anext(events) for _ in range(3)]
@@ -240,19 +257,19 @@ async def test_a_replaced_document_leads_open_streams_to_the_new_one(plane: Plan
         assert states([event async for event in events]) == ["COMPLETED"]
 
 
-async def test_who_takes_the_versions_of_a_document_slowly_misses_none_of_its_messages(plane: Plane) -> None:
+async def test_who_takes_the_versions_of_a_document_slowly_misses_none_of_its_messages(client: Client) -> None:
     """T4: versions may be skipped; what was said in them is in the history, and is told from there."""
     task: dict[str, Any] = {"id": fresh(), "contextId": fresh(), "history": []}
     large = [{"artifactId": "a", "parts": [{"kind": "text", "text": "x" * 2_000_000}]}]
 
     async def put(state: str, message: Any, **fields: Any) -> None:
         task["status"] = {"state": state} | ({"message": message} if message else {})
-        assert (await plane.http.post("/api/tasks", json={**task, **fields})).status_code == 201
+        assert (await client.plane.http.post("/api/tasks", json={**task, **fields})).status_code == 201
         if message:
             task["history"].append(message)
 
     await put("submitted", said_0_3("look"))
-    async with plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
+    async with client.stream("SubscribeToTask", {"id": task["id"]}) as events:
         await anext(events)
         for number in range(15):
             await put("working", said_0_3(f"{number}", role="agent"), artifacts=large)

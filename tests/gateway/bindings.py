@@ -1,0 +1,249 @@
+"""Clients of A2A, one for each binding and version, so that the tests of operations run on all of them.
+
+A test calls operations by their names in A2A 1.0, with requests and results as 1.0 has them in JSON. A binding turns
+them into what travels, and back; results of 0.3 are read by the models of the official library.
+"""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import httpx
+from a2a.compat.v0_3 import conversions
+from a2a.compat.v0_3 import types as official
+from google.protobuf.json_format import MessageToDict
+from tests.gateway.plane import Json, Plane, events, named, said
+
+from taskplane.gateway.a2a.operations import OPERATIONS
+from taskplane.gateway.errors import error_0_3, error_1_0
+from taskplane.runtime.errors import PlaneError
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error. `code` is that of A2A (1.0 section 5.4) in JSON-RPC; `reason` the plane's own."""
+
+    code: int
+    reason: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    suggestion: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A request as it travels."""
+
+    verb: str
+    path: str
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """An element of a stream: its cursor, empty without, and its content as 1.0 has it."""
+
+    id: str
+    result: Json
+
+
+class Binding(Protocol):
+    """One binding of one version."""
+
+    @property
+    def name(self) -> str:
+        """The name in the ids of tests."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """The version of A2A."""
+        ...
+
+    @property
+    def operations(self) -> Collection[str]:
+        """The operations that it has."""
+        ...
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        """A request of an operation to the default agent."""
+        ...
+
+    def read(self, operation: str, body: Json) -> Json | Failure:
+        """The result in a body, as 1.0 has it, or the error."""
+        ...
+
+    def refused(self, error: PlaneError) -> Json:
+        """The body that the gateway writes for an error."""
+        ...
+
+
+METHODS_0_3: Final = {
+    "SendMessage": "message/send",
+    "SendStreamingMessage": "message/stream",
+    "GetTask": "tasks/get",
+    "CancelTask": "tasks/cancel",
+    "SubscribeToTask": "tasks/resubscribe",
+    "CreateTaskPushNotificationConfig": "tasks/pushNotificationConfig/set",
+    "GetTaskPushNotificationConfig": "tasks/pushNotificationConfig/get",
+    "ListTaskPushNotificationConfigs": "tasks/pushNotificationConfig/list",
+    "DeleteTaskPushNotificationConfig": "tasks/pushNotificationConfig/delete",
+    "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
+}
+
+
+@dataclass(frozen=True)
+class JsonRpc:
+    """JSON-RPC, by the methods of A2A 1.0."""
+
+    name: str = "jsonrpc-1.0"
+    version: str = "1.0"
+    operations: Collection[str] = tuple(OPERATIONS)
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        return Framed("POST", "/", {"jsonrpc": "2.0", "id": "r", "method": operation, "params": params})
+
+    def read(self, operation: str, body: Json) -> Json | Failure:
+        assert (body["jsonrpc"], body["id"]) == ("2.0", "r")
+        if "error" not in body:
+            result: Json = body["result"]
+            return result
+        return failure(body["error"]["code"], body["error"]["data"])
+
+    def refused(self, error: PlaneError) -> Json:
+        return {"jsonrpc": "2.0", "id": "r", "error": error_1_0(error, "r")}
+
+
+@dataclass(frozen=True)
+class JsonRpc03:
+    """JSON-RPC, by the methods of A2A 0.3, which has no list of tasks."""
+
+    name: str = "jsonrpc-0.3"
+    version: str = "0.3"
+    operations: Collection[str] = tuple(METHODS_0_3)
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        sends = operation in ("SendMessage", "SendStreamingMessage")
+        body = {"jsonrpc": "2.0", "id": "r", "method": METHODS_0_3[operation]}
+        return Framed("POST", "/", {**body, "params": sent_0_3(params) if sends else params})
+
+    def read(self, operation: str, body: Json) -> Json | Failure:
+        assert (body["jsonrpc"], body["id"]) == ("2.0", "r")
+        if "error" not in body:
+            wrapped = result_1_0(body["result"])
+            return wrapped if operation not in ("GetTask", "CancelTask") else wrapped["task"]
+        data = body["error"]["data"]
+        return Failure(
+            body["error"]["code"],
+            data["reason"],
+            data.get("metadata", {}),
+            data.get("suggestion", ""),
+            data.get("fields", {}),
+        )
+
+    def refused(self, error: PlaneError) -> Json:
+        return {"jsonrpc": "2.0", "id": "r", "error": error_0_3(error, "r")}
+
+
+BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03())
+LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
+"""Those with a list of tasks."""
+
+
+def failure(code: int, details: list[Json]) -> Failure:
+    """Return an error by its details in 1.0, which are those of google.rpc."""
+    info, *more = details
+    metadata: Json = info["metadata"]
+    violations = [each for one in more for each in one.get("fieldViolations", ())]
+    return Failure(
+        code,
+        metadata.get("reason", info["reason"]),
+        {name: value for name, value in metadata.items() if name not in ("reason", "requestId", "suggestion")},
+        metadata.get("suggestion", ""),
+        {each["field"]: each["description"] for each in violations},
+    )
+
+
+def sent_0_3(params: Json) -> Json:
+    """Return the params of a send of texts, as 0.3 has them."""
+    message = dict(params["message"])
+    message["kind"] = "message"
+    message["role"] = message["role"].removeprefix("ROLE_").lower()
+    message["parts"] = [{"kind": "text", **part} for part in message["parts"]]
+    configuration = dict(params.get("configuration") or {})
+    configuration["blocking"] = not configuration.pop("returnImmediately", False)
+    if "taskPushNotificationConfig" in configuration:
+        configuration["pushNotificationConfig"] = configuration.pop("taskPushNotificationConfig")
+    return {**params, "message": message, "configuration": configuration}
+
+
+def result_1_0(result: Json) -> Json:
+    """Return a result of 0.3 as 1.0 has it, by the official library."""
+    match result["kind"]:
+        case "task":
+            return {"task": MessageToDict(conversions.to_core_task(official.Task.model_validate(result)))}
+        case "message":
+            return {"message": MessageToDict(conversions.to_core_message(official.Message.model_validate(result)))}
+        case "status-update":
+            status = official.TaskStatusUpdateEvent.model_validate(result)
+            return {"statusUpdate": MessageToDict(conversions.to_core_task_status_update_event(status))}
+        case _:
+            artifact = official.TaskArtifactUpdateEvent.model_validate(result)
+            return {"artifactUpdate": MessageToDict(conversions.to_core_task_artifact_update_event(artifact))}
+
+
+class Client:
+    """A client of a gateway over one binding."""
+
+    def __init__(self, plane: Plane, binding: Binding) -> None:
+        self.plane = plane
+        self.binding = binding
+
+    async def result(self, operation: str, params: Json, **headers: str) -> Json:
+        """The result of a unary operation that succeeds."""
+        found = await self._answer(operation, params, headers)
+        assert not isinstance(found, Failure), found
+        return found
+
+    async def error(self, operation: str, params: Json, **headers: str) -> Failure:
+        """The error of an operation that fails, before its first event if it streams."""
+        found = await self._answer(operation, params, headers)
+        assert isinstance(found, Failure), found
+        return found
+
+    async def send(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
+        """The task or the message that a send is answered with."""
+        params = {"message": said(text, **(message or {})), "configuration": configuration}
+        result = await self.result("SendMessage", params)
+        answer: Json = result.get("task") or result["message"]
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, operation: str, params: Json, **headers: str) -> AsyncGenerator[AsyncIterator[Event], None]:
+        """The events of a stream, as they come."""
+        framed = self.binding.frame(operation, params)
+        async with self.plane.http.stream(framed.verb, framed.path, json=framed.body, headers=named(headers)) as reply:
+            assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream"), await reply.aread()
+            yield self._events(operation, reply)
+
+    async def streamed(self, operation: str, params: Json, **headers: str) -> list[Event]:
+        """All events of a stream that ends."""
+        async with self.stream(operation, params, **headers) as found:
+            return [event async for event in found]
+
+    async def _events(self, operation: str, reply: httpx.Response) -> AsyncIterator[Event]:
+        async for event in events(reply):
+            found = self.binding.read(operation, event.data)
+            assert not isinstance(found, Failure), found
+            assert event.name == ""
+            yield Event(event.id, found)
+
+    async def _answer(self, operation: str, params: Json, headers: Mapping[str, str]) -> Json | Failure:
+        framed = self.binding.frame(operation, params)
+        reply = await self.plane.http.request(framed.verb, framed.path, json=framed.body, headers=named(headers))
+        if reply.headers["content-type"] != "text/event-stream":
+            return self.binding.read(operation, reply.json())
+        (line,) = (line for line in reply.text.splitlines() if line)
+        return self.binding.read(operation, json.loads(line.removeprefix("data: ")))
