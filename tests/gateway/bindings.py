@@ -159,7 +159,7 @@ def failure(code: int, details: list[Json]) -> Failure:
     violations = [each for one in more for each in one.get("fieldViolations", ())]
     return Failure(
         code,
-        metadata.get("reason", info["reason"]),
+        str(metadata.get("reason") or info["reason"]),
         {name: value for name, value in metadata.items() if name not in ("reason", "requestId", "suggestion")},
         metadata.get("suggestion", ""),
         {each["field"]: each["description"] for each in violations},
