@@ -22,6 +22,12 @@ def test_the_content_of_a_kind_stands_in_fields_of_the_stream_response() -> None
     assert all(set(kind.payloads) <= fields for kind in kinds.KINDS.values())
 
 
+def test_the_data_of_a_kind_stands_in_a_field_of_that_name_of_the_change_and_of_the_event() -> None:
+    fields = [set(message.DESCRIPTOR.fields_by_name) for message in (pb.Change, pb.Event)]
+    assert kinds.DATA and all(name in each for name in kinds.DATA for each in fields)
+    assert all(kind.most_bytes for kind in kinds.DATA.values())
+
+
 def test_policies_and_strategies_are_stored_as_their_numbers_in_the_contract() -> None:
     """A request's number is stored as it is."""
     assert {f"ON_ORPHAN_{name}": getattr(task, f"{name}_ON_ORPHAN") for name in ("FAIL", "RERUN", "RESUME")} == dict(

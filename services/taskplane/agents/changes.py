@@ -159,9 +159,10 @@ class StatusText:
 
 
 @dataclass(slots=True)
-class Saved:
-    """A checkpoint."""
+class Data:
+    """Bytes that only executors read. `field`: their field of the change, such as `checkpoint`."""
 
+    field: str
     data: bytes
 
     def size(self) -> int:
@@ -170,10 +171,10 @@ class Saved:
 
     def fill(self, change: pb.Change) -> None:
         """Fill the empty `change`."""
-        change.checkpoint = self.data
+        setattr(change, self.field, self.data)
 
 
-Put = Status | StatusText | Saved
+Put = Status | StatusText | Data
 """A change to which nothing is joined."""
 
 

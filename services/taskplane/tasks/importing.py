@@ -400,7 +400,7 @@ def _message_of(payload: a2a.StreamResponse) -> a2a.Message:
 def _may_hold(number: int, payload: str | None) -> bool:
     """Return whether events of a kind may have content in this field of a payload; None: in no field."""
     kind = KINDS.get(number)
-    return kind is not None and (payload in kind.payloads or (payload is None and kind.private))
+    return kind is not None and (payload in kind.payloads or (payload is None and bool(kind.data)))
 
 
 def _begun(event: a2a.StreamResponse) -> str | None:

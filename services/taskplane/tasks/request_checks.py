@@ -16,7 +16,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import nesting
 from taskplane.runtime.bounds import Range
 from taskplane.runtime.validation import MAX_ID, NO_NUL, WrongFields
-from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, UserMessage
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Data, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
 from taskplane.tasks.domain.limits import MOST_WAITING
 from taskplane.tasks.domain.task import STATES
@@ -171,7 +171,7 @@ def check(request: Message) -> None:
 
 def _is_sound(change: Change) -> bool:
     """Return whether a change is valid at first sight: its id is, and none of its bytes can be U+0000 in a text."""
-    if isinstance(change, Checkpoint):
+    if isinstance(change, Data):
         return True
     if change is None or _NUL in change.serialized:
         return False

@@ -14,14 +14,14 @@ from taskplane.runtime.times import micros, set_time
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import (
     Change,
-    Checkpoint,
+    Data,
     UserMessage,
     read_artifact,
     read_status,
     read_status_text,
 )
 from taskplane.tasks.domain.commands import Answer
-from taskplane.tasks.domain.kinds import PRIVATE, STATUS
+from taskplane.tasks.domain.kinds import DATA, KINDS, STATUS
 from taskplane.tasks.domain.task import (
     DOCUMENT,
     FAIL_ON_ORPHAN,
@@ -139,8 +139,10 @@ def event(stored: Event, *, service: bool = False) -> pb.Event:
     if stored.trace is not None:
         message.traceparent = tracing.unpack(stored.trace)
     set_time(message.created_at, stored.created_at)
-    if stored.kind in PRIVATE:
-        message.checkpoint = stored.payload if service else b""
+    kind = KINDS.get(stored.kind)
+    if kind is not None and kind.data:
+        if service:
+            setattr(message, kind.data, stored.payload)
     elif stored.payload:
         message.event.ParseFromString(stored.payload)
     if stored.options is not None and service and stored.kind != STATUS:
@@ -254,7 +256,8 @@ def _read_change(change: pb.Change, field: str) -> Change:
         return read_artifact(change.artifact, field)
     if change.HasField("status_text"):
         return read_status_text(change.status_text, field)
-    return Checkpoint(change.checkpoint) if change.HasField("checkpoint") else None
+    field_set = change.WhichOneof("change")
+    return Data(DATA[field_set], getattr(change, field_set)) if field_set is not None else None
 
 
 def append(request: pb.AppendEventsRequest, actor: str) -> list[commands.Append]:

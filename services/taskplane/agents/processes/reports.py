@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from taskplane.agents import agent as port
 from taskplane.agents.faults import AgentProcessGarbled
@@ -25,13 +25,7 @@ _LONGEST_TRACE: Final = 64 * 1024
 _LONGEST_TEXT: Final = 4 * 1024
 # Names of fields that contain any JSON value, in every kind of change.
 _JSON: Final = frozenset({"data", "args", "response", "metadata", "figures"})
-_CHANGES: Final[Mapping[str, Any]] = {
-    each.__name__: each
-    for each in (
-        *(port.Working, port.Text, port.Say, port.ArtifactChunk, port.ToolCall, port.ToolResult, port.Checkpoint),
-        *(port.Usage, port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Reject),
-    )
-}
+_CHANGES: Final[Mapping[str, Any]] = {each.__name__: each for each in get_args(port.Change)}
 _PIECES: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "text": lambda piece: piece.decode("utf-8", "surrogatepass"),
     "json": lambda piece: json.loads(piece.decode("utf-8", "surrogatepass")),

@@ -7,9 +7,9 @@ from typing import Any
 from taskplane.agents import agent as port
 from taskplane.agents.changes import (
     MAX_MESSAGE_BYTES,
+    Data,
     Ending,
     MessageFactory,
-    Saved,
     Status,
     StatusText,
     is_plain_text,
@@ -98,7 +98,7 @@ class ChangeBuffer:
             if change.text is not None:
                 self._outbox.put(Status(a2a.TASK_STATE_WORKING, self.factory.status_text(change.text)))
         elif isinstance(change, port.Checkpoint):
-            self._outbox.put(Saved(dumped(change.data).encode()))
+            self._outbox.put(Data("checkpoint", dumped(change.data).encode()))
             self.checkpoint = change.data
         elif isinstance(change, port.Usage):
             self._outbox.count(change.figures)

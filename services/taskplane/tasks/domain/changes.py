@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime import message_times
 from taskplane.runtime.nesting import too_deep
-from taskplane.tasks.domain.kinds import STATUS, STATUS_TEXT
+from taskplane.tasks.domain.kinds import STATUS, STATUS_TEXT, Kind
 from taskplane.tasks.domain.messages import message_flags
 
 
@@ -61,9 +61,10 @@ class ArtifactUpdate:
 
 
 @dataclass(slots=True)
-class Checkpoint:
-    """The data that an agent needs to go on: bytes that nobody else reads."""
+class Data:
+    """Bytes that no rule reads. `kind`: that of their event, with the name of their field."""
 
+    kind: Kind
     serialized: bytes
 
 
@@ -77,7 +78,7 @@ class UserMessage:
 
 
 # None: an empty change.
-Change = StatusUpdate | ArtifactUpdate | Checkpoint | None
+Change = StatusUpdate | ArtifactUpdate | Data | None
 
 
 def read_status(update: a2a.TaskStatusUpdateEvent, field: str = "status") -> StatusUpdate:

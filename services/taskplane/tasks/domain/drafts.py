@@ -6,7 +6,7 @@ from typing import Any
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.errors import Invalid, NotFound, OutOfRange, PlaneError, Refused
 from taskplane.tasks.domain import payloads
-from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Checkpoint, StatusUpdate, read_status
+from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Data, StatusUpdate, read_status
 from taskplane.tasks.domain.commands import AddMessage, Answer, Create, Write
 from taskplane.tasks.domain.fold import Said, text_so_far
 from taskplane.tasks.domain.kinds import (
@@ -19,7 +19,6 @@ from taskplane.tasks.domain.kinds import (
     STATUS_TEXT,
     SUPERSEDED,
 )
-from taskplane.tasks.domain.limits import MAX_CHECKPOINT
 from taskplane.tasks.domain.messages import STATUS_TEXT_MARK, extend, interrupted, without_partial_mark
 from taskplane.tasks.domain.snapshots import is_outweighed
 from taskplane.tasks.domain.task import (
@@ -190,8 +189,8 @@ class Draft:
         """Add one change of an executor, or return the refusal. `consumed`: the newest message its run has consumed."""
         if isinstance(change, ArtifactUpdate):
             return self._artifact(change)
-        if isinstance(change, Checkpoint):
-            return self._checkpoint(change)
+        if isinstance(change, Data):
+            return self._data(change)
         if change is None:
             return Invalid("a change must have a status or an artifact", fields={"changes": "is empty"})
         if change.kind == STATUS_TEXT and (change.state != WORKING or not change.status_text or change.partial):
@@ -317,17 +316,19 @@ class Draft:
         self.new["artifact_id"] = artifact_id
         return None
 
-    def _checkpoint(self, checkpoint: Checkpoint) -> PlaneError | None:
-        size = len(checkpoint.serialized)
-        if size > MAX_CHECKPOINT:
+    def _data(self, change: Data) -> PlaneError | None:
+        kind, size = change.kind, len(change.serialized)
+        name = kind.data.replace("_", " ")
+        if size > kind.most_bytes:
             return Invalid(
-                f"a checkpoint must have at most {MAX_CHECKPOINT // 1024} KiB, not {size:,} bytes",
-                reason="CHECKPOINT_TOO_LARGE",
-                suggestion="store the data elsewhere and its name in the checkpoint",
-                fields={"checkpoint": "is too large"},
+                f"a {name} must have at most {kind.most_bytes // 1024} KiB, not {size:,} bytes",
+                reason=f"{kind.data.upper()}_TOO_LARGE",
+                suggestion=f"store the data elsewhere and its name in the {name}",
+                fields={kind.data: "is too large"},
             )
-        self._add(CHECKPOINT, checkpoint.serialized, speaks=False)
-        self.new["checkpoint_generation"] = self.generation
+        self._add(kind.number, change.serialized, speaks=False)
+        if kind.number == CHECKPOINT:
+            self.new["checkpoint_generation"] = self.generation
         return None
 
     def _after(self, limit: int | None) -> int | None:

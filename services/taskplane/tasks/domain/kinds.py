@@ -10,7 +10,8 @@ class Kind(NamedTuple):
     """The rules of one kind of event.
 
     `payloads`: the fields of `StreamResponse` that may hold its content; none: it has no content there.
-    `private`: its content is data of the executor. Clients never see it, and no export contains it: an agent trusts it.
+    `data`: the field of `Change` and of `Event` that has its content, at most `most_bytes` of an executor. No rule
+    reads them, clients never see them, and no export contains them: an agent trusts them.
     `has_state`: it names a state; None: only with a `status_update`.
     `begins_turn`: it records an invocation of the task's owner, which a repeated call finds again.
     `mark`: it tells how a session shows the task, and may follow the end; it says nothing of the task.
@@ -21,7 +22,8 @@ class Kind(NamedTuple):
 
     number: int
     payloads: tuple[str, ...] = ()
-    private: bool = False
+    data: str = ""
+    most_bytes: int = 0
     has_state: bool | None = False
     begins_turn: bool = False
     mark: bool = False
@@ -50,7 +52,7 @@ _KINDS: Final = (
     Kind(SUPERSEDED, mark=True, lasting=True, rings=True),
     Kind(RESTORED, mark=True, lasting=True, rings=True),
     Kind(STATUS_TEXT, ("status_update",), has_state=True),
-    Kind(CHECKPOINT, private=True),
+    Kind(CHECKPOINT, data="checkpoint", most_bytes=64 * 1024),
 )
 KINDS: Final = {kind.number: kind for kind in _KINDS}
 
@@ -58,5 +60,5 @@ MARKS: Final = frozenset(kind.number for kind in _KINDS if kind.mark)
 LASTING: Final = frozenset(kind.number for kind in _KINDS if kind.lasting)
 TURNS: Final = frozenset(kind.number for kind in _KINDS if kind.begins_turn)
 RINGING: Final = frozenset(kind.number for kind in _KINDS if kind.rings)
-PRIVATE: Final = frozenset(kind.number for kind in _KINDS if kind.private)
+DATA: Final = {kind.data: kind for kind in _KINDS if kind.data}
 STATUSES: Final = frozenset(kind.number for kind in _KINDS if kind.payloads == ("status_update",))
