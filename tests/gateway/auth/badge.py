@@ -1,7 +1,6 @@
 """A scheme that is none of the gateway's: badges, which can be taken back."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
@@ -14,9 +13,9 @@ from taskplane.runtime.principal import Principal
 class Badges:
     """A scheme for calls with the header X-Badge. `owners`: the owner of each badge that is valid."""
 
-    name: Final = "badges"
-    asked: Final = Asked("badge", "a badge", "send X-Badge")
-    trusted_names: Final[frozenset[str]] = frozenset()
+    name = "badges"
+    asked = Asked("badge", "a badge", "send X-Badge")
+    trusted_names: frozenset[str] = frozenset()
 
     def __init__(self, owners: Mapping[str, str]) -> None:
         self.owners = dict(owners)

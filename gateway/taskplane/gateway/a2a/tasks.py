@@ -8,7 +8,7 @@ from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import cursor_of
 from taskplane.gateway.a2a.waiting import tell_waiting
 from taskplane.gateway.coordination import conversation
-from taskplane.gateway.coordination.touching import touch_session
+from taskplane.gateway.coordination.canceling import cancel_task
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Listing
 from taskplane.runtime.errors import NotFound, Refused
@@ -62,13 +62,11 @@ async def listing(call: Call, request: a2a.ListTasksRequest) -> Listing:
 async def cancel(call: Call, request: a2a.CancelTaskRequest) -> Answer:
     """Cancel a task and return it. Raise Refused `TASK_NOT_CANCELABLE` if it has ended or no executor runs it;
     NotFound."""
-    plane = call.plane
     metadata: Struct | None = request.metadata if request.HasField("metadata") else None
     try:
-        record = (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=request.id, metadata=metadata))).record
+        record = await cancel_task(call.plane, request.id, metadata)
     except Refused as error:
         if error.reason in {"TERMINAL", "NOT_MANAGED"}:
             raise Refused(error.message, reason="TASK_NOT_CANCELABLE", metadata=error.metadata) from error
         raise
-    await touch_session(plane, record.context_id)
     return Answer(record.task, bare=True)

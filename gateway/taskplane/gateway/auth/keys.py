@@ -17,9 +17,9 @@ _HEADER: Final = "apiKey"
 class ApiKeys:
     """The scheme for calls with a key of the file. The key decides about owner, tenant and rights."""
 
-    name: Final = "keys"
-    asked: Final = Asked("key", "an API key", "send Authorization: Bearer <id>.<secret>, or X-API-Key")
-    trusted_names: Final[frozenset[str]] = frozenset()
+    name = "keys"
+    asked = Asked("key", "an API key", "send Authorization: Bearer <id>.<secret>, or X-API-Key")
+    trusted_names: frozenset[str] = frozenset()
 
     def __init__(self, file: KeyFile) -> None:
         self._file = file

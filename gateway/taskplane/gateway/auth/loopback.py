@@ -16,9 +16,9 @@ _DEFAULT_USER: Final = "local"
 class Loopback:
     """The scheme in use when no other one is configured, on loopback only."""
 
-    name: Final = "loopback"
-    asked: Final = None
-    trusted_names: Final = frozenset({user_names.IN_HEADER, user_names.IN_QUERY})
+    name = "loopback"
+    asked = None
+    trusted_names = frozenset({user_names.IN_HEADER, user_names.IN_QUERY})
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._tenant = settings.tenant

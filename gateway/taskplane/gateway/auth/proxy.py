@@ -18,9 +18,9 @@ _SECRET: Final = b"x-taskplane-proxy-secret"
 class TrustedProxy:
     """The scheme for calls with the secret of the proxy."""
 
-    name: Final = "proxy"
-    asked: Final = None
-    trusted_names: Final = frozenset({user_names.IN_HEADER})
+    name = "proxy"
+    asked = None
+    trusted_names = frozenset({user_names.IN_HEADER})
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._secret = settings.proxy_secret.encode()

@@ -9,7 +9,7 @@ from taskplane.gateway.a2a.follow import TERMINAL
 from taskplane.gateway.a2a.waiting import waiting_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import deletion
-from taskplane.gateway.coordination.touching import touch_session
+from taskplane.gateway.coordination.canceling import cancel_task
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.kagent.envelope import data_reply, list_reply
 from taskplane.gateway.kagent.states import info_state
@@ -125,8 +125,7 @@ async def cancel(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     task_id = request.arguments["task"]
     with acting_as(await _owner(plane, task_id, caller)):
-        record = (await plane.tasks.CancelTask(pb.CancelTaskRequest(task_id=task_id))).record
-        await touch_session(plane, record.context_id)
+        await cancel_task(plane, task_id)
     found = await plane.operations.GetTenantTask(pb.GetTenantTaskRequest(task_id=task_id, limit=1))
     return data_reply(_task(found.task), "Successfully canceled task")
 
