@@ -1,4 +1,4 @@
-"""Keys and values in the metadata of messages and status updates that clients and several services read alike."""
+"""Keys and values in the metadata of tasks, messages and status updates, for clients and several services."""
 
 from typing import Final
 
@@ -22,3 +22,12 @@ CONVERTED: Final = "taskplane.dev/converted"
 """The key of the paths of numbers that became texts, in the metadata of the message, artifact or task with them."""
 USAGE: Final = "taskplane.dev/usage"
 """The key of the figures of a run, in the metadata of the status update that ends it."""
+REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
+"""The key of a message that rewinds its session; its value names the first turn that is cut."""
+CURSOR: Final = "taskplane.dev/cursor"
+"""The key of a task that is shown: the cursor of its newest event, to be sent as `Last-Event-ID`."""
+RESYNC: Final = "taskplane.dev/resync"
+"""The key of a task that replaces events which are no longer available; its value is the reason."""
+WAITING: Final = "taskplane.dev/waiting"
+"""The key of a queued task: the reason why it will not begin, and the remedy; left out if it is only a matter of
+time."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskplane.api.growing_text import EXTENSION as GROWING_TEXT
+from taskplane.api.message_metadata import REWIND_BEFORE
 from taskplane.client.answers import members, not_understood, parsed
 from taskplane.client.events import (
-    REWIND_BEFORE,
     FullTask,
     Message,
     Received,

@@ -9,14 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from taskplane.api.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT, TOOL_KEYS
+from taskplane.api.message_metadata import (
+    CURSOR,
+    INTERRUPTED,
+    INVOCATION_KEYS,
+    KIND,
+    PARTIAL_KEYS,
+    RESYNC,
+    STATUS_TEXT,
+    TOOL_KEYS,
+)
 from taskplane.client.states import State, state_of
 
 Json = Mapping[str, Any]
-
-REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
-CURSOR: Final = "taskplane.dev/cursor"
-RESYNC: Final = "taskplane.dev/resync"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from taskplane.client.events import REWIND_BEFORE
+from taskplane.api.message_metadata import REWIND_BEFORE
 
 
 def user_message(

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from taskplane.api.message_metadata import WAITING
 from taskplane.cli.render import columns, one_line, text_of
-from taskplane.cli.waiting import WAITING, waiting_lines
+from taskplane.cli.waiting import waiting_lines
 from taskplane.client.events import classify
 from taskplane.client.states import state_of
 

@@ -5,13 +5,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, cast
 
+from taskplane.api.message_metadata import WAITING
 from taskplane.cli.render import one_line
 from taskplane.cli.report import note
 from taskplane.client.events import FullTask
 from taskplane.client.failures import Failure
 
-WAITING: Final = "taskplane.dev/waiting"
-"""Key in the metadata of a task: the reason why it will not begin, and the remedy."""
 # Seconds before the first look: the server says nothing within the first second. Each pause is longer than the one
 # before.
 _FIRST: Final = 1.1

@@ -7,6 +7,7 @@ their JSON paths.
 from google.protobuf.struct_pb2 import Struct
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import REWIND_BEFORE
 from taskplane.gateway.limits import (
     MAX_METADATA_BYTES,
     MAX_NAMES,
@@ -19,7 +20,6 @@ from taskplane.gateway.limits import (
 )
 from taskplane.gateway.translate.metadata import EXPECTED_VERSION
 from taskplane.gateway.translate.rewinds import (
-    REWIND,
     broken_rewind_rule,
     broken_version_rule,
     is_rewind,
@@ -82,7 +82,7 @@ def _message(message: a2a.Message, bad: WrongFields) -> None:
     if message.HasField("metadata"):
         if is_rewind(message):
             complete = False
-            _rule(bad, f"message.metadata.{REWIND}", broken_rewind_rule(message))
+            _rule(bad, f"message.metadata.{REWIND_BEFORE}", broken_rewind_rule(message))
         _rule(bad, f"message.metadata.{EXPECTED_VERSION}", broken_version_rule(message))
         _metadata("message.metadata", message.metadata, bad)
     message_id = message.message_id

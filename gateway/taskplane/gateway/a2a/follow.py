@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import RESYNC
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
-from taskplane.gateway.translate.metadata import RESYNC
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
 # A cursor and the element before it; the cursor is empty for an element that is in no log.

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from taskplane.api.message_metadata import WAITING
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
-from taskplane.gateway.translate.metadata import WAITING
 
 _SUGGESTION: Final = (
     "It begins as soon as one does. The operator of this server can start one: a worker (taskplane worker --agent "

@@ -7,16 +7,9 @@ from typing import Any, Final
 from taskplane.api.message_metadata import CONVERTED
 
 _OURS: Final = "taskplane.dev/"
-CURSOR: Final = "taskplane.dev/cursor"
-"""Key in the metadata of a Task that is shown: the cursor of its newest event, to be sent as `Last-Event-ID`."""
-RESYNC: Final = "taskplane.dev/resync"
-"""Key in the metadata of a Task that replaces events which are no longer available; its value is the reason."""
 STEERED: Final = "taskplane.dev/steered"
 """Key in the metadata of a document under the id of its session: the number of the entry, the newest rewind, undo or
 pushed history of the session, after which it was stored; left out if there was none."""
-WAITING: Final = "taskplane.dev/waiting"
-"""Key in the metadata of a queued Task: the reason why it will not begin, and the remedy; left
-out if it is only a matter of time."""
 EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 """Key in the metadata of a message: the version that its session must have."""
 

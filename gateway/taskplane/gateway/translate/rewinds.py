@@ -3,13 +3,11 @@
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import REWIND_BEFORE
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.metadata import EXPECTED_VERSION
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.validation import broken_id_rule
-
-REWIND: Final = "kagent_rewind_before_invocation_id"
-"""Key in the metadata of a message that rewinds its session; its value names the first turn that is cut."""
 
 _MAX_DIGITS: Final = 18
 _WRONG_VERSION: Final = "must be a positive whole number"
@@ -17,19 +15,20 @@ _WRONG_VERSION: Final = "must be a positive whole number"
 
 def has_rewind(message: a2a.Message) -> bool:
     """Return whether the metadata of the message has the key of a rewind, whatever its value."""
-    return message.HasField("metadata") and REWIND in message.metadata.fields
+    return message.HasField("metadata") and REWIND_BEFORE in message.metadata.fields
 
 
 def is_rewind(message: a2a.Message) -> bool:
     """Return whether a message, which has metadata, is a rewind; one needs no id and no parts. Null and an empty text
     ask for none."""
-    return REWIND in message.metadata.fields and to_json(message.metadata.fields[REWIND]) not in (None, "")
+    fields = message.metadata.fields
+    return REWIND_BEFORE in fields and to_json(fields[REWIND_BEFORE]) not in (None, "")
 
 
 def broken_rewind_rule(message: a2a.Message) -> str:
     """Return the rule that the turn of a rewind breaks; "" if it breaks none. A value that names no turn is wrong,
     since the message must not become an ordinary turn."""
-    value = to_json(message.metadata.fields[REWIND])
+    value = to_json(message.metadata.fields[REWIND_BEFORE])
     return broken_id_rule(value) if isinstance(value, str) else "must be a string"
 
 

@@ -8,8 +8,9 @@ avoids the IndexError that ends the iteration of the field itself.
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.translate.dialect import Answer, Encoded, Listing, Payload, newest
-from taskplane.gateway.translate.metadata import CURSOR, add_metadata
+from taskplane.gateway.translate.metadata import add_metadata
 from taskplane.gateway.translate.parts import to_1_0
 from taskplane.gateway.translate.requests import ROLES, STATES, Requests
 from taskplane.gateway.translate.timestamps import to_text

@@ -35,7 +35,7 @@ from taskplane.agents.deep_messages import read_as
 from taskplane.agents.states import AT_REST, TERMINAL
 from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.message_metadata import INVOCATION
+from taskplane.api.message_metadata import CURSOR, INVOCATION
 from taskplane.runtime import message_times
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,6 @@ _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 5.0
 _SEND_TRIES: Final = 4
 _MOST_DOUBTFUL: Final = 1024 * 1024
-# Servers that put it on the first task of a stream send exactly the events after that task.
-_CURSOR: Final = "taskplane.dev/cursor"
 # For the end of a stream after its task has ended, so that its connection can be used again.
 _END_SECONDS: Final = 1.0
 
@@ -277,7 +275,8 @@ class RemoteRun:
             return list(self._of(event))
         if event.HasField("task"):
             changes = list(self._of(event))
-            self._doubtful = None if _CURSOR in event.task.metadata.fields else _texts(changes)
+            # Servers that put it on the first task of a stream send exactly the events after that task.
+            self._doubtful = None if CURSOR in event.task.metadata.fields else _texts(changes)
             return changes
         if not event.HasField("artifact_update"):
             changes = list(self._of(event))

@@ -5,10 +5,9 @@ from typing import Final
 from google.protobuf.struct_pb2 import Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.message_metadata import INVOCATION
+from taskplane.api.message_metadata import INVOCATION, REWIND_BEFORE
 from taskplane.executor.derived_ids import derived
 
-REWIND_BEFORE: Final = "kagent_rewind_before_invocation_id"
 _EMPTY: Final = Value(string_value="")
 
 

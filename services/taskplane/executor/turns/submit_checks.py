@@ -4,6 +4,7 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
+from taskplane.api.message_metadata import REWIND_BEFORE
 from taskplane.executor.turns import rewind_messages
 from taskplane.runtime import nesting
 from taskplane.runtime.errors import Invalid
@@ -65,7 +66,7 @@ def session(context_id: str) -> None:
 
 
 def _rewind(wrong: WrongFields, message: a2a.Message) -> None:
-    wrong.ids({f"message.metadata.{rewind_messages.REWIND_BEFORE}": rewind_messages.before(message)})
+    wrong.ids({f"message.metadata.{REWIND_BEFORE}": rewind_messages.before(message)})
     if not message.context_id:
         wrong.add("message.context_id", "is required: it names the session to rewind")
     if message.task_id not in ("", message.context_id):
