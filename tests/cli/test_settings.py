@@ -11,9 +11,11 @@ from tests.cli.command import taskplane
 
 from taskplane.agents.agent import Policy
 from taskplane.cli.settings import KNOWN
+from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.bounds import ranges_of
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.settings import load
+from taskplane.tasks.settings import TasksSettings
 
 NUMBERS = [
     (cls, prefix, field)
@@ -54,6 +56,25 @@ def test_no_setting_takes_a_number_that_cannot_work(
     if not whole:
         with pytest.raises(Invalid, match=field.name):
             cls(**{field.name: float(text)})
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "rule"),
+    [
+        (TasksSettings, {"readers": 2.5}, "must be 1 to 1,000, not 2.5"),
+        (TasksSettings, {"lease_ttl": "15"}, "must be 0.001 to 86,400 seconds, not 15"),
+        (TasksSettings, {"durability": "none"}, "must be one of full, relaxed, not none"),
+        (GatewaySettings, {"card_style": None}, "must be one of 1.0, 0.3, hybrid, not None"),
+        (TasksSettings, {"lease_ttl": 5.0, "renew_every": 3.0}, "must be at least twice renew_every"),
+    ],
+)
+def test_settings_of_a_program_have_the_rules_of_the_environment(
+    cls: type[Any], values: dict[str, Any], rule: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        cls(**values)
+    assert list(refused.value.fields) == [next(iter(values))]
+    assert refused.value.fields[next(iter(values))].startswith(rule)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_request_without_wrong_fields_passes() -> None:
 @pytest.mark.parametrize("value", [0.5, 11, float("nan"), float("inf")])
 def test_a_number_outside_its_range_is_a_wrong_field(value: float) -> None:
     wrong = WrongFields()
-    wrong.within("age", value, Range(1, 10), "seconds")
+    wrong.within("age", value, Range(1, 10, "seconds"))
     assert wrong.found == {"age": "must be 1 to 10 seconds"}
 
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
-from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Port, Range, Size, out_of_range, refuse
+from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Port, Range, Size
+from taskplane.runtime.settings import Settings
 
 PREFIX: Final = "TASKPLANE_GATEWAY_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(Settings):
     """Settings read from `TASKPLANE_GATEWAY_<FIELD>`. A value that cannot work raises Invalid."""
 
     # Host name or address to listen on. An address beyond loopback requires api_keys or proxy_secret.
@@ -42,7 +43,7 @@ class GatewaySettings:
     large_integers: Literal["text", "refuse"] = "text"
     # Time in milliseconds for which a 0.3 send without `blocking` waits for the beginning of its task. 0: the response
     # follows the creation of the task at once.
-    v03_send_grace_ms: Annotated[int, Range(0, 600_000)] = 250
+    v03_send_grace_ms: Annotated[int, Range(0, 600_000, "milliseconds")] = 250
 
     # Path of a TOML file with API keys; every call then requires a key. Empty: no keys.
     api_keys: str = ""
@@ -65,7 +66,7 @@ class GatewaySettings:
     body_timeout: Interval = 30.0
     # Minimum average rate of a request body in bytes per second after its first 5 seconds; a slower one is refused with
     # BODY_TOO_SLOW. 0: no minimum.
-    min_body_rate: Annotated[int, Range(0, 2**40)] = 4096
+    min_body_rate: Annotated[int, Range(0, 2**40, "bytes per second")] = 4096
     # Maximum number of simultaneous request bodies per caller that take longer than a second to arrive; further ones
     # are refused with TOO_MANY_UPLOADS. Must be more than 0.
     max_uploads_per_principal: Limit = 20
@@ -95,9 +96,6 @@ class GatewaySettings:
     # using this process. 0: none.
     drain_delay: Duration = 1.0
     # Time in seconds for requests after the end of the streams; then they are cut off. 0: at once.
-    shutdown_timeout: Annotated[int, Range(0, 86_400)] = 5
+    shutdown_timeout: Annotated[int, Range(0, 86_400, "seconds")] = 5
     # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
-
-    def __post_init__(self) -> None:
-        refuse(out_of_range(self))

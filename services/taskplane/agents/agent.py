@@ -14,12 +14,12 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from taskplane.agents.errors import AgentError, NoContent, check_parts
 from taskplane.agents.turn_session import TurnCalls, TurnSession
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard, Artifact, Message, Part, Task
-from taskplane.runtime.bounds import MOST_SECONDS, Range
+from taskplane.runtime.bounds import Duration, Range, broken_rules
 from taskplane.runtime.principal import Principal
 from taskplane.runtime.storable import dumped
 
@@ -353,11 +353,7 @@ class MakeTask:
 
 
 MAX_CHECKPOINT_BYTES = 64 * 1024
-_ON_ORPHAN = ("fail", "rerun", "resume")
 ISOLATIONS = ("none", "thread", "process")
-_MOST_ATTEMPTS = 1000
-_SECONDS = Range(0, MOST_SECONDS)
-_STRATEGY = ("parallel", "queue", "reject", "interrupt")
 
 Final = AskInput | AskAuth | Complete | Fail | Reject
 Change = Working | Text | Say | ArtifactChunk | ToolCall | ToolResult | Checkpoint | Usage | Final
@@ -382,31 +378,20 @@ class Policy:
     `isolation`: "process" runs the agent in a process of its own. It may block, be killed or die without harm to other
     runs. Its name must be `module:attribute`, and load there. "thread" runs it in a thread with an event loop of its
     own, so that it may block. "none" runs it in the event loop of the executor, which a blocking agent stops. A `run`
-    that is a plain generator has at least a thread. ValueError, TypeError: another value.
+    that is a plain generator has at least a thread. ValueError: another value.
     """
 
     on_orphan: Literal["fail", "rerun", "resume"] = "fail"
-    max_attempts: int = 3
-    run_limit: float | None = None
-    queue_limit: float | None = None
-    pause_limit: float | None = None
+    max_attempts: Annotated[int, Range(1, 1000)] = 3
+    run_limit: Duration | None = None
+    queue_limit: Duration | None = None
+    pause_limit: Duration | None = None
     strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
     isolation: Literal["none", "thread", "process"] = "none"
 
     def __post_init__(self) -> None:
-        if self.on_orphan not in _ON_ORPHAN or self.strategy not in _STRATEGY:
-            raise ValueError(f"there is no policy {self.on_orphan!r}, {self.strategy!r}")
-        if self.isolation not in ISOLATIONS:
-            raise ValueError(f"there is no isolation {self.isolation!r}")
-        _check_number("max_attempts", self.max_attempts, int)
-        if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
-            raise ValueError(f"max_attempts must be 1 to {_MOST_ATTEMPTS:,}, not {self.max_attempts}")
-        for name in ("run_limit", "queue_limit", "pause_limit"):
-            limit = getattr(self, name)
-            if limit is not None:
-                _check_number(name, limit, (int, float))
-                if limit not in _SECONDS:
-                    raise ValueError(f"{name} must be {_SECONDS} seconds, not {limit}")
+        if wrong := broken_rules(self):
+            raise ValueError("; ".join(f"{name} {rule}" for name, rule in wrong.items()))
 
 
 @runtime_checkable

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from taskplane.runtime.bounds import Count, Duration, Interval, Lease, LogLevel, Range, out_of_range, refuse
+from taskplane.runtime.bounds import Count, Duration, Interval, Lease, LogLevel, Range
+from taskplane.runtime.settings import Settings
 from taskplane.runtime.sharing import SharedBy
 
 PREFIX: Final = "TASKPLANE_EXECUTOR_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorSettings:
+class ExecutorSettings(Settings):
     """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
     # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
@@ -43,7 +44,7 @@ class ExecutorSettings:
     route_timeout: Interval = 3.0
     # Time in seconds for a direct answer of a router to a send without a stream that waits for the end of the turn.
     # Must be more than 0 and at most 25, since a gateway waits 30 seconds for an executor.
-    unary_route_timeout: Annotated[float, Range(0.001, 25)] = 20.0
+    unary_route_timeout: Annotated[float, Range(0.001, 25, "seconds")] = 20.0
     # Interval in seconds between two renewals of leases. Must be more than 0 and at most half the lease_ttl of the task
     # store.
     renew_every: Lease = 5.0
@@ -55,7 +56,7 @@ class ExecutorSettings:
     status_interval: Interval = 5.0
     # Memory in bytes for cached conversations, so that a further turn of a session reads only its new entries. Whole
     # conversations are kept, the most recently used ones. 0: no cache.
-    history_cache_bytes: Annotated[int, Range(0, 2**40)] = 64 * 1024 * 1024
+    history_cache_bytes: Annotated[int, Range(0, 2**40, "bytes")] = 64 * 1024 * 1024
     # Time in seconds after which an agent that blocks the event loop is logged with its stack. 0: never.
     blocked_after: Duration = 1.0
     # Time in seconds after which a process with a blocked event loop exits with code 3, so that its supervisor restarts
@@ -95,6 +96,3 @@ class ExecutorSettings:
     internal_secret: str = ""
     # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
-
-    def __post_init__(self) -> None:
-        refuse(out_of_range(self))

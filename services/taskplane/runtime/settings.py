@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
-from taskplane.runtime.bounds import refuse
+from taskplane.runtime.bounds import broken_rules, refuse
 from taskplane.runtime.errors import Invalid
 
 T = TypeVar("T")
@@ -23,6 +23,22 @@ FAILPOINTS: Final = "TASKPLANE_FAILPOINTS"
 _PREFIX: Final = "TASKPLANE_"
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
+
+
+class Settings:
+    """The base of the settings of each process: a value that cannot work raises Invalid `BAD_SETTING`.
+
+    The rule of a field stands in its type, see `bounds`.
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        refuse(broken_rules(self) or self.contradictions())
+
+    def contradictions(self) -> Mapping[str, str]:
+        """Return the rules that fields break together, each by one field's name. Called if each by itself is right."""
+        return {}
 
 
 def environment() -> Mapping[str, str]:

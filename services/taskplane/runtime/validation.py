@@ -121,7 +121,7 @@ class WrongFields:
         if value < least:
             self.add(field, f"must be at least {least}")
 
-    def within(self, field: str, value: float, allowed: Range, unit: str = "") -> None:
-        """Check a number, which is counted in `unit`."""
+    def within(self, field: str, value: float, allowed: Range) -> None:
+        """Check a number."""
         if value not in allowed:
-            self.add(field, f"must be {allowed} {unit}".rstrip())
+            self.add(field, f"must be {allowed}")

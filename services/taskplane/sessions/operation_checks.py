@@ -24,8 +24,8 @@ MAX_ENTRIES: Final = 1000
 # Bytes of payload that an entry may have, the limit of a request.
 MAX_ENTRY: Final = 4 * 1024 * 1024
 _YEAR: Final = 366 * 86_400
-_UNSETTLED_AGE: Final = Range(0, _YEAR)
-_SESSION_AGE: Final = Range(0, 100 * _YEAR)
+_UNSETTLED_AGE: Final = Range(0, _YEAR, "seconds")
+_SESSION_AGE: Final = Range(0, 100 * _YEAR, "seconds")
 _PAGE: Final = Range(1, MAX_PAGE_SIZE)
 
 
@@ -113,7 +113,7 @@ def check_unapplied(limit: int, after: UnappliedSession | None) -> None:
 def check_unsettled(min_age: float, limit: int) -> None:
     """Check a listing of unsettled turns."""
     wrong = WrongFields()
-    wrong.within("min_age", min_age, _UNSETTLED_AGE, "seconds")
+    wrong.within("min_age", min_age, _UNSETTLED_AGE)
     wrong.within("limit", limit, _PAGE)
     wrong.check()
 
@@ -121,7 +121,7 @@ def check_unsettled(min_age: float, limit: int) -> None:
 def check_expired(min_age: float, after: ExpiredSession | None, limit: int) -> None:
     """Check a listing of expired sessions."""
     wrong = SessionFields()
-    wrong.within("min_age", min_age, _SESSION_AGE, "seconds")
+    wrong.within("min_age", min_age, _SESSION_AGE)
     wrong.within("limit", limit, _PAGE)
     wrong.place(after, after.created_at if after else 0)
     wrong.check()

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from taskplane.runtime.bounds import Connections, Interval, LogLevel, out_of_range, refuse
+from taskplane.runtime.bounds import Connections, Interval, LogLevel
+from taskplane.runtime.settings import Settings
 
 PREFIX: Final = "TASKPLANE_SESSIONS_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsSettings:
+class SessionsSettings(Settings):
     """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
     # URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
@@ -41,6 +42,3 @@ class SessionsSettings:
     drain_timeout: Interval = 5.0
     # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
-
-    def __post_init__(self) -> None:
-        refuse(out_of_range(self))

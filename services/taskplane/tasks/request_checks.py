@@ -14,11 +14,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import nesting
-from taskplane.runtime.bounds import Range
+from taskplane.runtime.bounds import MOST_SECONDS, Range
 from taskplane.runtime.validation import MAX_ID, NO_NUL, WrongFields
 from taskplane.tasks.domain.changes import ArtifactUpdate, Change, Data, StatusUpdate, UserMessage
 from taskplane.tasks.domain.commands import Append
-from taskplane.tasks.domain.limits import MOST_WAITING
 from taskplane.tasks.domain.task import STATES
 from taskplane.tasks.pages import MAX_EVENTS
 
@@ -29,7 +28,7 @@ MAX_SESSIONS: Final = 1000
 _NUL: Final = 0
 _CAPACITY: Final = Range(0, 100_000)
 _EVENTS: Final = Range(0, MAX_EVENTS)
-_WAITING: Final = Range(0, MOST_WAITING)
+_WAITING: Final = Range(0, MOST_SECONDS, "seconds")
 _LEAST_SECONDS: Final = -62_135_596_800
 _MOST_SECONDS: Final = 253_402_300_799
 _KINDS: Final = frozenset(pb.EventKind.values()) - {0}
@@ -211,8 +210,8 @@ def create(request: pb.CreateTaskRequest, message: UserMessage, changes: Sequenc
     if request.strategy not in _STRATEGIES:
         wrong.add("strategy", "is unknown")
     wrong.at_least("max_attempts", request.max_attempts)
-    wrong.within("queue_limit", request.queue_limit, _WAITING, "seconds")
-    wrong.within("pause_limit", request.pause_limit, _WAITING, "seconds")
+    wrong.within("queue_limit", request.queue_limit, _WAITING)
+    wrong.within("pause_limit", request.pause_limit, _WAITING)
     if len(changes) > MAX_CHANGES:
         wrong.add("first_changes", f"must have at most {MAX_CHANGES:,} elements")
     if changes and not request.claim_for:
@@ -383,5 +382,5 @@ def stage_import(request: pb.StageImportRequest) -> None:
 def unfinished_imports(request: pb.ListUnfinishedImportsRequest) -> None:
     """Check a ListUnfinishedImports request."""
     wrong = _WrongFields()
-    wrong.within("min_age", request.min_age, Range(0, 366 * 86_400), "seconds")
+    wrong.within("min_age", request.min_age, Range(0, 366 * 86_400, "seconds"))
     wrong.check()

@@ -1,15 +1,17 @@
 """Settings of the task store, from TASKPLANE_TASKS_<FIELD>."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from taskplane.runtime.bounds import Connections, Count, Duration, Interval, Lease, LogLevel, out_of_range, refuse
+from taskplane.runtime.bounds import Connections, Count, Duration, Interval, Lease, LogLevel
+from taskplane.runtime.settings import Settings
 
 PREFIX: Final = "TASKPLANE_TASKS_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TasksSettings:
+class TasksSettings(Settings):
     """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
     # URL of the database: sqlite:///relative.db, sqlite:////absolute.db or postgresql://user:password@host/name.
@@ -68,8 +70,8 @@ class TasksSettings:
     # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
 
-    def __post_init__(self) -> None:
-        wrong = out_of_range(self)
-        if not wrong and self.lease_ttl < 2 * self.renew_every:
-            wrong["lease_ttl"] = "must be at least twice renew_every: one lost renewal must not end a lease"
-        refuse(wrong)
+    def contradictions(self) -> Mapping[str, str]:
+        """Compare the lifetime of a lease with the interval between its renewals."""
+        if self.lease_ttl < 2 * self.renew_every:
+            return {"lease_ttl": "must be at least twice renew_every: one lost renewal must not end a lease"}
+        return {}

@@ -1,16 +1,18 @@
 """Settings of the `llm` agent, from TASKPLANE_LLM_<FIELD>."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from taskplane.runtime.bounds import Duration, Interval, Range, out_of_range, refuse
+from taskplane.runtime.bounds import Duration, Interval, Range
+from taskplane.runtime.settings import Settings
 
 PREFIX: Final = "TASKPLANE_LLM_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmSettings:
+class LlmSettings(Settings):
     """Settings in seconds unless they say otherwise. A value that cannot work raises Invalid."""
 
     # Model by its name in pydantic-ai, PROVIDER:NAME, such as openai-chat:gpt-5-mini or ollama:qwen3. The provider
@@ -38,11 +40,12 @@ class LlmSettings:
     # Maximum number of attempts of a model call until its first token; later failures are not retried. At least 1.
     attempts: Annotated[int, Range(1, 100)] = 3
 
-    def __post_init__(self) -> None:
-        wrong = out_of_range(self)
+    def contradictions(self) -> Mapping[str, str]:
+        """Read each command line once."""
+        wrong: dict[str, str] = {}
         for server in self.mcp:
             try:
                 shlex.split(server)
             except ValueError as error:
                 wrong["mcp"] = f"has a command line that cannot be read: {error}"
-        refuse(wrong)
+        return wrong

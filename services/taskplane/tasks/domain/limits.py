@@ -8,8 +8,6 @@ from taskplane.tasks.domain.task import Row
 MAX_EVENTS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of all payloads together; those of the events that make up a task are never fewer than its own."""
-MOST_WAITING: Final = 1e9
-"""Seconds of the longest limit on waiting."""
 END_EVENTS: Final = 8
 """Events that are kept free for the end."""
 END_BYTES: Final = 1024 * 1024
