@@ -1,7 +1,7 @@
-"""What the authors of agents import: the port of agents, and what a run yields.
+"""The names that authors of agents import: the protocol of agents, and the changes that a run yields.
 
-The adapters of other libraries are in `taskplane.agents.adapters`, the agents that come along in `taskplane.agents.llm`
-and `taskplane.agents.demo`. No server is imported.
+`taskplane.agents.adapters` has the adapters of other libraries; `taskplane.agents.llm` and `taskplane.agents.demo` are
+shipped agents. This package imports no server.
 """
 
 from taskplane.agents.agent import (

@@ -79,13 +79,13 @@ class Turn:
     the beginning of the turn, None while a Router decides. `fence` grows with every lease of the task. `caller` is the
     user. `cancelled` is set before the run is cancelled; the run then has `cancel_grace` seconds to clean up.
 
-    `invocation_id` is the id of the turn: the same in every attempt, another one for every other turn. Use it in
-    idempotency keys of calls to other systems. `attempt` counts the runs of the task since its last pause, this one
-    included. A run that a draining process gave back does not count. 0 while a Router decides.
+    `invocation_id` is the id of the turn, the same in every attempt. Use it in idempotency keys of calls to other
+    systems. `attempt` counts the runs of the task since its last pause, including this run. A run that a draining
+    process gave back does not count. It is 0 while a Router decides.
 
-    `metadata`, `output_modes` (accepted media types; none: any) and `extensions` (activated URIs) are those of the
-    request with `message`. `checkpoint` is the data of the task's newest Checkpoint, also of an earlier run; None if
-    there is none. A Router of a turn that `waits` may be slow: nothing streams.
+    `metadata`, `output_modes` (accepted media types; empty: any) and `extensions` (activated URIs) belong to the
+    request with `message`. `checkpoint` is the data of the task's newest Checkpoint, also from an earlier run, or None.
+    If `waits` is True, a Router may be slow: the client does not stream.
     """
 
     task_id: str
@@ -205,8 +205,8 @@ class ArtifactChunk:
 
     The first chunk of an artifact has `append=False`, later ones `append=True`, the last one `last=True`;
     `append=False` on a known id replaces the artifact. Chunks that wait for the same append become one event unless
-    `mergeable=False`. `metadata` is that of the artifact, merged key by key, and `extensions` are the URIs of its
-    extensions. At most 1 MiB a chunk. ValueError: not exactly one content. NoContent: `parts` is empty.
+    `mergeable=False`. `metadata` is merged key by key into the metadata of the artifact; `extensions` are the URIs of
+    its extensions. At most 1 MiB a chunk. ValueError: not exactly one content. NoContent: `parts` is empty.
     """
 
     artifact_id: str
@@ -273,10 +273,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Figures of the run, for example `{"input_tokens": 120}`; they are added to earlier ones of the run.
+    """Figures of the run, for example `{"input_tokens": 120}`; they are added to earlier figures of the run.
 
-    When the run ends, also by a cancel or the loss of its process, the sums are added to those of earlier runs in the
-    task's `metadata["taskplane.dev/usage"]`.
+    When the run ends, also by a cancel or the loss of its process, its sums are added to the sums of earlier runs in
+    the task's `metadata["taskplane.dev/usage"]`.
 
     A run has at most 100 names, and finite sums. ValueError, TypeError: not finite numbers by name.
     """
@@ -367,18 +367,17 @@ class Policy:
     only for agents with repeatable effects. "resume": it keeps its messages and artifacts and continues from its newest
     Checkpoint. At most `max_attempts` (1 to 1000) attempts.
 
-    Limits in seconds; None or 0: the setting of that name. `run_limit`: for a run, counted anew for each attempt and
-    after each pause; then the task fails. `queue_limit`: for each wait in the queue. `pause_limit`: for each wait for
-    the user.
+    Limits in seconds; None or 0: the setting with this name. `run_limit`: for each attempt, and again after each pause;
+    then the task fails. `queue_limit`: for each wait in the queue. `pause_limit`: for each wait for the user.
 
-    `strategy` treats earlier tasks of the same agent and session that are submitted or working; paused ones do not
+    `strategy` treats earlier tasks of the same agent and session that are submitted or working; paused tasks do not
     count. "parallel": run beside them. "queue": stay submitted until they end or pause. "reject": refuse the message
     with `SESSION_BUSY`, without a trace in the conversation. "interrupt": cancel them when the new task begins.
 
-    `isolation`: "process" runs the agent in a process of its own. It may block, be killed or die without harm to other
-    runs. Its name must be `module:attribute`, and load there. "thread" runs it in a thread with an event loop of its
-    own, so that it may block. "none" runs it in the event loop of the executor, which a blocking agent stops. A `run`
-    that is a plain generator has at least a thread. ValueError: another value.
+    `isolation`: "process" runs the agent in a process of its own. The agent may block, be killed or die without harm to
+    other runs. Its name must be `module:attribute`, so that the process can load it. "thread" runs the agent in a
+    thread with its own event loop, so that it may block. "none" runs it in the event loop of the executor, which must
+    not block. A `run` that is a plain generator has at least a thread. ValueError: another value.
     """
 
     on_orphan: Literal["fail", "rerun", "resume"] = "fail"
@@ -427,7 +426,7 @@ class Router(Protocol):
         An iterator of changes makes a task, too. Its run continues the iterator instead of calling `run`, so a model
         call that began while deciding is not repeated. If the task must wait in the queue, the iterator is closed, and
         `run` is called. The iterator runs in the asyncio task of `route`, with any isolation of the agent, and is
-        closed with the run. The turn of `route` stays its turn: `incoming()` and `cancelled` are then those of the run.
+        closed with the run. Its turn is the one given to `route`; `incoming()` and `cancelled` then belong to the run.
 
         After the executor's `route_timeout` (`unary_route_timeout` if the turn `waits`) it continues inside a task; a
         direct answer then becomes the completion. An exception makes a task that fails.
@@ -456,10 +455,10 @@ class ArtifactMaker(Protocol):
     """An agent that makes an artifact at the end of a turn without one."""
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
-        """Yield the chunks of an artifact, or nothing; called when `run` has completed and made none in this turn.
+        """Yield the chunks of an artifact, or nothing. Called if `run` has completed and this turn has no artifact.
 
-        The last message was sent by then, and the task has not ended. `turn.history` continues with `turn.message` and
-        the run's messages since. Allowed are ArtifactChunk, Working, Usage and Fail. The isolation is that of `run`.
+        The final message has been sent, and the task has not ended. `turn.history` also has `turn.message` and the
+        messages of the run. Allowed are ArtifactChunk, Working, Usage and Fail. The isolation is the same as for `run`.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Conversion of an agent's changes to those of the task store."""
+"""Conversion of the changes of an agent to changes of the task store."""
 
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, replace
@@ -41,10 +41,10 @@ class MessageFactory:
         return f"{self.invocation_id}-{self._fence}-{self._count}"
 
     def message(self, given: str | a2a.Message, message_id: str = "") -> a2a.Message:
-        """Return a final message of the agent. `message_id` is used where `given` has none.
+        """Return a whole message of the agent. `message_id`: the id if `given` has no id.
 
-        Values nested too deeply in its data become JSON text. ValueError: it is larger than 3 MiB. NoContent: it has no
-        parts, or one without content. TypeError: it is neither text nor a Message.
+        Values nested too deeply in its data become JSON text. ValueError: the message is larger than 3 MiB. NoContent:
+        it has no parts, or a part without content. TypeError: it is neither text nor a Message.
         """
         if isinstance(given, str):
             made = a2a.Message()
@@ -214,7 +214,7 @@ def artifact(chunk: ArtifactChunk) -> pb.Change:
 
 
 def mark(made: a2a.Artifact, chunk: ArtifactChunk) -> None:
-    """Add the metadata and the extensions of a chunk to those of its artifact."""
+    """Merge the metadata and the extensions of a chunk into its artifact."""
     if chunk.metadata:
         value, converted = to_value(plain(dict(chunk.metadata)), "metadata")
         made.metadata.MergeFrom(value.struct_value)
@@ -245,7 +245,7 @@ def parts_of(chunk: ArtifactChunk) -> Sequence[a2a.Part]:
 
 
 def is_plain_text(chunk: ArtifactChunk) -> bool:
-    """Return whether a chunk is a text with nothing beside it, so that two of them are one longer text."""
+    """Return whether a chunk is only a text, so that two such chunks can be joined to one text."""
     return chunk.text is not None and chunk.filename is None and chunk.media_type is None
 
 
@@ -262,7 +262,7 @@ def text_size(text: str) -> int:
 def value_of(data: Any) -> Value:
     """Return any Python value as a protobuf value, as `plain` makes JSON of it; never raises.
 
-    A value nested too deeply becomes the text of its JSON, an integer that no double holds that of its digits.
+    A value nested too deeply becomes JSON text. An integer beyond the precision of a double becomes decimal text.
     """
     return to_value(plain(data))[0]
 

@@ -179,7 +179,7 @@ async def rate(each_second: int, seconds: int) -> AsyncIterator[Change]:
 
 
 async def signed_in(credential: object) -> AsyncIterator[Change]:
-    """Complete the task if the credential is the one of the demo agent, and ask again if it is another one."""
+    """Complete the task if the credential is right, or else ask again."""
     if credential == PASSWORD:
         yield Complete("You are signed in.")
     else:

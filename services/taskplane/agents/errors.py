@@ -14,9 +14,9 @@ class NoContent(AgentError, ValueError):
 
 
 def check_parts(what: str, parts: Sequence[Part]) -> None:
-    """Raise NoContent, which names `what`, if there are no parts or one of them has no content.
+    """Raise NoContent with the name `what` if there are no parts or a part has no content.
 
-    An empty text is content.
+    An empty text counts as content.
     """
     if not parts:
         raise NoContent(f"The agent gave {what} without parts; at least one is required.")

@@ -1,4 +1,4 @@
-"""Exceptions of the code of agents, as opposed to those that pass through it from outside."""
+"""Exceptions from the code of agents, as opposed to exceptions that only pass through it."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ _MAX_ERROR: Final = 2_000
 
 
 class AgentFailed(Exception):
-    """The agent raised, or yielded a value that is no change, or its process died; the text and the code are for
-    clients, and `cause` is for operators."""
+    """The agent raised, or yielded a value other than a change, or its process died. The text and the code are for
+    clients, `cause` is for operators."""
 
     def __init__(self, text: str, reason: str = AGENT_ERROR, cause: str = "") -> None:
         super().__init__(text)
@@ -73,10 +73,11 @@ def is_ours(error: BaseException) -> bool:
 
 
 def failed(error: BaseException, task_id: str, at: str = "") -> AgentFailed:
-    """Return the failure of a run for the exception `error` of its agent. `at`: the `file:line` of the author's
-    code, if it is not where the error was raised.
+    """Return the failure of a run for the exception `error` of its agent. `at`: `file:line` in the author's code, if
+    the traceback does not have it.
 
-    Its text may have secrets in it: it goes to the log and to operators, and to clients only that of an AgentError.
+    The text of an exception may contain secrets. It goes only to the log and to operators; clients see only the text of
+    an AgentError.
     """
     if isinstance(error, AgentProcessDied):
         log.error("the process of the agent of task %s ended: %s", task_id, error)

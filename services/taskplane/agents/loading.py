@@ -1,4 +1,4 @@
-"""Agents by name: `[name=]module:attribute`, `name=URL`, or the short name of one that is shipped."""
+"""Agents by name: `[name=]module:attribute`, `name=URL`, or the short name of a shipped agent."""
 
 import difflib
 import importlib
@@ -51,13 +51,13 @@ class Agents:
             if hosted.isolation == "thread" and hosted.one_event_loop:
                 raise bad_agent(f"{name}@thread", NO_THREAD, "leave @thread out, or run it in a process: @process")
         self.names: Final = tuple(self.by_name)
-        # All but those with tasks for workers.
+        # All agents whose tasks are not left to workers.
         self.run_here: Final = tuple(name for name, hosted in self.by_name.items() if not hosted.elsewhere)
 
     def replace(self, newer: "Agents") -> list[Hosted]:
-        """Take the agents of `newer` in the places of those with the same names, for turns that begin from now on.
+        """Replace agents by the agents of `newer` with the same names, for turns that begin from now on.
 
-        Return those that were replaced.
+        Return the replaced agents.
         """
         names = [name for name in newer.by_name if name in self.by_name]
         replaced = [self.by_name[name] for name in names]
@@ -78,13 +78,13 @@ class Agents:
 
 
 def load_agents(specs: Iterable[str], *, allow_crash: bool = False, worker_on_orphan: OnOrphan = "fail") -> Agents:
-    """Load every agent that is named, in their order; none: `demo`.
+    """Load the agents of these specs, in order; without a spec, `demo`.
 
-    A spec is `[name=]module:attribute` - the attribute an argument of `adapt` - or `name=URL` of the card of an agent
-    elsewhere, or `name=worker:PATH.json`, the file of the card of an agent that workers run, or a short name, and then
-    perhaps `@process`, `@thread` or `@none`, see `Policy.isolation`. Modules are looked for on the import path and in
-    the working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: the policy for a task
-    of a lost worker. Invalid: with the agent that could not be loaded, the reason, and a similar name.
+    A spec is one of `[name=]module:attribute` (an argument of `adapt`), `name=URL` (of the card of a remote agent),
+    `name=worker:PATH.json` (the card of an agent that workers run), or the short name of a shipped agent. `@process`,
+    `@thread` or `@none` may follow, see `Policy.isolation`. Modules are looked for on the import path and in the
+    working directory. `allow_crash`: the demo agent may end the process. `worker_on_orphan`: the policy for a task of a
+    lost worker. Invalid: names the agent that could not be loaded, the reason, and a similar name.
     """
     shipped: dict[str, Callable[[], Agent]] = {"demo": lambda: Demo(allow_crash=allow_crash), "llm": _language_model}
     agents: dict[str, Agent] = {}

@@ -108,7 +108,7 @@ def trimmed(error: BaseException) -> TracebackType | None:
 def standing_at(changes: object) -> str:
     """Return `file:line` of the `yield` at which a generator waits; "" if it is unknown or not the author's.
 
-    If `changes` wraps a generator (`yielding`), that one is looked at.
+    If `changes` wraps a generator (`yielding`), use the wrapped generator.
     """
     changes = getattr(changes, "yielding", changes)
     frame: FrameType | None = getattr(changes, "ag_frame", None) or getattr(changes, "gi_frame", None)

@@ -7,7 +7,7 @@ _ANY: Final = re.compile("[\ud800-\udfff]")
 
 
 class Surrogates:
-    """One growing text. A first half at the end of a piece waits for the next piece."""
+    """One growing text. A high surrogate at the end of a piece waits for the next piece."""
 
     def __init__(self) -> None:
         self._held = ""

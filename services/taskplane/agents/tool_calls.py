@@ -15,7 +15,7 @@ def kind_of(message: a2a.Message, part: a2a.Part) -> str:
 
 
 def mark_of(part: a2a.Part) -> str:
-    """Return how a data part is marked, whoever said it; empty if it is not."""
+    """Return the mark of a data part, of a user or an agent; "" without a mark."""
     if not (part.HasField("data") and part.HasField("metadata")):
         return ""
     # To ask a map for a key that is not there would put it there.
@@ -31,7 +31,7 @@ def results(messages: Iterable[a2a.Message]) -> Iterator[str]:
 
 
 def without_open_calls(message: a2a.Message, answered: Container[str]) -> a2a.Message | None:
-    """Return the message without calls that are not `answered`; None if nothing else is in it."""
+    """Return the message without calls that are not in `answered`; None if no part is left."""
     open_calls = [
         part for part in message.parts if kind_of(message, part) == "function_call" and _id(part) not in answered
     ]

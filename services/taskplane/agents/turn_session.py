@@ -63,7 +63,7 @@ class TurnSession:
         await self._calls.append_session_event(event)
 
     async def state(self) -> dict[str, Any]:
-        """Return the state: that of the session, of its user (keys `user:...`) and of the agent (keys `app:...`)."""
+        """Return the state of the session, of its user (keys `user:...`) and of the agent (keys `app:...`)."""
         return await self._calls.session_state()
 
     async def artifact(

@@ -19,7 +19,7 @@ _UNAUTHORIZED: Final = 401
 
 
 def advice(failure: Failure) -> str:
-    """Return the suggestion of a failure in terms of this command; empty if there is none."""
+    """Return the suggestion of a failure, worded for this command; "" without a suggestion."""
     if isinstance(failure, NotConnected):
         return _NOT_CONNECTED
     if failure.code == _UNAUTHORIZED:

@@ -21,7 +21,7 @@ class Action:
 
 
 def asked_in(data: Any) -> Iterator[Action]:
-    """Yield the actions that data asks for; none for data that names none."""
+    """Yield the actions that the data asks for, if any."""
     outer = read_object(data) or {}
     alone = [outer] if "action_request" in outer else None
     # A2A 0.3 has a list as the `value` of an object.

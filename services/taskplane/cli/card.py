@@ -1,4 +1,4 @@
-"""`taskplane card`: warnings about the card of an agent, of this server or of any other one."""
+"""`taskplane card`: warnings about the card of an agent, on this server or any other server."""
 
 import asyncio
 from typing import Any, Final
@@ -52,7 +52,7 @@ def _check_elsewhere(options: Options) -> int:
 
 
 async def _read(url: str, token: str) -> dict[str, Any]:
-    """Return the card at a URL that ends with `.json`, or that of the server at any other one."""
+    """Return the card at a URL that ends with `.json`; for another URL, the card of the server at that URL."""
     url = url.rstrip("/")
     if urlsplit(url).path.endswith(".json"):
         async with Http(url, token=token) as http:

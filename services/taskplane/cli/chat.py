@@ -55,8 +55,7 @@ class Chat:
         """A text of the user that was cut by a rewind or not sent, offered to be edited."""
 
     async def load(self, session: str) -> None:
-        """Load a session as the server has it. Raise `Missing` if there is none with this id; nothing is changed
-        then."""
+        """Load a session from the server. Raise `Missing`, and change nothing, if the session does not exist."""
         if not session:
             return
         infos = await self._sessions.task_infos(session)
@@ -79,7 +78,7 @@ class Chat:
         self.show(self.transcript.messages)
 
     def begin(self) -> None:
-        """Leave the session; the next message begins another one."""
+        """Leave the session; the next message begins a new session."""
         self.transcript = Transcript("", self._a2a.endpoint)
         self.draft = ""
 
@@ -90,7 +89,7 @@ class Chat:
 
     @property
     def page(self) -> str:
-        """Return the address of the session in the web page; that of a new one if there is none yet."""
+        """Return the address of the session in the web page; before the first message, the address of a new session."""
         return page_address(self._options.url, self.transcript.context_id)
 
     def show(self, messages: Iterable[Message]) -> None:
@@ -130,12 +129,12 @@ class Chat:
         return self.transcript.turns
 
     async def rewind(self, number: int, text: str = "") -> int:
-        """Rewind to before the turn with this number. A `text` is sent as the next turn; otherwise the text that was
+        """Rewind to before the turn with this number. A `text` is sent as the next turn; without it, the text that was
         cut becomes the draft.
 
-        Return the exit code of the next turn. A failure changes nothing, except that the session is loaded again if the
-        rewind was done and only the next turn was refused. Raise Missing if there is no such turn; Declined if it is
-        the first one or the server refuses.
+        Return the exit code of the next turn. A failure changes nothing; but if the rewind was done and only the next
+        turn was refused, the session is loaded again. Raise Missing if the turn does not exist; Declined if it is the
+        first turn or the server refuses.
         """
         turn = next((turn for turn in await self.turns() if turn.number == number), None)
         if turn is None:
@@ -164,7 +163,8 @@ class Chat:
         return code
 
     async def undo(self) -> None:
-        """Undo the last rewind and show the restored messages. Raise Declined if there is none or it is too late."""
+        """Undo the last rewind and show the restored messages. Raise Declined without a rewind, or if it is too
+        late."""
         before = {message.id for message in self.transcript.messages}
         session = self.transcript.context_id
         if not session:

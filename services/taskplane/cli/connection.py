@@ -74,8 +74,7 @@ async def connected(options: Options) -> AsyncGenerator[Connection]:
 
 
 def token_of(options: Options) -> str:
-    """Return the API key for a server; empty if there is none. Raise BadUsage if the variable `token_env` is not
-    set."""
+    """Return the API key for a server, or "". Raise BadUsage if the variable `token_env` is not set."""
     token = environment().get(options.token_env or TOKEN, "")
     if options.token_env and not token:
         raise BadUsage(
@@ -87,7 +86,7 @@ def token_of(options: Options) -> str:
 
 
 def run(options: Options, command: Callable[[Connection], Awaitable[int]]) -> int:
-    """Run `command` on a connection and return its exit code, or that of its failure."""
+    """Run `command` on a connection; return its exit code, or the exit code of its failure."""
 
     async def main() -> int:
         async with connected(options) as connection:

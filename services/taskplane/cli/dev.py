@@ -89,8 +89,8 @@ def _run(options: DevOptions) -> int:
 
 
 def _command(options: DevOptions, ports: Mapping[str, int]) -> str:
-    """Return the command with these options, but with other ports. The URL of a database may have a password, so it is
-    not told."""
+    """Return the command with these options and other ports. The URL of a database is left out: it may contain a
+    password."""
     given = [
         *(("--agent", agent) for agent in options.agents),
         ("--host", options.host),
@@ -116,7 +116,7 @@ def _reloader(settings: "PlaneSettings") -> "Reloader":
 
 @asynccontextmanager
 async def reloading(reloader: "Reloader | None", plane: "Plane") -> AsyncGenerator[None]:
-    """Serve new code of the agents as soon as their files have changed, and say so; None: never."""
+    """Serve new code of the agents when their files have changed, and report it; None: never."""
     if reloader is None:
         yield
         return
@@ -168,7 +168,7 @@ def plane_settings(options: DevOptions) -> "PlaneSettings":
         tasks=replace(tasks, internal_secret=secret),
         sessions=replace(sessions, internal_secret=secret),
         executor=replace(executor, internal_secret=secret, agents=_with_demo(executor.agents)),
-        # A card that is loaded anew is served at once.
+        # With --reload a new card is served at once.
         gateway=replace(gateway, internal_secret=secret, card_age=0.0 if options.reload else gateway.card_age),
         grpc_listen=f"{GRPC_HOST}:{options.grpc_port}",
     )
@@ -180,7 +180,7 @@ def _with_demo(specs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _database(options: DevOptions, file: str) -> str | None:
-    """Return the URL for one store; None: as in its settings."""
+    """Return the URL for one store; None: the URL in its settings."""
     if options.data is not None and options.database_url:
         raise Invalid(
             "--data and --database-url exclude each other.",

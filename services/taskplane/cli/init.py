@@ -41,13 +41,13 @@ def init(folder: Path) -> int:
 
 
 def name_of(folder: Path) -> str:
-    """Return the name of an agent from that of its folder: words of letters and digits with hyphens between them."""
+    """Return a name for an agent from the name of its folder: words of letters and digits with hyphens between them."""
     words = re.findall(r"[A-Za-z0-9]+", folder.resolve().name)
     return "-".join(words)[:_MOST].strip("-").lower() or "agent"
 
 
 def class_of(name: str) -> str:
-    """Return a name of a class for the agent `name`: one that Python takes, and that nothing else in the file has."""
+    """Return a class name for the agent `name`: valid in Python, and not used elsewhere in the file."""
     made = "".join(word[:1].upper() + word[1:] for word in name.split("-"))
     if made[0].isdigit():
         return f"Agent{made}"

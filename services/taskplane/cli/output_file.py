@@ -38,7 +38,7 @@ def opened(file: Path) -> Generator[BinaryIO]:
 
 
 def _followed(file: Path) -> Path | None:
-    """Return the target of links; None for a file that a process has open, which has no other reliable name."""
+    """Return the target of links; None for a file descriptor of a process, which has no other reliable name."""
     for _ in range(_LINKS):
         if not file.is_symlink():
             return file

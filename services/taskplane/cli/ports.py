@@ -31,8 +31,8 @@ class ListenAddress:
 
 
 def check_free(addresses: Sequence[ListenAddress], command: Callable[[Mapping[str, int]], str]) -> None:
-    """Return if all addresses can be listened at. Raise Failure with the processes that use them otherwise, and the
-    command to use free ones instead: `command` returns that with the ports of the options that it is given."""
+    """Return if all addresses are free. Otherwise raise Failure, which names the processes that use them and a command
+    with free ports: `command` returns it for the ports of given options."""
     taken = [address for address in addresses if not _is_free(address.host, address.port)]
     if not taken:
         return
@@ -87,7 +87,7 @@ def _instead(addresses: Sequence[ListenAddress], taken: Sequence[ListenAddress])
 def holder_of(port: int) -> Holder | None:
     """Return the process that listens on a TCP port of this machine; None if it cannot be determined.
 
-    It reads /proc, so it finds nothing on systems without it, nor processes of other users.
+    It reads /proc, so it works only on systems with /proc, and does not find processes of other users.
     """
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(Path("/proc/net") / table, port)}
     if not inodes:
@@ -113,5 +113,5 @@ def _holds(process: Path, wanted: set[str]) -> bool:
     try:
         return any(os.readlink(link) in wanted for link in (process / "fd").iterdir())
     except OSError:
-        # Another user's process, or one that has just ended.
+        # The process belongs to another user, or has just ended.
         return False

@@ -90,7 +90,8 @@ async def _do(talk: Chat, line: Command | str) -> int:
 
 
 def _ask(talk: Chat) -> str:
-    """Return the next line. A draft is put into the line to be edited, or printed if the input is no terminal."""
+    """Return the next line. A draft is put into the line to be edited; if the input is not a terminal, it is
+    printed."""
     prompt = ("answer> " if talk.asked else "you> ") if sys.stdin.isatty() else ""
     readline = sys.modules.get("readline")
     if readline is None or not (sys.stdin.isatty() and sys.stdout.isatty()):

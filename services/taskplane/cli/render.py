@@ -60,7 +60,7 @@ def _action(action: Action) -> Iterator[str]:
 
 
 def _sorted(data: Any, spaces: int | None = None) -> str:
-    """Return JSON in an order of its own: objects of the protocol have none."""
+    """Return JSON with members in a fixed order: objects of the protocol have no order."""
     return json.dumps(data, indent=spaces, sort_keys=True, ensure_ascii=False)
 
 
@@ -120,8 +120,8 @@ def print_list(found: Sequence[Any], table: Sequence[Sequence[str]], nothing: st
 def columns(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return rows as aligned columns; the last column is not padded.
 
-    On lines of at most `width` characters, by default those of the terminal that is written to: the widest columns are
-    cut, with an ellipsis, and those of a few characters stay whole. A cut id still names its task or session.
+    Lines have at most `width` characters, by default the width of the terminal: the widest columns are cut, with an
+    ellipsis, and narrow columns stay whole. A cut id still names its task or session.
     """
     if width is None and sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
@@ -137,8 +137,8 @@ def columns(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
 
 
 def _fitting(widths: Sequence[int], room: int) -> list[int]:
-    """Return the widths of columns that have `room` together: the widest ones are made equal until they fit, and none
-    gets narrower than `_NARROWEST`."""
+    """Return the widths of columns that fit into `room` together: the widest columns are made equal until they fit, but
+    no column gets narrower than `_NARROWEST`."""
     found = list(widths)
     while sum(found) > room and max(found) > _NARROWEST:
         widest = max(found)

@@ -49,7 +49,7 @@ def confirm(question: str) -> bool:
 
 
 def nobody_to_ask(what: str) -> Invalid:
-    """Return the error for a command without the required confirmation on an input that is no terminal."""
+    """Return the error for a command that needs a confirmation if the input is not a terminal."""
     return Invalid(f"{what}: it requires a confirmation.", reason="NOT_CONFIRMED", suggestion="Confirm with --yes.")
 
 

@@ -13,9 +13,9 @@ from taskplane.runtime.errors import Invalid
 
 
 def rewind_session(options: Options, session_id: str, before: str, number: int) -> int:
-    """Cut a turn and all after it: the one with the invocation `before`, or the one with `number`, from 1.
+    """Cut a turn and all later turns: the turn with the invocation `before`, or with `number`, from 1.
 
-    The text that was cut goes to stdout, so that it can be edited and sent again.
+    The text of the turn goes to stdout, so that it can be edited and sent again.
     """
     if bool(before) == bool(number):
         refusal = Invalid(

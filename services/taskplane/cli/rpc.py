@@ -39,7 +39,7 @@ def run(
 
 
 def _secret() -> str:
-    """Return the internal secret of the first service that has one, as `taskplane dev` does; empty: none has."""
+    """Return the internal secret of the first service that has one, as `taskplane dev` does, or ""."""
     from taskplane.cli.settings import KNOWN
 
     services = (load(settings, prefix) for settings, prefix in KNOWN)

@@ -89,7 +89,7 @@ def fork(
     token_env: TokenEnv = "",
     output: Format = "text",
 ) -> None:
-    """Create a session from the messages of another one, or from its messages before a turn."""
+    """Create a session from the messages of another session, or from its messages before a turn."""
     from taskplane.cli.rewind import fork_session
 
     raise typer.Exit(fork_session(Options(url, token_env, output), session_id, before, title))

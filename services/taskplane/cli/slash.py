@@ -38,8 +38,7 @@ class Command:
 
 
 def parse_line(line: str) -> Command | str:
-    """Return a command, or the message to be sent: two slashes at the beginning of a message are one that belongs to
-    it."""
+    """Return a command, or the message to be sent: a message that begins with a slash is written with two slashes."""
     if line.startswith("//"):
         return line[1:]
     if not line.startswith("/"):
@@ -49,8 +48,8 @@ def parse_line(line: str) -> Command | str:
 
 
 async def run_command(talk: Chat, command: Command) -> int:
-    """Run a command and return the exit code of the turn it began, or 0. Raise failures, after which nothing was sent:
-    Declined `UNKNOWN_COMMAND`, `WRONG_ARGUMENT`, and those of the server."""
+    """Run a command and return the exit code of the turn that it began, or 0. Raise Declined `UNKNOWN_COMMAND`,
+    `WRONG_ARGUMENT`, and failures of the server; then nothing was sent."""
     known = _COMMANDS.get(command.name)
     if known is None:
         meant = get_close_matches(command.name, _COMMANDS, n=1)

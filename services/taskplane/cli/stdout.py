@@ -12,7 +12,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def run_and_flush(command: Callable[[], int], output: Output = "text") -> int:
-    """Run a command, flush stdout, and return the exit code. A reader that closed its pipe is no failure.
+    """Run a command, flush stdout, and return the exit code. A pipe that its reader has closed is not a failure.
 
     If stdout cannot be written, report `BAD_OUTPUT` and return 2. Raise errors about files that have a name.
     """

@@ -11,8 +11,7 @@ from taskplane.cli.report import note
 from taskplane.client.events import FullTask
 from taskplane.client.failures import Failure
 
-# Seconds before the first look: the server says nothing within the first second. Each pause is longer than the one
-# before.
+# Seconds before the first read: the server shows nothing within the first second. Each pause is longer than the last.
 _FIRST: Final = 1.1
 _LONGER: Final = 1.3
 _LONGEST: Final = 5.0
@@ -25,9 +24,9 @@ Reads = Callable[[], Awaitable[FullTask] | None]
 
 @asynccontextmanager
 async def telling_why_it_waits(read: Reads) -> AsyncGenerator[None]:
-    """Say on stderr, beside the body, that its task waits for an agent that no process runs, and when that is over.
+    """Report on stderr, during the body, if its task waits for an agent that no process runs, and when the wait ends.
 
-    `read` returns a read of the task; None while it is not queued, which costs no call.
+    `read` returns a read of the task, or None while the task is not queued; then no call is made.
     """
     telling = asyncio.create_task(_tell(read), name="queue")
     try:
@@ -37,7 +36,7 @@ async def telling_why_it_waits(read: Reads) -> AsyncGenerator[None]:
 
 
 def waiting_lines(metadata: Mapping[str, Any]) -> list[str]:
-    """Return why a task will not begin and the remedy, by its metadata; none if it is not queued or will begin."""
+    """Return from its metadata why a task will not begin, and the remedy; empty if it is not queued or will begin."""
     found = metadata.get(WAITING)
     if not isinstance(found, dict):
         return []

@@ -10,7 +10,7 @@ from taskplane.runtime.settings import check_unknown, load
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """The options of the command line; None: as in the environment."""
+    """The options of the command line; None: use the environment."""
 
     agents: tuple[str, ...] = ()
     tasks: str | None = None

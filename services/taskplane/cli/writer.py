@@ -8,7 +8,7 @@ from taskplane.cli.render import printable
 
 
 class Writer(Protocol):
-    """A writer of texts by key. Only one grows at a time; another key closes the one before."""
+    """A writer of texts by key. Only one text grows at a time; a text with another key closes it."""
 
     def grow(self, key: str, text: str) -> None:
         """Write the text of `key` so far."""
@@ -19,7 +19,7 @@ class Writer(Protocol):
         ...
 
     def end(self) -> None:
-        """Leave a text that still grows as it is."""
+        """End the line of a text that still grows."""
         ...
 
 

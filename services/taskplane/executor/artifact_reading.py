@@ -1,4 +1,4 @@
-"""Artifacts of tasks as a turn reads them: whole, in pieces from the task store, whatever their size."""
+"""Whole artifacts of tasks for a turn, of any size, read from the task store in pieces."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from taskplane.runtime.json_values import to_dict
 async def read_artifact(
     store: TaskStoreStub, task_id: str, artifact_id: str, having: Mapping[str, Any]
 ) -> a2a.Artifact | None:
-    """Return the newest version of an artifact with the values `having` in its metadata; None if it has none.
+    """Return the newest version of an artifact whose metadata has the values `having`; None if no version has them.
 
-    NotFound: there is no such task or artifact.
+    NotFound: the task or the artifact does not exist.
     """
     version = 0
     while True:

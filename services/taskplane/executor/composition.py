@@ -98,8 +98,8 @@ class ExecutorService:
         return all(state is grpc.ChannelConnectivity.READY for state in connected)
 
     async def admitted(self) -> None:
-        """Wait until the task store answers, which takes this process for a service then. Unauthenticated: it does
-        not, since its secret is another one."""
+        """Wait until the task store accepts this process as a service. Unauthenticated: the store has another
+        secret."""
         request = RenewRequest(process_id=self.runs.process_id)
         await retry_until_reachable(lambda: self.runs.ports.queue.Renew(request))
 
@@ -113,7 +113,7 @@ class ExecutorService:
 
 
 def agents_of(settings: ExecutorSettings) -> Agents:
-    """Load the agents that the settings name. Invalid: one cannot be loaded."""
+    """Load the agents that the settings name. Invalid: an agent cannot be loaded."""
     return load_agents(settings.agents, allow_crash=settings.allow_crash, worker_on_orphan=settings.worker_on_orphan)
 
 
@@ -131,8 +131,8 @@ async def open_executor(
 ) -> AsyncGenerator[ExecutorService, None]:
     """Open an executor and add its service to `services`, which needs the lines of `servicer.POLICY`.
 
-    Arguments and promises as those of `open_runs`. `process_id`: with the prefix of the store's resident executor where
-    both are one process. `agents`: instead of loading `settings.agents`. Invalid: an agent cannot be loaded.
+    Arguments and promises as for `open_runs`. `process_id`: with the prefix of a resident executor if the store is in
+    the same process. `agents`: these instead of `settings.agents`. Invalid: an agent cannot be loaded.
     """
     if agents is None:
         agents = agents_of(settings)
@@ -173,13 +173,13 @@ async def open_runs(
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
 ) -> AsyncGenerator[ExecutorService, None]:
-    """Open the part of an executor that claims tasks and runs them; a worker has no other.
+    """Open the part of an executor that claims tasks and runs them; a worker is only this part.
 
-    The channels are plain ones, not yet wrapped by `client`, and stay their owner's. `process_id`: random per process
-    start. `kind`: how events name their actor, before the process id. `renewals`, `appends`: channels to the task store
-    for these calls only, where it has several replicas; see `runs.tries`. Drains on the way out. Should one of the
-    executor's own tasks die, the body is cancelled and the error raised; with `strict_agents`, so are the bugs of
-    agents, at the end.
+    The channels are not wrapped by `client` yet; their owner closes them. `process_id`: random per process start.
+    `kind`: the name of the actor in events, before the process id. `renewals`, `appends`: channels to the task store
+    for these calls only, if it has several replicas; see `runs.tries`. Drains at exit. If an asyncio task of the
+    executor dies, the body is cancelled and the error raised; with `strict_agents`, bugs of agents are raised at the
+    end, too.
     """
     secret = settings.internal_secret.encode()
     identity = Principal("", "", f"{kind}:{process_id}", service=True)

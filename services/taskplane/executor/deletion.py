@@ -39,8 +39,8 @@ async def delete_task(store: TaskStoreStub, sessions: SessionLog, reconciler: Re
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
     """Delete the tasks of a session, managed ones and documents, then the session with its entries.
 
-    Running tasks are canceled. Repeat a deletion that failed half way. NotFound: the caller has no such session, and no
-    task in it.
+    Running tasks are canceled. Repeat a deletion that failed half way. NotFound: the caller has neither this session
+    nor a task in it.
     """
     there = await sessions.exists(context_id)
     found = await _delete_tasks(store, context_id)

@@ -1,4 +1,4 @@
-"""The conversation of a session as the executor reads it for a turn, and a cache of those it read last."""
+"""The conversation of a session as an executor reads it for a turn, and a cache of the last conversations."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -22,10 +22,10 @@ class EffectiveHistory(NamedTuple):
     session: pb.Session
 
     def messages(self, task_id: str, without: Container[str]) -> Sequence[a2a.Message]:
-        """Return the messages for the prompt of the task `task_id`, but for the entries with the ids `without`.
+        """Return the messages for the prompt of the task `task_id`, without the entries with the ids `without`.
 
-        A pushed history is the messages that it holds. Calls of tools that other tasks made are left out as long as
-        their results are not there; those of the task itself are its own business.
+        A pushed history counts as the messages in it. A tool call of another task is left out until its result is
+        there; the task itself decides about its own calls.
         """
         return _Prompt(self.entries, task_id, without)
 
@@ -88,7 +88,7 @@ class _Prompt(Sequence[a2a.Message]):
 
 
 def _grows(entry: pb.Entry, after: pb.Entry | None) -> bool:
-    """Return whether the message of an entry takes the place of that of the one before it."""
+    """Return whether the message of an entry replaces the message of the previous entry."""
     if after is None or not entry.message.message_id or entry.message.message_id != after.message.message_id:
         return False
     return entry.task_id == after.task_id != "" and entry.message.role == after.message.role
@@ -122,11 +122,11 @@ class HistoryCache:
         self._listed: LRUCache[tuple[str, str, str], Listed] = LRUCache(most_bytes, getsizeof=_size_of)
 
     def get(self, context_id: str) -> Listed:
-        """Return the last listing of a session; NONE: there is none."""
+        """Return the cached listing of a session; NONE if it is not cached."""
         return self._listed.get(_key(caller(), context_id), NONE)
 
     def keep(self, context_id: str, listed: Listed) -> None:
-        """Keep a listing instead of the one before. One that is too large is not kept."""
+        """Keep a listing in place of the old one, unless it is too large."""
         key = _key(caller(), context_id)
         if listed.size <= self._listed.maxsize:
             self._listed[key] = listed

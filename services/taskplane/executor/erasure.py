@@ -16,7 +16,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.session_log import SessionLog
 from taskplane.runtime.errors import NotFound
 
-# Seconds that one call works, about; below the deadline of a call.
+# Seconds that one call works, approximately; less than the deadline of a call.
 _WORKING: Final = 3.0
 
 
@@ -40,7 +40,7 @@ async def erase_owner(store: TaskStoreStub, sessions: SessionLog) -> pb.EraseOwn
 
 
 async def _tasks(store: TaskStoreStub, gone: pb.EraseOwnerResponse) -> AsyncGenerator[None]:
-    """Delete tasks until there are none, and stops after each."""
+    """Delete tasks until none are left; the caller may stop after each."""
     request = tasks.ListTasksRequest(page_size=100, history_length=0, include_superseded=True)
     while records := (await store.ListTasks(request)).records:
         for record in records:
@@ -53,7 +53,7 @@ async def _tasks(store: TaskStoreStub, gone: pb.EraseOwnerResponse) -> AsyncGene
 
 
 async def _sessions(sessions: SessionLog, gone: pb.EraseOwnerResponse) -> AsyncGenerator[None]:
-    """Delete sessions until there are none, and stops after each."""
+    """Delete sessions until none are left; the caller may stop after each."""
     while page := await sessions.some():
         for session in page:
             with suppress(NotFound):

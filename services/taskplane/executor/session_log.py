@@ -43,10 +43,10 @@ class SessionLog:
     ) -> pb.AppendEntriesResponse:
         """Append all entries or none, in one call; a repeat changes nothing.
 
-        `own_message_id`: the message of the first entry gets this id if the session has another one under its own;
-        `own_answer_id`: the same for the direct answer in the last entry. `openings`: a title made of one of these
-        texts is replaced, if one of the entries is the void of a deleted task. Conflict: the session is not at
-        `expected_version`, if that is given.
+        `own_message_id`: the new id of the message in the first entry if the session has its id already.
+        `own_answer_id`: the same for the direct answer in the last entry. `openings`: if an entry is the void of a
+        deleted task, a title made of one of these texts is replaced. Conflict: the session is not at
+        `expected_version`, if this is given.
         """
         return await self._service.AppendEntries(
             pb.AppendEntriesRequest(
@@ -110,11 +110,12 @@ class SessionLog:
             return [entry async for entry in entries]
 
     async def state(self, context_id: str) -> Struct:
-        """Return the state that the events in effect make, with that of the user and the agent. NotFound."""
+        """Return the state of the session, computed from the events in effect, with the state of user and agent.
+        NotFound."""
         return (await self._service.GetState(pb.GetStateRequest(context_id=context_id))).state
 
     async def outcome(self, context_id: str, invocation_id: str) -> pb.Entry | None:
-        """Return the outcome entry of a turn; None if it has none yet."""
+        """Return the outcome entry of a turn, or None."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_OUTCOME], newest_first=True)
         async with aclosing(self._entries(request)) as entries:
             async for entry in entries:
@@ -153,12 +154,12 @@ class SessionLog:
     async def expired(self, min_age: float, after: pb.ExpiredSession | None) -> Sequence[pb.ExpiredSession]:
         """Return sessions of any owner that were not changed for `min_age` seconds.
 
-        None if there are no more `after` that.
+        None if there are no more after `after`.
         """
         return (await self._service.ListExpired(pb.ListExpiredRequest(min_age=min_age, after=after))).sessions
 
     async def some(self) -> Sequence[pb.Session]:
-        """Return the caller's sessions that were changed last; none if there are none at all."""
+        """Return the caller's sessions that were changed last; empty if the caller has no session."""
         return (await self._service.ListSessions(pb.ListSessionsRequest())).sessions
 
     async def delete_state(self) -> int:
@@ -179,8 +180,7 @@ class SessionLog:
         )
 
     async def remains(self) -> Sequence[pb.Remains]:
-        """Return some deleted sessions of any owner with tasks that are not deleted yet; none if there are none at
-        all."""
+        """Return some deleted sessions of any owner whose tasks are not all deleted yet; empty if there are no more."""
         return (await self._service.ListRemains(pb.ListRemainsRequest())).remains
 
     async def drop_remains(self, context_id: str, tasks_until: Timestamp) -> None:
@@ -188,7 +188,7 @@ class SessionLog:
         await self._service.DropRemains(pb.DropRemainsRequest(context_id=context_id, tasks_until=tasks_until))
 
     async def session(self, context_id: str) -> pb.Session:
-        """Return the session as it is now. NotFound: the caller has no such session."""
+        """Return the session. NotFound: the caller has no such session."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
 
     async def first_said(self, context_id: str, message_id: str) -> tuple[pb.Session, pb.Entry | None]:

@@ -33,8 +33,8 @@ class ExecutorSettings(Settings):
     # creates tasks and runs none.
     capacity: Count = 100
     # Fair sharing of slots: tenants if users of several tenants send tasks, users if one tenant has several users, one
-    # if there is one user. Each owner leaves a quarter of the slots unused by other owners free, and each tenant an
-    # eighth of those unused by other tenants. With users, a tenant may use all slots; with one, an owner may.
+    # if there is one user. An owner may not take the last quarter of the slots that other owners do not use, a tenant
+    # not the last eighth. With users, a tenant may use all slots; with one, an owner may.
     shared_by: SharedBy = "tenants"
     # Maximum number of messages per second from one owner to this process on average, with bursts of ten times as many;
     # further messages are refused with SEND_RATE. 0: no limit.
@@ -65,7 +65,7 @@ class ExecutorSettings(Settings):
     # Number of idle processes that each executor keeps per agent with the isolation "process" for the next run. The
     # first one starts in advance if the operator chose the isolation. 0: each run gets a new process.
     idle_processes: Annotated[int, Range(0, 1_000)] = 1
-    # Names of environment variables for agents in separate processes, in addition to those of the system, such as
+    # Names of environment variables for agents in separate processes, in addition to variables of the system, such as
     # OPENAI_API_KEY. A name that ends with * matches all variables with this prefix. Variables of the plane itself are
     # never passed on.
     process_environment: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ async def events(
     kinds: "Sequence[pb.EventKind.ValueType]" = (),
     speaking: bool = False,
 ) -> AsyncGenerator[pb.ListEventsResponse]:
-    """Yield pages of the task's events after a generation, oldest first. The last page is one that is not full."""
+    """Yield pages of the task's events after a generation, oldest first. A page that is not full is the last one."""
     while True:
         page = await store.ListEvents(
             pb.ListEventsRequest(task_id=task_id, kinds=kinds, speaking=speaking, after_generation=after, limit=PAGE)

@@ -8,5 +8,5 @@ warnings.warn("taskplane.executor.testing is taskplane.testing now", Deprecation
 
 
 def __getattr__(name: str) -> Any:
-    """Return what `taskplane.testing` has by this name."""
+    """Return the object with this name in `taskplane.testing`."""
     return getattr(import_module("taskplane.testing"), name)

@@ -1,4 +1,4 @@
-"""Tests of agents: a turn is run without a server, and its result is there to assert on.
+"""Tests of agents: run a turn without a server, and check its result.
 
     from taskplane.testing import run_turn_sync
 
@@ -7,8 +7,8 @@
         assert result.state == "completed"
         assert result.text == "Hello Ada"
 
-`run_turn` is the same for asynchronous tests, and `turn_of` goes through a turn step by step: up to a change, a cancel,
-a question and its answer. Executor and stores are those of a plane; the databases are deleted afterwards.
+`run_turn` is the same for asynchronous tests. `turn_of` goes through a turn step by step: up to a change, a cancel, a
+question and its answer. Executor and stores are the real ones; the databases are deleted afterwards.
 """
 
 from taskplane.testing.result import MadeArtifact, TurnResult

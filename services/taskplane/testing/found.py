@@ -64,7 +64,7 @@ async def found_of_task(plane: Plane, task: a2a.Task, before: Set[str]) -> dict[
 
 
 async def found_of_session(plane: Plane) -> dict[str, Any]:
-    """Return the fields of a result that the session has: none if the turn was refused before it was saved."""
+    """Return the fields of a result that come from the session; empty if the turn was refused before it was saved."""
     log = SessionLog(plane.sessions)
     try:
         entries = await log.runtime_events(CONTEXT)

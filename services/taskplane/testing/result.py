@@ -35,12 +35,12 @@ class TurnResult:
 
     `changes`: the changes of the agent in this turn, in order. `state`: "completed", "failed", "rejected", "canceled",
     "input-required", "auth-required", or "answered" for the direct answer of a Router. `text`: the messages of the
-    agent in this turn, one message a line; the last is the question or the reason that it ended with. `reason`: the
-    stable code of a failure. `error`: the exception of the agent's code, if any. `messages`: those of `text`.
-    `artifacts`: those of the task by id. `status_texts`: the progress lines of the task. `usage`: the sums of the
-    task's Usage. `checkpoint`: the data of its newest Checkpoint. `direct_answer`: the text of a Router's answer, else
-    None. `session_events` and `session_state`: those of the session after the turn. `task`: as GetTask returns it; None
-    with a direct answer.
+    agent in this turn, one message a line; the last line is the final question or reason, if any. `reason`: the stable
+    code of a failure. `error`: the exception of the agent's code, if any. `messages`: the messages of `text`.
+    `artifacts`: the artifacts of the task by id. `status_texts`: the progress lines of the task. `usage`: the sums of
+    the task's Usage. `checkpoint`: the data of its newest Checkpoint. `direct_answer`: the text of a Router's answer,
+    else None. `session_events` and `session_state`: of the session after the turn. `task`: the result of GetTask; None
+    for a direct answer.
     """
 
     changes: Sequence[Change]

@@ -83,9 +83,9 @@ class TurnRun:
             run.outbox.input_generation = max(run.outbox.input_generation, sent)
 
     async def answer(self, text: Said) -> TurnResult:
-        """Answer the question with which the task waits, and return the end of the turn that this begins.
+        """Answer the question of the paused task, and return the end of the turn that the answer begins.
 
-        NotFound: there is no task. Refused: it has ended.
+        NotFound: there is no task. Refused: the task has ended.
         """
         asked = await self.result()
         if asked.task is None:
@@ -221,17 +221,18 @@ async def turn_of(
     timeout: float = 60.0,
     **settings: Any,
 ) -> AsyncGenerator[TurnRun]:
-    """Open a turn of an agent that nothing was asked of yet: `async with turn_of(agent, "hello") as turn:`.
+    """Open a turn of an agent: `async with turn_of(agent, "hello") as turn:`. The first call of `turn` sends the
+    message.
 
-    `agent`: whatever `--agent` may name: an agent, a class or function without arguments that makes one, or an object
-    that an adapter makes one of. `history`: the earlier messages; texts alternate between user and
+    `agent`: any object that `--agent` may name: an agent, a class or function without arguments that returns an agent,
+    or an object for which there is an adapter. `history`: the earlier messages; texts alternate between user and
     agent. `incoming`: messages that arrive before the agent asks for them. `referenced`: tasks that the message refers
     to, such as the `task` of an earlier result. `checkpoint`: the data of the newest Checkpoint of a run that was lost.
     A turn with `incoming` or `checkpoint` has a task from the beginning, so that a Router is not asked.
-    `session_events`, `session_state`: those of the session before the turn; the state is in the first of the events, or
-    in one of its own. `metadata`, `output_modes`, `extensions`: those of the request. `timeout`: seconds until a turn
-    that does not end fails the test. `settings`: of the executor, for example `cancel_grace=1.0`. Invalid: it is no
-    agent, as `taskplane dev` would say. PlaneError: the stores refuse the arguments.
+    `session_events`, `session_state`: events and state of the session before the turn; the state is stored in the first
+    event, or in an event of its own. `metadata`, `output_modes`, `extensions`: of the request. `timeout`: seconds after
+    which a turn that does not end fails the test. `settings`: of the executor, for example `cancel_grace=1.0`. Invalid:
+    `agent` is not an agent, with the text of `taskplane dev`. PlaneError: the stores refuse the arguments.
     """
     given = adapt(agent, AGENT)
     recorder = Recorder()
@@ -251,7 +252,7 @@ async def turn_of(
         **settings,
     }
     async with open_plane(recorded(given, recorder), ExecutorSettings(**values)) as plane:
-        said = [_message(each, role) for each, role in _in_turn(history)]
+        said = [_message(each, role) for each, role in _alternating(history)]
         await fill_session(plane, said, session_events, session_state or {})
         for task in referenced:
             await keep_task(plane, task)
@@ -272,9 +273,9 @@ async def turn_of(
 
 
 async def run_turn(agent: Any, message: Said = "hello", *, answers: Sequence[Said] = (), **options: Any) -> TurnResult:
-    """Run a turn of an agent to its end and return its result. `answers`: those to its questions, in order.
+    """Run a turn of an agent to its end and return its result. `answers`: the answers to its questions, in order.
 
-    `options` and errors as those of `turn_of` and of `TurnRun.result`. With answers the changes are those of all turns.
+    `options` and errors as in `turn_of` and `TurnRun.result`. With answers the result has the changes of all turns.
     """
     async with turn_of(agent, message, **options) as turn:
         result = await turn.result()
@@ -290,7 +291,7 @@ def run_turn_sync(agent: Any, message: Said = "hello", **options: Any) -> TurnRe
     return asyncio.run(run_turn(agent, message, **options))
 
 
-def _in_turn(history: Sequence[Said]) -> "Iterator[tuple[Said, a2a.Role.ValueType]]":
+def _alternating(history: Sequence[Said]) -> "Iterator[tuple[Said, a2a.Role.ValueType]]":
     for index, each in enumerate(history):
         yield each, a2a.ROLE_AGENT if index % 2 else a2a.ROLE_USER
 

@@ -1,4 +1,4 @@
-"""Settings of a worker, from TASKPLANE_WORKER_<FIELD>: those of an executor, with other defaults."""
+"""Settings of a worker, from TASKPLANE_WORKER_<FIELD>: the fields of an executor, with other defaults."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ PREFIX: Final = "TASKPLANE_WORKER_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings(ExecutorSettings):
-    """Settings as those of an executor; the ones for messages and sweeps are unused."""
+    """The settings of an executor; settings for messages and sweeps have no effect."""
 
     # Agents to run, each `[name=]module:attribute`, with the same names as at the executors that serve their cards.
     agents: tuple[str, ...] = ()

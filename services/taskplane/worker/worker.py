@@ -45,7 +45,7 @@ class Worker:
     ) -> None:
         """`agent`: an argument of `taskplane.agents.adapters.adapt`. `name`: as the executor serves it. `tasks`,
         `sessions`: addresses of both stores. `secret`: the `internal_secret` of the plane. `capacity`: number of runs
-        at once. `ops_listen`: address for /metrics, /healthz and /readyz; "": none.
+        at once. `ops_listen`: address for /metrics, /healthz and /readyz, or "".
 
         Missing arguments, and every other setting, come from TASKPLANE_WORKER_<FIELD>. Invalid: a setting is wrong.
         """
@@ -76,9 +76,9 @@ class Worker:
 
 
 def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
-    """Run a worker of these agents, or of those that the settings name, until SIGTERM; return the exit code.
+    """Run a worker of these agents, or of the agents in the settings, until SIGTERM; return the exit code.
 
-    Invalid: an agent cannot be loaded, or an address is none. Unauthenticated: the secret is not that of the plane.
+    Invalid: an agent cannot be loaded, or an address is malformed. Unauthenticated: the plane has another secret.
     """
     logs.setup(settings.log_level)
     if agents is None:
@@ -88,7 +88,7 @@ def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
 
 
 async def _admitted(service: ExecutorService, stop: asyncio.Event, store: str) -> bool:
-    """Wait until the task store takes this process for a service; return False if it is to stop before."""
+    """Wait until the task store accepts this process as a service; return False if `stop` is set before."""
     admission = asyncio.ensure_future(service.admitted())
     stopping = asyncio.ensure_future(stop.wait())
     try:

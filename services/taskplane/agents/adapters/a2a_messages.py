@@ -18,11 +18,11 @@ _CANCELED: Final = "The agent canceled the task."
 
 
 class Spoken:
-    """The words of an agent on its task: each message becomes a change once, its pieces a text that grows. Another
-    message under an id that was used is said, too.
+    """The messages of an agent on its task. Each message becomes a change once, its pieces a growing text. A message
+    with a used id and other content is said, too.
 
-    A question, and the whole message at the end of a growing text, are held back until something follows, since they
-    may be, or come again with, the end of the run.
+    A question, and the whole message at the end of a growing text, are held back until the next event: they may be the
+    end of the run, or come again with the end.
     """
 
     def __init__(self, before: Iterable[a2a.Message] = ()) -> None:
@@ -30,10 +30,10 @@ class Spoken:
         # The pause that the newest status asks for.
         self.pause: AskInput | AskAuth | None = None
         mine = [message for message in before if message.role == a2a.ROLE_AGENT]
-        # Messages that snapshots of the task may repeat, and the newest ones of this run by their ids.
+        # `_before`: messages that snapshots of the task may repeat. `_said`: the newest message of this run by id.
         self._before = {(message.message_id, _content(message)) for message in mine}
         self._said: dict[str, bytes] = {}
-        # Ends of growing texts have other ids there than here.
+        # By text: in the task, the ends of growing texts have other ids than here.
         self._texts = {text_of(message) for message in mine}
         self._open_id = ""
         self._open_text = ""
@@ -41,9 +41,11 @@ class Spoken:
         self._held_id = ""
 
     def status(self, status: a2a.TaskStatus, *, ends: bool = False, again: bool = False) -> list[Change]:
-        """Return the changes of a status. The last one is final if the state is terminal; a pause is left in `pause`.
-        `ends`: the message comes again with the end or pause, which follows. `again`: it may be one that was said
-        before this run."""
+        """Return the changes of a status. If the state is terminal, the last change is final; a pause is left in
+        `pause`.
+
+        `ends`: the end or pause follows, with the same message. `again`: the message may be from before this run.
+        """
         self.pause = None
         message = status.message if status.HasField("message") else None
         if status.state in TERMINAL:
@@ -60,7 +62,7 @@ class Spoken:
         assert message is not None
         self._note(message)
         if ask is AskAuth and last.message_id:
-            # At once, since many agents wait for that without a pause.
+            # Said at once: many agents wait for the authentication without a pause.
             return [*said, Say(last)]
         self._held, self._held_id = last, message.message_id
         return said
@@ -109,7 +111,7 @@ class Spoken:
         return self._grow(message.message_id, whole[len(known) :]) if whole.startswith(known) else []
 
     def flush(self) -> list[Change]:
-        """Return the message that was held back, since another one follows."""
+        """Return the message that was held back: another event follows."""
         held, self._held, self._held_id = self._held, None, ""
         if held is None:
             return []
@@ -117,7 +119,7 @@ class Spoken:
         return [Say(held)]
 
     def _is_said(self, message: a2a.Message, again: bool = False) -> bool:
-        """Return whether a message is the newest one under its id in this run; `again`: or any one that was said."""
+        """Return whether a message is the newest message with its id in this run; `again`: or any earlier message."""
         content = _content(message)
         return self._said.get(message.message_id) == content or (
             again and (message.message_id, content) in self._before
@@ -129,8 +131,8 @@ class Spoken:
         self._before.add((message.message_id, content))
 
     def _last(self, message: a2a.Message | None) -> tuple[list[Change], a2a.Message | None]:
-        """Return the messages before the last one of a run, and that one: without an id if it ends the
-        text that grows."""
+        """Return the messages before the final message of a run, and the final message: without an id if it ends the
+        growing text."""
         if message is None:
             return self.flush(), None
         if self._held is not None and message.message_id == self._held_id and self._is_said(message):
@@ -155,7 +157,7 @@ class Spoken:
         return [*said, Text(delta)]
 
     def _ends_text(self, message: a2a.Message) -> bool:
-        """Return whether a message is the whole of the text that grows."""
+        """Return whether a message is the whole of the growing text."""
         if not self._open_text:
             return False
         text = text_of(message)
@@ -163,7 +165,7 @@ class Spoken:
         return same or text.strip() == self._open_text.strip()
 
     def _rest(self, message: a2a.Message) -> list[Change]:
-        """Return the end of the text that grows, if pieces of it were lost."""
+        """Return the end of the growing text, if pieces of it were lost."""
         rest = text_of(message)[len(self._open_text) :]
         self._open_text += rest
         return [Text(rest)] if rest.strip() else []
@@ -178,13 +180,13 @@ def _content(message: a2a.Message) -> bytes:
 
 
 def is_piece(message: a2a.Message) -> bool:
-    """Return whether a message is a piece of a text that grows."""
+    """Return whether a message is a piece of a growing text."""
     fields = message.metadata.fields
     return any(key in fields and fields[key].bool_value for key in PARTIAL_KEYS)
 
 
 def _is_whole(message: a2a.Message) -> bool:
-    """Return whether a message is one that an agent said, and neither a line of progress nor a piece."""
+    """Return whether a message is a whole message of an agent, not a line of progress and not a piece."""
     return message.role == a2a.ROLE_AGENT and _kind(message) != STATUS_TEXT and not is_piece(message)
 
 

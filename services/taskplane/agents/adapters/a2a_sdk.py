@@ -62,10 +62,10 @@ def adapt(found: AgentExecutor, name: str) -> Agent:
 
 
 class ExecutorAgent:
-    """An executor of the SDK as an agent. Its `execute` begins while the turn is routed, so that an executor which
-    answers with a Message does so without a task."""
+    """An executor of the SDK as an agent. `execute` begins while the turn is routed, so that an answer with a Message
+    needs no task."""
 
-    # `route` runs the executor, so it is not asked where that is to run elsewhere.
+    # `route` runs the executor, so it is not called if the executor must run in a thread or process.
     routes_by_running = True
 
     def __init__(self, executor: AgentExecutor, card: AgentCard) -> None:
@@ -73,8 +73,8 @@ class ExecutorAgent:
         self._executor = executor
 
     async def route(self, turn: Turn) -> a2a.Message | AsyncIterator[Change] | None:
-        """Return the message of an executor that sends one and nothing else, or the execution, to go on with; None if
-        the policy has it run elsewhere."""
+        """Return the Message of an executor that sends nothing else, or else the execution for the run to continue.
+        None if the policy requires a thread or process."""
         if isinstance(self, Policied) and self.policy(turn).isolation != "none":
             return None
         execution = Execution(self._executor, turn)
@@ -91,7 +91,7 @@ class ExecutorAgent:
 
 
 class Execution(AsyncIterator[Change]):
-    """One call of `execute`, in its own asyncio task, and its events as changes."""
+    """One call of `execute` in an asyncio task, and its events as changes."""
 
     def __init__(self, executor: AgentExecutor, turn: Turn) -> None:
         self._executor = executor
@@ -101,15 +101,15 @@ class Execution(AsyncIterator[Change]):
         self._changes: deque[Change] = deque()
         self._context: RequestContext | None = None
         self._work: asyncio.Task[None] | None = None
-        # It sent an event; that was of a task, and not a message.
+        # `_answered`: the executor sent an event. `_has_task`: the event was of a task, not a Message.
         self._answered = False
         self._has_task = False
-        # The last change was yielded, or waits in `_changes`.
+        # True if the final change was yielded, or waits in `_changes`.
         self._ended = False
 
     async def direct_answer(self) -> a2a.Message | None:
-        """Return the message if that is all the executor sends. Otherwise None, and the changes begin with its first
-        event."""
+        """Return the Message if the executor sends nothing else. Otherwise return None; the changes then begin with the
+        first event."""
         first = await self._next()
         if not isinstance(first, a2a.Message):
             self._take(first)
@@ -241,7 +241,7 @@ class Events(EventQueue):
         self._waiting: asyncio.Queue[tuple[Event, asyncio.Future[None]] | None] = asyncio.Queue()
         self._passed: asyncio.Future[None] | None = None
         self._is_open = True
-        # That of `execute`; None: it has not begun.
+        # The loop of `execute`; None before its start.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def enqueue_event(self, event: Any) -> None:
@@ -265,7 +265,7 @@ class Events(EventQueue):
         await passed
 
     async def next(self) -> Event | None:
-        """Return the next event, or None when there are no more; the one before counts as passed on."""
+        """Return the next event, or None at the end. The previous event then counts as passed on."""
         self._loop = asyncio.get_running_loop()
         _pass(self._passed)
         self._passed = None
@@ -278,12 +278,12 @@ class Events(EventQueue):
         return event
 
     def end(self) -> None:
-        """Take no more events; those that wait are still there."""
+        """Take no more events; waiting events can still be read."""
         self._is_open = False
         self._waiting.put_nowait(None)
 
     def close(self) -> None:
-        """Take no more events, and discard those that wait."""
+        """Take no more events, and discard waiting events."""
         self._is_open = False
         _pass(self._passed)
         while not self._waiting.empty():
@@ -337,8 +337,10 @@ def _call_context(turn: Turn) -> ServerCallContext:
 
 
 def _current_task(turn: Turn) -> sdk.Task | None:
-    """Return the task as an executor finds it on the SDK's server: None with its first message, and without the
-    message of the turn; paused, with its question as the status, if the message answers one."""
+    """Return the task as on the SDK's server: None for its first message, and later without the message of the turn.
+
+    If the message answers a question, the task is paused, with the question as its status.
+    """
     if turn.task is None or not turn.task.history or turn.task.history[0].message_id == turn.message.message_id:
         return None
     task = _snapshot(turn.task, sdk.Task())

@@ -12,7 +12,7 @@ def _words(words: str) -> frozenset[str]:
 
 _YES: Final = _words("y yes ok okay true confirm confirmed approve approved accept accepted allow allowed")
 _NO: Final = _words("n no false deny denied reject rejected decline declined cancel disallow disallowed")
-# Members of an object with the answer as their value, and those with a denial as their truth.
+# `_ANSWERS`: members whose value is the answer. `_DENIALS`: members whose true value is a denial.
 _ANSWERS: Final = _words("confirmed confirm approved approve accepted accept allowed allow decision answer type result")
 _DENIALS: Final = _words("denied deny rejected reject declined decline")
 # Members that may stand beside it and decide nothing.
@@ -24,7 +24,7 @@ def decision(given: object) -> bool | None:
     """Return whether an answer approves a call or denies it; None if it is not clear.
 
     Clear answers are a boolean, one exact word, and an object with one such value under a known name. A text of several
-    words is none: it may allow a part only.
+    words is unclear: it may allow only a part.
     """
     if isinstance(given, bool | str):
         return _plain(given)
@@ -48,7 +48,7 @@ def members(given: object) -> dict[Any, Any]:
 
 
 def last_question(turn: Turn) -> Message | None:
-    """Return a copy of the question that the message of a turn answers, without its id; None if there is none."""
+    """Return a copy, without id, of the question that the message of a turn answers; None without a question."""
     for message in reversed(turn.history if turn.task is None else turn.task.history):
         if message.role != turn.message.role:
             copy = Message()

@@ -1,4 +1,4 @@
-"""The cards of agents that have none."""
+"""Cards for agents without a card."""
 
 import inspect
 from collections.abc import Sequence
@@ -20,5 +20,5 @@ def card(name: str, description: str, *, input_modes: Sequence[str] = ("text/pla
 
 
 def first_paragraph(documented: Any) -> str:
-    """Return the first paragraph of a docstring in one line; empty if there is none."""
+    """Return the first paragraph of a docstring in one line; "" without a docstring."""
     return " ".join((inspect.getdoc(documented) or "").partition("\n\n")[0].split())

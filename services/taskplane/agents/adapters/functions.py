@@ -12,8 +12,9 @@ from taskplane.agents.agent import Agent, Change, Complete, Message, Text, Turn
 def adapt(found: Callable[..., Any], name: str) -> Agent:
     """Return the agent that calls a function of one parameter, the text of the message, or the Turn if annotated so.
 
-    It returns a str or a Message, which completes the task, a Change, or None; or yields strs, which are a text that
-    grows, and Changes. One that is neither a coroutine nor an async generator runs in a thread, and may block.
+    The function returns a str or a Message, which completes the task, a Change, or None. Or it yields strs, the pieces
+    of a growing text, and Changes. If it is neither a coroutine nor an async generator, it runs in a thread and may
+    block.
     """
     return FunctionAgent(found, name)
 

@@ -162,8 +162,8 @@ def _asked_id(turn: Turn) -> str:
 
 
 def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults | None:
-    """Return the user's answer: a data part with values by the ids of the calls, or one answer for all of them. None if
-    it is not clear whether a call is allowed."""
+    """Return the user's answer: a data part with values by call id, or one answer for all calls. None if it is unclear
+    whether a call is allowed."""
     data: list[Any] = [to_json(part.data) for part in message.parts if part.HasField("data")]
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     ids = {*waiting["calls"], *waiting["approvals"]}
@@ -177,7 +177,7 @@ def _results(message: Message, waiting: dict[str, Any]) -> DeferredToolResults |
 
 
 def _approval(given: Any) -> Literal[True] | ToolDenied | None:
-    """Return whether an answer allows a call, with the reason if it does not; None if that is not clear."""
+    """Return whether an answer allows a call, or the denial with its reason; None if it is unclear."""
     allowed = decision(given)
     if allowed is None or allowed:
         return allowed

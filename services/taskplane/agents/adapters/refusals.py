@@ -1,4 +1,4 @@
-"""The one error of agents that cannot be served."""
+"""The error for agents that cannot be served."""
 
 from taskplane.agents.sources import described, in_parentheses, line_of, place_of
 from taskplane.runtime.errors import Invalid

@@ -26,10 +26,10 @@ _BINDINGS: Final = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
 
 
 def adapt(found: str, name: str) -> Agent:
-    """Return the agent at a URL: that of its card, or the one below which the card is.
+    """Return the agent at a URL: the URL of its card, or the URL before `/.well-known/agent-card.json`.
 
     The environment variable `A2A_<NAME>_AUTHORIZATION` (the name in capitals, `_` for other characters) is
-    sent as the header `Authorization`. Invalid `BAD_AGENT`: there is no card, or none that can be used.
+    sent as the header `Authorization`. Invalid `BAD_AGENT`: the card cannot be read or used.
     """
     secret = environment().get(f"A2A_{re.sub('[^A-Z0-9]', '_', name.upper())}_AUTHORIZATION")
     return RemoteAgent(found, name=name, headers={"Authorization": secret} if secret else None)
@@ -54,10 +54,9 @@ class RemoteAgent:
     ) -> None:
         """Read the card, which takes at most 10 seconds.
 
-        `name`: under which its conversations are kept. `headers`: sent with each request; nothing of the caller's
-        credentials is. `silence`: seconds without an event after which the server is asked how the task stands.
-        `patience`: seconds in which it must answer that, when its connection was lost.
-        Invalid `BAD_AGENT`: there is no card, or none that can be used.
+        `name`: the name under which its conversations are kept. `headers`: sent with each request; credentials of the
+        caller are never sent. `silence`: seconds without an event before the server is asked for the task. `patience`:
+        seconds for its answer after a lost connection. Invalid `BAD_AGENT`: the card cannot be read or used.
         """
         self._headers = dict(headers or {})
         self._remote = _read_card(url, self._headers)
@@ -138,7 +137,7 @@ def _check_urls(card: sdk.AgentCard) -> None:
 
 
 def _ours(remote: sdk.AgentCard) -> AgentCard:
-    """Return the card as it is served here: with nothing that holds for the other server only."""
+    """Return the card for clients of this server, without the parts that hold only for the remote server."""
     card = AgentCard.FromString(remote.SerializeToString())
     for name in ("supported_interfaces", "signatures", "security_schemes", "security_requirements"):
         card.ClearField(name)

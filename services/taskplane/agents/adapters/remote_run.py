@@ -1,4 +1,4 @@
-"""One run of a remote agent: a message sent, and the remote task followed to its end, whatever happens between."""
+"""One run of a remote agent: send a message, and follow the remote task to its end, across lost connections."""
 
 import asyncio
 import logging
@@ -136,7 +136,7 @@ class RemoteRun:
             task = await self._after_silence()
 
     async def _begun(self) -> a2a.Task | None:
-        """Return the remote task if the message of the turn is there already; None if it is to be sent."""
+        """Return the remote task if it has the message of the turn already; None if the message must be sent."""
         if not self._task_id:
             return None
         again = self._saved.get("invocation") == self._turn.invocation_id
@@ -162,7 +162,7 @@ class RemoteRun:
         message = a2a.Message()
         message.CopyFrom(turn.message)
         message.task_id, message.context_id = self._task_id, self._context_id
-        # Ids of this server mean nothing to the other one.
+        # The remote server does not know the ids of this server.
         del message.reference_task_ids[:]
         for key in (INVOCATION, message_times.KEY):
             message.metadata.fields.pop(key, None)
@@ -186,7 +186,7 @@ class RemoteRun:
             self._stream = self._server.subscribe(self._task_id, self._turn.extensions)
 
     async def _next(self) -> a2a.StreamResponse | None:
-        """Return the next event; None if the stream is over, broken or silent."""
+        """Return the next event; None if the stream has ended, is broken or is silent."""
         if self._stream is None:
             return None
         if self._reading is None:
@@ -220,7 +220,7 @@ class RemoteRun:
         return read_as(a2a.StreamResponse, event)
 
     async def _after_silence(self) -> a2a.Task:
-        """Return the task as it is now, since its stream tells no more of it."""
+        """Return the current task after the end of its stream."""
         if not self._task_id:
             raise AgentError("The remote agent gave no answer.")
         await self._wait()

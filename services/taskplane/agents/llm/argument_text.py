@@ -12,21 +12,21 @@ _HEX_DIGITS: Final = 4
 
 
 class ArgumentText:
-    """One JSON object. Every character is looked at once, so that a long text costs no more per piece than a short one.
+    """One JSON object. Each character is read once, so the cost of a piece does not grow with the text before it.
 
-    Keys may come in any order; a value that is no text is given as its JSON, and null is left out.
+    Keys may come in any order. Texts are given decoded, other values as JSON; null is left out.
     """
 
     def __init__(self) -> None:
         self.complete = False
-        # The whole is an object, as far as it is known.
+        # False if the JSON turns out not to be an object.
         self.is_object = True
         self._depth = 0
         self._in_string = False
-        # A key of the object itself comes next or is read, and not the value of one.
+        # True while a key of the object itself is expected or read; False for a value.
         self._is_key = False
         self._key = ""
-        # A number or a name such as null that is read, as a value of the object itself.
+        # The characters so far of a number, or of a name such as null, that is a value of the object itself.
         self._literal = ""
         self._escape: str | None = None
         self._surrogates = Surrogates()
@@ -74,7 +74,7 @@ class ArgumentText:
         return character if inner else ""
 
     def _inner_string(self, piece: str, at: int) -> tuple[int, str]:
-        """Read a string inside of a value, as it stands."""
+        """Read a string inside a value; return it undecoded."""
         if self._escape is not None:
             self._escape = None
             return at + 1, piece[at]
@@ -89,7 +89,7 @@ class ArgumentText:
         return end, piece[at:end]
 
     def _string(self, piece: str, at: int) -> tuple[int, str]:
-        """Read a key, or a value that is a text."""
+        """Read a key, or a text value; return it decoded."""
         if self._escape is not None:
             return at + 1, self._escaped(piece[at])
         found = _PLAIN.match(piece, at)

@@ -41,9 +41,9 @@ class ArtifactStream:
             yield self._chunk("".join(content))
 
     def end(self) -> Iterator[ArtifactChunk]:
-        """Yield the last chunk; none if there was no content, so that no artifact was made.
+        """Yield the last chunk, or nothing if there was no content and so no artifact.
 
-        AgentError: the arguments are cut off, or no object.
+        AgentError: the arguments are cut off, or not an object.
         """
         if not self._arguments.complete:
             raise AgentError("The language model stopped in the middle of an artifact.")
@@ -54,7 +54,7 @@ class ArtifactStream:
 
     def _chunk(self, text: str, *, last: bool = False) -> ArtifactChunk:
         append, self._begun = self._begun, True
-        # A name before the content is whole by now; one after it is so when the call has ended.
+        # A name before the content is complete now; a name after it is complete when the call has ended.
         news = {
             key: text for key, text in self._texts.items() if text and (last or not append) and key not in self._told
         }

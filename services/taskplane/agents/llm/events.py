@@ -29,7 +29,7 @@ _LONGEST_RESULT: Final = 100_000
 class Events:
     """The changes of one run: texts as they grow, calls of tools and their results, and artifacts.
 
-    `artifacts` gives the calls of the tool `artifact_tool` their ids; those of `hidden` are not reported.
+    `artifacts` assigns ids to the calls of the tool `artifact_tool`. Calls of the tools in `hidden` are not reported.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Events:
         self._text: list[str] = []
 
     def of(self, event: object) -> Iterator[Change]:
-        """Yield the changes of one event. AgentError: an artifact is cut off, or its arguments are no object."""
+        """Yield the changes of one event. AgentError: an artifact is cut off, or its arguments are not an object."""
         match event:
             case PartStartEvent(index=index, part=ToolCallPart(tool_name=name, args=arguments)) if (
                 name == self._artifact_tool
@@ -79,7 +79,7 @@ class Events:
                 pass
 
     def end_answer(self) -> Iterator[Change]:
-        """Yield the ends of the artifacts that are open at the end of an answer. AgentError: one is cut off."""
+        """Yield the ends of the artifacts that are open at the end of an answer. AgentError: an artifact is cut off."""
         while self._artifacts:
             _, stream = self._artifacts.popitem()
             yield from stream.end()
@@ -102,7 +102,7 @@ class Events:
 
 
 def figures(counted: RequestUsage | RunUsage) -> dict[str, float]:
-    """Return the figures of one model call, without those that it does not report."""
+    """Return the figures that one model call reports."""
     found = {
         "requests": 1,
         "input_tokens": counted.input_tokens,
@@ -113,7 +113,7 @@ def figures(counted: RequestUsage | RunUsage) -> dict[str, float]:
 
 
 def _shown(part: object) -> Any:
-    """Return the result of a tool as JSON that can be stored; one that is too long as a text."""
+    """Return the result of a tool as JSON that can be stored; a result that is too long becomes a text."""
     if not isinstance(part, ToolReturnPart):
         return {"error": str(getattr(part, "content", part))}
     content = plain(part.content)

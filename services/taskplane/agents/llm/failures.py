@@ -20,7 +20,7 @@ RETRIED: Final = (
 )
 """The failures after which the same call may succeed."""
 
-# The first one that fits is used.
+# The first matching class is used.
 _TEXTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (exceptions.ModelQuotaExceededError, "The account of the language model has no credit left."),
     (exceptions.ModelRateLimitError, "The language model takes no more requests at the moment. Try again later."),
@@ -81,7 +81,7 @@ def _is_cut(model: Model, response: ModelResponse) -> bool:
 
 
 def _serving(model: Model) -> list[Model]:
-    """Return the model that gave an answer; None if several may take over from one another."""
+    """Return the model that answers; None if one of several models may answer."""
     while isinstance(model, WrapperModel):
         model = model.wrapped
     return [] if isinstance(model, FallbackModel) else [model]

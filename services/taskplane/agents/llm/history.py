@@ -34,7 +34,7 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
     said = list(history)
     results = _results(said)
     messages: list[ModelMessage] = []
-    # The results of the calls in the newest message; `answered` once the conversation has one of them.
+    # The results of the calls in the newest message. `answered`: the conversation has one of these results.
     returns: list[ToolReturnPart] = []
     answered = False
 
@@ -49,7 +49,7 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
             answered = True
             continue
         if kind == "function_call":
-            # A call that was never answered, as when the task was canceled, is no part of a conversation.
+            # A call without a result, as after a cancel, is left out.
             if tools and place in results:
                 if answered:
                     settle()
@@ -73,9 +73,9 @@ def conversation(history: Iterable[Message], *, tools: bool) -> list[ModelMessag
 
 
 async def messages_of(turn: Turn, *, tools: bool) -> list[ModelMessage]:
-    """Return the conversation of a turn with the user's message, after the artifacts that this refers to.
+    """Return the conversation of a turn with the user's message, after the artifacts that the message refers to.
 
-    `turn.history` may have the message and later ones, as it has while a run goes on.
+    During a run, `turn.history` may contain this message and later messages.
     """
     artifacts = artifact_texts(await turn.referenced()) if turn.message.reference_task_ids else ""
     asked = ModelRequest(parts=[UserPromptPart(prompt(turn.message, before=artifacts))])
@@ -86,14 +86,14 @@ async def messages_of(turn: Turn, *, tools: bool) -> list[ModelMessage]:
 
 
 def prompt(message: Message, before: str = "") -> str | Sequence[UserContent]:
-    """Return the parts of a message: one text if they are all texts."""
+    """Return the parts of a message; if all parts are texts, one text."""
     content: list[UserContent] = [*([before] if before else ()), *map(_content, message.parts)]
     texts = [each for each in content if isinstance(each, str)]
     return "\n".join(texts) if len(texts) == len(content) else content
 
 
 def artifact_texts(tasks: Iterable[Task]) -> str:
-    """Return the artifacts of tasks as one text, each with its name; long ones are cut, and say so."""
+    """Return the artifacts of tasks as one text, each with its name; a long artifact is cut, with a note."""
     found: list[str] = []
     room = _LONGEST_ARTIFACTS
     for task in tasks:
@@ -122,7 +122,7 @@ def _results(said: Sequence[Message]) -> dict[int, dict[str, Any]]:
 
 
 def _tool(message: Message) -> tuple[str, str, dict[str, Any]]:
-    """Return the kind, the id and the data of a tool call or its result; empty ones for any other message."""
+    """Return the kind, the id and the data of a tool call or its result; empty values for any other part."""
     kind = kind_of(message, message.parts[0]) if len(message.parts) == 1 else ""
     if kind not in ("function_call", "function_response"):
         return "", "", {}

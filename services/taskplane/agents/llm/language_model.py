@@ -79,9 +79,9 @@ class LanguageModel:
         direct_within_unary: float = 15.0,
         card: AgentCard | None = None,
     ) -> None:
-        """`model`: PROVIDER:NAME as pydantic-ai writes it, or a model of that library. `tools`: functions; their names,
-        annotations and docstrings are visible to the model. The others are the settings of their names. Invalid: there
-        is no such model, or it lacks a setting.
+        """`model`: PROVIDER:NAME as in pydantic-ai, or a model object of pydantic-ai. `tools`: functions; the model
+        sees their names, annotations and docstrings. Each other argument is the setting with its name. Invalid: the
+        model is unknown, or a setting for it is missing.
         """
         self.card = card or _card()
         self.settings: Final = LlmSettings(
@@ -204,7 +204,7 @@ class LanguageModel:
                 if isinstance(change, Text):
                     words.append(change.delta)
                 elif words and isinstance(change, (Say, ToolCall)):
-                    # The model called a tool that it does not have, and begins anew.
+                    # The model called an unknown tool, and begins again.
                     yield Say("".join(words))
                     words.clear()
         if not isinstance(deciding.output, DeferredToolRequests):
@@ -272,7 +272,7 @@ class LanguageModel:
 
 
 def _joined(said: Sequence[Change]) -> str:
-    """Return texts that grew as one answer: those that ended with a Say are paragraphs of their own."""
+    """Return growing texts as one answer: each text that ended with a Say is a paragraph."""
     pieces = [
         change.delta if isinstance(change, Text) else "\n\n" for change in said if isinstance(change, (Text, Say))
     ]

@@ -28,7 +28,7 @@ class ModelRun:
         incoming: Turn | None = None,
         **options: Any,
     ) -> None:
-        """`incoming`: the turn whose further messages are read before each later model call and after the last answer.
+        """`incoming`: the turn. Its further messages are read before each later model call and after the last answer.
 
         `options`: passed to `Agent.iter`.
         """

@@ -1,4 +1,4 @@
-"""Changes that are made in an asyncio task of their own, whoever takes them."""
+"""Changes that are made in one asyncio task of their own, independent of their reader."""
 
 import asyncio
 from collections import deque
@@ -10,10 +10,10 @@ from taskplane.agents.agent import Change
 
 
 class OwnTask:
-    """An iterator over the changes of an async generator, which has one task from its beginning to its end.
+    """An iterator over the changes of an async generator. The generator runs in one asyncio task from start to end.
 
-    Libraries that keep a scope open across a `yield` need that: a route and the run that goes on with it are two tasks.
-    It is at most one change ahead of its reader. Waiting for the next one may be cancelled without losing it.
+    Libraries that keep a scope open across a `yield` need this: a route and the run that continues it are two tasks.
+    The generator is at most one change ahead of its reader. A cancelled wait for the next change loses no change.
     """
 
     def __init__(self, make: Callable[[], AsyncGenerator[Change, None]]) -> None:
@@ -45,7 +45,7 @@ class OwnTask:
         return change
 
     def put_back(self, changes: Iterable[Change]) -> None:
-        """Give these, in their order, before all that follows."""
+        """Return these changes, in their order, before the next ones."""
         self._changes.extendleft(reversed(tuple(changes)))
 
     async def aclose(self) -> None:
@@ -58,7 +58,7 @@ class OwnTask:
             except asyncio.CancelledError as error:
                 cancelled = error
         if self._task is not None and not self._task.cancelled():
-            # A failure while it is closed is of no more interest.
+            # Mark a failure while closing as seen.
             self._task.exception()
         if cancelled is not None:
             raise cancelled

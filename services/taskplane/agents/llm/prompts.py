@@ -51,8 +51,8 @@ _NOT_MADE: Final = (
 
 
 def routing(tools: Sequence[str], servers: int = 0) -> str:
-    """Return the instructions for the choice between an answer and a task; `tools`: those that a task has; `servers`:
-    the number of further MCP servers, with tools that are not known before."""
+    """Return the instructions for the choice between an answer and a task. `tools`: the tools of a task. `servers`: the
+    number of MCP servers, whose tools are not known yet."""
     named = [f"the tools {', '.join(tools)}"] if tools else []
     if servers:
         named.append("the tools of a server" if servers == 1 else f"the tools of {servers} servers")
@@ -60,7 +60,7 @@ def routing(tools: Sequence[str], servers: int = 0) -> str:
 
 
 def status(recent: Sequence[str]) -> str:
-    """Return the question for a status text; `recent`: those that it must not repeat."""
+    """Return the request for a status text. `recent`: status texts that must not be repeated."""
     lines = "".join(f"\n- {text}" for text in recent)
     return _STATUS.format(most=MOST_CHARACTERS, recent=f"\nDo not repeat one of these:{lines}" if recent else "")
 

@@ -37,9 +37,9 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(attempt: int, asked: float | None = None) -> float | None:
-    """Return the seconds to wait after so many attempts: the provider's wish (`asked`), or else twice those before.
+    """Return the seconds to wait after so many attempts: the provider's wish (`asked`), or else twice the last wait.
 
-    None: it asks for more than 20 seconds, for which nobody waits.
+    None if the provider asks for more than 20 seconds: then the call is not repeated.
     """
     if asked is not None:
         return asked if asked <= _LONGEST_PAUSE else None

@@ -21,7 +21,7 @@ class LlmSettings(Settings):
     # Tasks that end with an artifact. always: all tasks; a model without an artifact must make one. auto: only
     # tasks in which the model makes one.
     artifact: Literal["always", "auto"] = "always"
-    # Additional instructions for the model, besides those on routing and artifacts.
+    # Your instructions for the model, in addition to the built-in instructions on routing and artifacts.
     prompt: str = ""
     # MCP servers with tools for the model, each a URL or a command line. They are opened and closed with each run.
     mcp: tuple[str, ...] = ()

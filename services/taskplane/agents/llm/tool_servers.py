@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_servers(servers: Sequence[str], timeout: float) -> AsyncGenerator[list[AbstractToolset[Any]], None]:
-    """Open servers by URL or command line, and close them whichever way the body ends; their processes end, too.
+    """Open servers by URL or command line. When the body ends, close them and end their processes.
 
-    `timeout`: seconds for each. AgentError: one cannot be started or reached, or not in time.
+    `timeout`: seconds for each server. AgentError: a server cannot be started or reached in time.
     """
     async with AsyncExitStack() as stack:
         opened: list[AbstractToolset[Any]] = []

@@ -41,7 +41,7 @@ LEAVING: Final = 10.0
 
 
 class _Talk:
-    """The conversation with the executor, in an event loop beside that of the agent."""
+    """The conversation with the executor, in an event loop beside the loop of the agent."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, over: "asyncio.Future[None]") -> None:
         self.load: Future[frames.Load] = Future()
@@ -100,8 +100,8 @@ class _Talk:
         return task
 
     async def _watch(self) -> None:
-        """End the process if its executor stands still for longer than its lease is certain: another one may run the
-        task by then."""
+        """End the process if its executor hangs for longer than the lease of the task is certain: then another process
+        may run the task."""
         while True:
             await asyncio.sleep(ALIVE_EVERY)
             self._missing += 1
@@ -160,8 +160,8 @@ def main() -> int:
     """Load the agent and run it as the executor says, until that closes the channel."""
     channel = _take_channel()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Sent to a whole group of processes they are the executor's to obey. Unlike one that is ignored, a handler is
-        # not passed on to the commands that an agent starts.
+        # These signals are sent to the whole group of processes; the executor handles them. A handler, unlike an
+        # ignored signal, is not inherited by the commands that an agent starts.
         signal.signal(number, _do_nothing)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

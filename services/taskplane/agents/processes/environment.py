@@ -1,4 +1,4 @@
-"""The variables of the process of an agent: those of the system, and those that the operator names."""
+"""The variables of the process of an agent: variables of the system, and variables that the operator names."""
 
 import re
 from collections.abc import Collection
@@ -21,11 +21,12 @@ _CREDENTIAL: Final = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
 
 def environment_of(source: str, named: Collection[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the variables for an agent of this source (as `load_agents` takes it), and the names of credentials that
-    it is not given.
+    """Return the variables for the agent with this source (a spec of `load_agents`), and the names of credentials that
+    were left out.
 
-    `named`: further names; one that ends with * stands for all that begin so. The plane's own variables are given to
-    nobody, except those of the shipped agent `llm` to that. Nor is a proxy with a password, unless it is named.
+    `named`: further names; a name that ends with * stands for all names with this prefix. Variables of the plane are
+    never included, except `TASKPLANE_LLM_*` for the shipped agent `llm`. A proxy with a password is included only if
+    it is named.
     """
     ours = f"{LLM}*" if _SHIPPED.fullmatch(source) else ""
     given: dict[str, str] = {}

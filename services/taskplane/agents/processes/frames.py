@@ -1,9 +1,9 @@
-"""The frames of an executor to the process of an agent: pickled, each after its length, over a socket of theirs.
+"""The frames from an executor to the process of an agent: pickled, each after its length, over a socket.
 
-The executor says Load once, then for each run Begin, a Next for each change, at last Close. The process answers a Next
-with Yielded, Ended or Raised, and Close with Closed. Between the two one run is at work at a time; its agent may make
-any number of Calls, each answered by an Answer. The frames of the process are those of `reports`, since an executor
-reads no pickle that an agent could have made.
+The executor sends Load once. For each run it sends Begin, then a Next for each change, then Close. The process answers
+a Next with Yielded, Ended or Raised, and Close with Closed. There is one run at a time; its agent may make any number
+of Calls, each answered by an Answer. The frames of the process are in `reports` and not pickled: an executor must not
+unpickle data from an agent.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """A run begins. `turn`: the fields of its Turn that are data. `method`: that of the agent. `until`: as in Alive."""
+    """A run begins. `turn`: the data fields of its Turn. `method`: the method of the agent. `until`: as in Alive."""
 
     turn: Mapping[str, Any]
     method: str
@@ -79,7 +79,7 @@ def send(writer: asyncio.StreamWriter, frame: object) -> None:
 
 
 async def receive(reader: asyncio.StreamReader) -> object | None:
-    """Return the next frame of the executor; None if it has closed the socket."""
+    """Return the next frame of the executor; None if the executor has closed the socket."""
     try:
         length = int.from_bytes(await reader.readexactly(_LENGTH))
         data = await reader.readexactly(length)

@@ -1,7 +1,7 @@
-"""Decision of where an agent runs: in the event loop of the process, in a thread of it, or in a process of its own.
+"""Choice of the place where an agent runs: the event loop of the process, a thread, or a process of its own.
 
-A blocking `run` may run beside the event loop: one that is a plain generator always does, any other if the policy or
-the operator says so.
+A `run` that is a plain generator never runs in the event loop of the process. For other agents the policy or the
+operator decides.
 """
 
 import inspect

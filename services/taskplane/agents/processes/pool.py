@@ -1,4 +1,4 @@
-"""The processes of agents: one for each run at work, kept for the next run when it is over."""
+"""The processes of agents: one for each active run. A process is kept for the next run."""
 
 import asyncio
 import logging
@@ -53,13 +53,13 @@ class AgentProcesses:
                 self._start(self._prepare(hosted))
 
     def retire(self, hosted: Hosted) -> None:
-        """Keep no process for an agent that is not served any more. Those at work end with their run."""
+        """Keep no process for an agent that is no longer served. A process with a run ends with this run."""
         self._retired.add(hosted)
         for process in self._idle.pop(hosted, ()):
             process.dismiss()
 
     async def take(self, hosted: Hosted) -> AgentProcess:
-        """Return a process without a run, a new one if there is none. OSError: it cannot be started."""
+        """Return a process without a run; start one if necessary. OSError: it cannot be started."""
         idle = self._idle[hosted]
         while idle:
             process = idle.pop()
@@ -81,9 +81,9 @@ class AgentProcesses:
         return process
 
     async def end(self, hosted: Hosted, process: AgentProcess) -> None:
-        """Close the run of a process and keep that for another one; kill it if the agent does not let go of the run.
+        """Close the run of a process, and keep the process for another run; kill it if the agent does not end the run.
 
-        Goes on if the caller is canceled. Raises the exceptions of the agent.
+        Continues if the caller is canceled. Raises the exceptions of the agent.
         """
         await asyncio.shield(self._start(self._end(hosted, process)))
 

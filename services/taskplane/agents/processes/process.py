@@ -31,7 +31,7 @@ _STDERR: Final = 2
 _SHORTLY: Final = 2.0
 # Seconds in which a supervisor kills the processes of an agent; then it is killed itself.
 _STUBBORN: Final = 5.0
-# Calls of an agent that are made at a time; the next one is read after one of them.
+# Number of simultaneous calls of an agent; the next call is read when one of these has ended.
 _CALLS: Final = 64
 _NOT_DATA: Final = frozenset({"cancelled", "calls"})
 

@@ -113,8 +113,8 @@ def framed(report: Report) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader) -> Report | None:
-    """Return the next frame; None if the other side has closed the socket. AgentProcessGarbled: the bytes are not a
-    valid frame."""
+    """Return the next frame; None if the peer has closed the socket. AgentProcessGarbled: the bytes are not a valid
+    frame."""
     try:
         size = int.from_bytes(await reader.readexactly(_LENGTH))
         if size > MAX_FRAME:

@@ -1,10 +1,11 @@
-"""The supervisor of the process of an agent: it outlives that, and then ends whatever the agent has left behind.
+"""The supervisor of the process of an agent: it outlives this process, and then ends all processes that are left.
 
-`process` starts it as the leader of a session of its own, with the socket of the agent as its standard input and with a
-pipe. It starts the agent's process as a copy of itself, before it has imported anything large. That process may end, or
-the executor may close the pipe, as its death does. Then it kills all processes of the agent, and ends as the agent did.
+`process` starts the supervisor as the leader of a session of its own, with the socket of the agent as its standard
+input and with a pipe. The supervisor forks the process of the agent before it has imported anything large. When that
+process ends, or when the pipe is closed (by the executor or by its death), the supervisor kills all processes of the
+agent, and ends with the same status as the agent.
 
-On Linux it inherits orphans of the agent's processes, also those in their own sessions, and nothing outlives it.
+On Linux it adopts orphans of the agent's processes, also in sessions of their own, and no process outlives it.
 Elsewhere it kills the process group of the agent.
 """
 
@@ -19,7 +20,7 @@ from typing import Final, NoReturn
 
 _SET_PDEATHSIG: Final = 1
 _SET_CHILD_SUBREAPER: Final = 36
-# Seconds in which everything is dead that can be killed.
+# Seconds after which every process that can be killed is dead.
 _PATIENCE: Final = 3.0
 _PAUSE: Final = 0.005
 
@@ -28,7 +29,7 @@ def main() -> NoReturn:
     """Start the process of the agent, and supervise it."""
     pipe = int(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # They are the executor's to obey. Unlike an ignored signal a handler is not passed on to programs.
+        # The executor handles them. A handler, unlike an ignored signal, is not inherited by programs.
         signal.signal(number, _do_nothing)
     _control(_SET_CHILD_SUBREAPER, 1)
     agent = os.fork()
@@ -46,7 +47,7 @@ def main() -> NoReturn:
 
 
 def supervise(agent: int, pipe: int) -> NoReturn:
-    """Wait until the process of the agent ends, or the pipe is closed; end all processes, and this one."""
+    """Wait until the process of the agent ends or the pipe is closed; then end all its processes and this process."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -78,7 +79,7 @@ def supervise(agent: int, pipe: int) -> NoReturn:
 
 
 def _children() -> set[int]:
-    """Return the child processes of this one, zombies too; none where there is no /proc."""
+    """Return the child processes of this process, zombies too; empty without /proc."""
     here, found = str(os.getpid()), set[int]()
     with suppress(OSError):
         for name in os.listdir("/proc"):

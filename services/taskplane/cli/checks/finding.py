@@ -8,7 +8,7 @@ Status = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `suggestion`: the next step of the reader; empty if there is none."""
+    """The result of one check. `suggestion`: the next step of the reader, or ""."""
 
     status: Status
     check: str

@@ -112,7 +112,7 @@ class _Sent:
         yield self._buffering(shown[:_BREAK_AFTER])
 
     def _buffering(self, shown: Sequence[Logged]) -> Finding:
-        """Compare the times between events with those between their arrivals."""
+        """Compare the times between events with the times between their arrivals."""
         times = [(time_of(one).timestamp(), self._arrived[one.cursor]) for one in shown if one.cursor in self._arrived]
         written = times[-1][0] - times[0][0] if times else 0.0
         if written >= _TELLING and times[-1][1] - times[0][1] < written / 2:

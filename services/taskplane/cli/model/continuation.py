@@ -1,4 +1,4 @@
-"""The task that the next message belongs to: one that waits or runs, or a new one (I3, I6)."""
+"""The task that the next message belongs to: a task that waits or runs, or a new task (I3, I6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

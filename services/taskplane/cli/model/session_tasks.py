@@ -112,8 +112,8 @@ def read_session_tasks(stored: object) -> SessionTasks:
 
 
 def read_task_info(stored: object) -> TaskInfo | None:
-    """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user, and a
-    failed one that is `rejected` was not taken on."""
+    """Return the TaskInfo for its JSON; None without an id. A working task that is `paused` waits for the user; a
+    failed task that is `rejected` was never begun."""
     body = read_object(stored) or {}
     task_id = read_text(body, "taskId") or read_text(body, "id")
     if not task_id:

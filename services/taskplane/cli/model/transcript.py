@@ -45,7 +45,7 @@ class Live:
 
 
 class Transcript:
-    """The conversation of one session, as far as it is known."""
+    """The known part of the conversation of one session."""
 
     def __init__(self, context_id: str = "", agent_endpoint: str = "", tasks: Iterable[TaskInfo] = ()) -> None:
         """Create a conversation without messages. An unknown `context_id` is taken from the first event that has
@@ -90,7 +90,7 @@ class Transcript:
 
     @property
     def session(self) -> SessionTasks:
-        """Return the session and its tasks, without those that are cut."""
+        """Return the session and its tasks, without tasks that are cut."""
         known, cut = self._session, self._cut
         if cut is None:
             return known
@@ -141,10 +141,9 @@ class Transcript:
         self._cut = None
 
     def rewound(self) -> None:
-        """Remove the messages hidden by a rewind that was done without a response with the remaining ones. Do nothing
-        if none is under way.
+        """Remove the messages that a rewind hides if its answer had no remaining messages. Do nothing without a rewind.
 
-        The server's state is authoritative: load the session again if it can be reached.
+        The state of the server is authoritative: load the session again if the server can be reached.
         """
         cut = self._cut
         if cut is None:
@@ -159,7 +158,7 @@ class Transcript:
                 growing.pop(task_id, None)
 
     def undone(self, messages: Iterable[Message], tasks: Iterable[TaskInfo]) -> None:
-        """Replace messages and tasks by those of the session after an undo."""
+        """Replace messages and tasks by the messages and tasks of the session after an undo."""
         self._cut = None
         self._shown = self._placed(messages)
         self._live.clear()

@@ -9,5 +9,5 @@ warnings.warn("taskplane.executor.agents.llm is taskplane.agents.llm now", Depre
 
 
 def __getattr__(name: str) -> Any:
-    """Return what `taskplane.agents.llm` has by this name."""
+    """Return the object with this name in `taskplane.agents.llm`."""
     return getattr(llm, name)

@@ -1,4 +1,4 @@
-"""The asyncio task in which an agent answers one message: a cancellation by the agent there is never that of its
+"""The asyncio task in which an agent answers one message, so that an agent that cancels this task does not cancel its
 run."""
 
 import asyncio

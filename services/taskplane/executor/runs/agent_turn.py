@@ -128,7 +128,7 @@ class AgentTurn:
         return True
 
     async def _make_artifact(self, acting: AgentTask) -> port.Fail | None:
-        """Have the agent make an artifact; return its failure, if it says so."""
+        """Let the agent make an artifact; return the failure that it yields, if any."""
         changes = self._changes(self.so_far(), "make_artifact")
         try:
             final = await self._drive(changes, acting, _OF_ARTIFACT)
@@ -148,8 +148,8 @@ class AgentTurn:
     async def _drive(
         self, changes: AsyncIterator[port.Change], acting: AgentTask, allowed: tuple[type, ...] = ()
     ) -> port.Final | None:
-        """Take the changes of the agent; return its final change, or None if it returned without one. `allowed`: the
-        changes that it may yield; none: all."""
+        """Take the changes of the agent; return the final change, or None without a final change. `allowed`: the types
+        of change that it may yield; empty: all."""
         outbox = self._outbox
         # A cancellation by the agent itself that came while it did not run.
         canceled: asyncio.CancelledError | None = None

@@ -29,8 +29,8 @@ _FRAMES: Final = 6
 def noticing_blocks(after: float, limit: float = 0.0) -> Generator[None]:
     """Log an error whenever the running event loop has been blocked for `after` seconds, once each time; 0: never.
 
-    End the process with code 3 when the loop has been blocked for `limit` seconds; 0: never. Both are seconds in which
-    the process itself went on: one that was stopped, and its loop with it, was not blocked.
+    End the process with code 3 when the loop has been blocked for `limit` seconds; 0: never. Time in which the whole
+    process was stopped does not count.
     """
     if not after and not limit:
         yield

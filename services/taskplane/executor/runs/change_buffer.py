@@ -1,4 +1,5 @@
-"""Conversion of an agent's changes to those of its outbox: one open text at a time, artifacts from their beginning."""
+"""Conversion of an agent's changes to changes of its outbox: one open text at a time, artifacts from their
+beginning."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,10 +113,10 @@ class ChangeBuffer:
         return self.takes_status_texts
 
     def message(self, given: str | a2a.Message, *, grows: bool = True) -> tuple[a2a.Message, bool]:
-        """Return a message to say, and False if it was said already: the end of the open text if that has the same
-        words, else a message of its own after that text.
+        """Return a message to say, and False if it was said already.
 
-        One with an id takes the place of the message just said under that id, if it `grows`.
+        A message with the text of the open text ends that text; another message follows it. If `grows`, a message with
+        the id of the newest message replaces that message.
         """
         self._end_half()
         if isinstance(given, a2a.Message) and given.message_id:
@@ -143,7 +144,7 @@ class ChangeBuffer:
         else:
             return None
         if is_new or message.message_id != self._last_said:
-            # An earlier message comes again, so that the end has the one that was said last.
+            # Say an earlier message again, so that the end has the newest message.
             self.say(message, ends=ends)
         return message
 

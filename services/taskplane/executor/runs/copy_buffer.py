@@ -55,10 +55,10 @@ class CopyBuffer:
         return self._remembered and not self._said
 
     async def copy(self, copier: Copier) -> bool:
-        """Copy every message that is committed by now, and return whether there were any.
+        """Copy every committed message; return whether there were any.
 
-        `copied` is then the generation that may be marked as copied. One call at a time; after an error it may be
-        repeated.
+        Afterwards `copied` is the generation that may be marked as copied. Only one call at a time; it may be repeated
+        after an error.
         """
         if self.silent:
             return False

@@ -1,5 +1,5 @@
-"""The ids that an agent gives its messages. Clients show each id once, so each message that would be
-lost under its id gets one of its own before it is written anywhere."""
+"""The ids that an agent gives its messages. Clients show each id once, so a message with a used id gets a new id before
+it is written."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class SessionsAtWork:
         self._used: WeakValueDictionary[tuple[str, str, str], UsedIds] = WeakValueDictionary()
 
     def used_in(self, principal: Principal, context_id: str) -> UsedIds:
-        """Return the used ids of a session, which are kept as long as somebody holds them."""
+        """Return the used ids of a session, which live as long as a caller holds them."""
         return self._used.setdefault((principal.tenant, principal.owner, context_id), UsedIds())
 
 
@@ -37,8 +37,8 @@ class _Said:
 
 
 class GivenIds:
-    """The ids that an agent gave in one run. A message grows, or is replaced, under its id as long as nothing else is
-    said; anything else under that id is another message."""
+    """The ids that an agent gave in one run. The newest message may grow or be replaced under its id. Any other message
+    with a used id is a new message."""
 
     def __init__(self, used: UsedIds) -> None:
         self._used = used
@@ -54,10 +54,10 @@ class GivenIds:
     def begin_turn(
         self, read: Callable[[], Iterable[str]] = tuple[str, ...], before: Iterable[a2a.Message] = (), own: str = ""
     ) -> None:
-        """Begin a turn. `read` lists the ids of its history; it is called once, for the first id that is given.
+        """Begin a turn. `read` lists the ids of its history; it is called once, for the first id that the agent gives.
 
-        `before`: the messages of an earlier attempt at this turn; the same ones again are repeats. `own`: how the ids
-        begin that are given here.
+        `before`: the messages of an earlier attempt at this turn; the same messages again are repeats. `own`: the
+        prefix of new ids.
         """
         self._read, self._history = read, None
         said = [_Said(one.message_id, _content(one)) for one in before]
@@ -112,7 +112,7 @@ class GivenIds:
 
 
 def said_before(task: a2a.Task, invocation_id: str) -> Sequence[a2a.Message]:
-    """Return the messages of an agent on a task in a turn, without those lost with its attempt."""
+    """Return the messages of an agent on a task in a turn, without the messages of lost attempts."""
     return [
         message
         for message in (*task.history, task.status.message)

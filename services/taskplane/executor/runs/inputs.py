@@ -15,7 +15,7 @@ from taskplane.runtime.retry import retry_until_reachable
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One message, and the turn it began."""
+    """One message of the user, and the turn that it began."""
 
     generation: int
     invocation_id: str
@@ -35,7 +35,7 @@ class Inputs:
         self._record = record
         self._outbox = outbox
         self._used = used
-        # The newest message that is consumed or waits here; the outbox hears of newer ones.
+        # Generation of the newest message that is consumed or waits here; the outbox knows of newer messages.
         self._known = record.consumed_generation
         self._waiting: deque[Input] = deque()
 
@@ -57,7 +57,7 @@ class Inputs:
     async def next(self) -> Input:
         """Take the oldest message that was not read.
 
-        RuntimeError: the store said that there is one, and it has none.
+        RuntimeError: the store announced a message and does not have it.
         """
         if not self._waiting:
             await self._read()

@@ -117,7 +117,7 @@ class _Chunks:
         self.size = OVERHEAD + change.ByteSize()
 
     def extend(self, chunk: ArtifactChunk) -> int:
-        """Append a chunk to those that wait; return how many bytes that adds."""
+        """Append a chunk to the waiting chunks; return the number of added bytes."""
         if chunk.text is not None and is_plain_text(chunk):
             added = text_size(chunk.text)
             self._texts.append(chunk.text)
@@ -241,9 +241,9 @@ class Outbox:
             self._chunks.pop(chunk.artifact_id, None)
 
     def put(self, change: Put, spoken: a2a.Message | None = None) -> None:
-        """Put a change to which nothing is joined, nor to those before it.
+        """Put a change that is never joined with another change.
 
-        `spoken`: its message, if it is to be copied.
+        `spoken`: its message, if the session must get a copy.
         """
         self._text = None
         self._chunks.clear()
@@ -295,9 +295,9 @@ class Outbox:
         self._copied = max(self._copied, generation)
 
     def count(self, figures: Mapping[str, float]) -> None:
-        """Add figures to those of the run. The store has them when the run ends, whoever ends it.
+        """Add figures to the sums of the run. The store has the sums when the run ends, for any reason.
 
-        ValueError, TypeError: a name or a figure cannot be sent, there are too many, or a sum is no finite number;
+        ValueError, TypeError: a name or a figure cannot be sent, there are too many, or a sum is not finite; then
         nothing is added.
         """
         if not figures:
@@ -354,9 +354,9 @@ class Outbox:
         return len(self._waiting) + 1, self._bytes + of_figures + self._final[0].size
 
     def take(self, request: pb.AppendEventsRequest) -> bool:
-        """Add an item to `request`: the one without an answer, or a new one of all that waits.
+        """Add an item to `request`: the item without an answer, or a new item of all waiting changes.
 
-        Return False if there is one that cannot be sent, which is refused.
+        Return False if the item cannot be sent; then it is refused.
         """
         if self._item is not None:
             request.items.append(self._item.request)
@@ -449,7 +449,7 @@ class Outbox:
 
     @property
     def _expired(self) -> bool:
-        """Return whether the lease is no longer certain, so that nothing may be sent."""
+        """Return whether the lease is no longer certain; then nothing may be sent."""
         return time.monotonic() > self.until
 
     def _add(self, entry: _Entry) -> None:

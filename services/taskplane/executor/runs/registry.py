@@ -33,7 +33,7 @@ def certain_until(asked_at: float, ttl: float) -> float:
 
 
 class Runs:
-    """The runs of one process: at most one per (task, fence), and fresh ones only where there are slots."""
+    """The runs of one process: at most one per (task, fence). A run of a new task needs a free slot."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Runs:
         process_id: str,
         slots: Slots,
     ) -> None:
-        """`slots`: those of this process, all of them free."""
+        """`slots`: the slots of this process, all free."""
         self.ports = ports
         self.agents = agents
         self.process_id = process_id
         self.draining = False
-        # Queued tasks find no room, or those of these owners: a new task must take no turn from them.
+        # Queued tasks get no slot (`backlog`: of any owner, `waiting`: of these). New tasks must not overtake them.
         self.backlog = False
         self.waiting: Set[Owner] = frozenset()
         # Runs that failed by a bug, ours or a yield after the final change.
@@ -60,7 +60,7 @@ class Runs:
         self._reserved: Counter[Owner] = Counter()
         # Runs of assigned tasks that have not begun, since the store could not know of every slot in use.
         self._standing: dict[Run, asyncio.Event] = {}
-        # Those of them that may have a slot beyond the share of their owner.
+        # The assigned runs that may have a slot beyond the share of their owner.
         self._lent: WeakSet[Run] = WeakSet()
         self._active: dict[str, Run] = {}
         self._started: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -75,10 +75,9 @@ class Runs:
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
     def reserve(self, caller: Principal) -> str:
-        """Take a slot for a task to be created; return the process id, or "" if it is to be queued: there is no slot
-        for this owner, or tasks wait for one.
+        """Take a slot for a task to be created; return the process id. `give_back` releases the slot.
 
-        `give_back` releases it.
+        Return "" if the task must be queued: this owner may have no slot, or queued tasks wait for one.
         """
         owner = caller.tenant, caller.owner
         if self.draining or self.backlog or not self._slots.may_have_slot(owner):

@@ -68,7 +68,7 @@ class RouterCall(AsyncIterator[port.Change]):
         return _given(await asyncio.shield(self._decided))
 
     def now(self) -> object:
-        """Return the result of `route`; None before its return, or if it raised."""
+        """Return the result of `route`; None if it has not returned, or raised."""
         found = self._decided.result() if self.is_decided else None
         return None if isinstance(found, _Raised) else found
 

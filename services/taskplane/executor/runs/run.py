@@ -1,6 +1,6 @@
 """One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. Owns nothing durable.
 
-Over 300 lines, since the ways in which a run begins, ends and is stopped must be read together.
+Over 300 lines: start, end and stop of a run must be read together.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Run:
         caller: Principal,
         fresh: Fresh | None = None,
     ) -> None:
-        """`until`: monotonic time up to which the lease is certain. `fresh`: None for a task taken from the queue."""
+        """`until`: monotonic time up to which the lease is certain. `fresh`: None for a task from the queue."""
         self.uid = record.uid
         self.task_id = record.id
         self.agent = record.agent

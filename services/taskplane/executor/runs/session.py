@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class SessionGone(Exception):
-    """The session was deleted while the task was created, and whoever deleted it did not see the task; or it has
-    forgotten the task, which was deleted before and created again by a late call."""
+    """The session was deleted while the task was created, and the deletion did not see the task. Or the task was
+    deleted before, and a late call has created it again."""
 
 
 class TurnCut(Exception):
@@ -64,14 +64,14 @@ class RunSession:
         self._mark_copied = mark_copied
         self._begins = begins
         self._queued = queued
-        # The session was not seen since the task was there to be deleted with it.
+        # True until the session was seen after the creation of the task: only then a deletion would find the task.
         self._unseen = saved
-        # The history was not read, since there was none when the turn was saved.
+        # True if the history was not read, because it was empty when the turn was saved.
         self._history_unread = begins
         self._shown: EffectiveHistory | None = None
         self._context: contextvars.Context | None = None
         self._copying: asyncio.Task[None] | None = None
-        # While an agent is running its messages are copied at once; at the end of its turn all of them in one call.
+        # True while an agent runs: messages are copied at once. At the end of a turn all are copied in one call.
         self.copies_at_once = False
 
     def begin_turn(self, invocation_id: str) -> None:
@@ -80,7 +80,7 @@ class RunSession:
         self._buffer.invocation_id = invocation_id
 
     def committed(self, item: CommittedItem) -> None:
-        """Take in an item that is in the log, and begin to copy its messages where `copies_at_once` says so."""
+        """Take an item that is in the log, and begin to copy its messages if `copies_at_once`."""
         self._buffer.committed(item)
         if self.copies_at_once and self._copying is None and not (self._buffer.silent or self._is_gone):
             self._copying = asyncio.create_task(
@@ -112,7 +112,8 @@ class RunSession:
         return shown.messages(self._source.task_id, without={given.invocation_id, *unread})
 
     def message_ids(self) -> Iterable[str]:
-        """Return the ids of the messages in effect when the history was read last; none if it was not."""
+        """Return the ids of the messages that were in effect when the history was read last; empty if it was not
+        read."""
         return self._shown.message_ids() if self._shown is not None else ()
 
     async def copy(self) -> None:
@@ -123,7 +124,7 @@ class RunSession:
         await self._check_alone(self._buffer.entries_before)
 
     async def look(self) -> None:
-        """Look for the session, on behalf of a turn that neither read it nor said anything."""
+        """Look for the session, for a turn that neither read it nor said anything."""
         if not self._unseen:
             return
         try:
@@ -157,7 +158,7 @@ class RunSession:
             raise
 
     async def delete_task(self) -> None:
-        """Delete the task, as whoever deleted its session, or an earlier task of its turn, would have done."""
+        """Delete the task, as the deletion of its session, or of an earlier task of its turn, would have done."""
         log.info("task %s is deleted: it or its session was deleted during its creation", self._source.task_id)
         with suppress(NotFound):
             request = pb.DeleteTaskRequest(task_id=self._source.task_id)
@@ -227,8 +228,8 @@ class RunSession:
         return self._history_unread
 
     async def _check_in_effect(self, *invocations: str) -> None:
-        """Bring the session's tasks, this one among them, in line with its history. TurnCut: it is superseded now.
-        SessionGone: its task was deleted before."""
+        """Bring the session's tasks, including this task, in line with its history. TurnCut: this task is superseded
+        now. SessionGone: this task was deleted before."""
         try:
             applied = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
         except NotFound:

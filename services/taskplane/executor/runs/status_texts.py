@@ -38,7 +38,7 @@ class StatusTexts:
         self._writer = hosted.status_writer
         self._outbox = outbox
         self._buffer = buffer
-        # Newest first; None: not read yet.
+        # The newest first; None until they are read.
         self._recent: deque[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # A call has raised in this run.

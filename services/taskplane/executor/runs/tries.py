@@ -1,10 +1,11 @@
-"""Short tries of a call that may be repeated, each at another replica of the store than the one before.
+"""Short tries of a call that may be repeated, each at the next replica of the store.
 
-A replica that is stopped or hangs says nothing, and runs whose renewals wait for it lose their leases, though the other
-replicas are well. So renewals and appends wait for a fraction of the lease only and are then made again. The change of
-address comes from `round_robin`, which gives each call of a channel to the next one: renewals have a channel of
-their own, which carries one call at a time, so that the next call is the next try, and so have appends. Retries of the
-service config do not do this: they share one deadline, and begin when a connection has ended.
+A replica that is stopped or hangs does not answer. Runs that wait for it would lose their leases, though the other
+replicas are well. So renewals and appends wait only for a fraction of the lease, and are then repeated.
+
+`round_robin` gives each call of a channel to the next replica. Renewals and appends each have a channel of their own,
+with one call at a time, so that the next call is the next try. Retries of the service config do not help: they share
+one deadline, and begin when a connection has ended.
 """
 
 from typing import Final

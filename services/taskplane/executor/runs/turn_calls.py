@@ -131,7 +131,7 @@ def _encoded(event: Mapping[str, Any]) -> str:
 
 
 def _object(data: str) -> dict[str, Any] | None:
-    """Return the JSON object of an event; None: some other runtime wrote another value."""
+    """Return the JSON object of an event; None if another runtime wrote another value."""
     try:
         found: object = json.loads(data)
     except (ValueError, RecursionError):

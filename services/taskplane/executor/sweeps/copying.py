@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The task whose messages are copied, and the turn that created it."""
+    """A task with messages to copy, and the turn that created it."""
 
     uid: str
     task_id: str

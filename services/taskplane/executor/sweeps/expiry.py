@@ -1,9 +1,9 @@
-"""Sessions that nothing was written to for long are deleted with their tasks.
+"""Deletion of sessions without a recent entry, with their tasks.
 
-Which tasks those are is seen first. Then the session is deleted if it is still at the version at which it was found,
-which is the one decision: every turn raises the version, so whoever began one before is not touched, and whoever begins
-one after it makes the session anew. Only then do the tasks go that were seen, and are as they were seen. The session
-history remembers until when these were changed last, so any executor can go on where another one died.
+First the tasks of the session are listed. Then the session is deleted if it still has the version at which it was
+found. This decides: every turn raises the version, so a session with a new turn is kept, and a later turn creates the
+session again. Only then the listed tasks are deleted, unless they have changed. The session history keeps the time of
+the newest change of these tasks, so another executor can finish the deletion.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Expiry:
     """The sweep of old sessions; any number of executors may run it.
 
-    `ttl`: seconds after the last change; 0: for ever.
+    `ttl`: seconds after the last change; 0: sessions are kept for ever.
     """
 
     def __init__(self, store: TaskStoreStub, history: SessionLog, *, actor: str, ttl: float) -> None:
@@ -37,7 +37,8 @@ class Expiry:
         self._ttl = ttl
 
     async def sweep(self) -> int:
-        """Delete expired sessions; return how many. Errors of the stores are the caller's; the rest is found again."""
+        """Delete expired sessions; return the number. Errors of the stores are raised; the next sweep finds the
+        rest."""
         while remains := await self._sessions.remains():
             for one in remains:
                 with acting_as(Principal(one.tenant, one.owner, self._actor, service=True)):
@@ -71,15 +72,15 @@ class Expiry:
         return True
 
     def _is_due(self, info: pb.TaskInfo) -> bool:
-        """Return whether a task is not live and was not changed lately, as documents are without their session.
+        """Return whether a task has ended and was not changed lately; a document may change without its session.
 
-        Tasks cut by a rewind neither run nor wait.
+        A superseded task counts as ended.
         """
         old = info.updated_at.ToMicroseconds() <= 1_000_000 * (time.time() - self._ttl)
         return old and (info.state in TERMINAL or info.superseded)
 
     async def _clear(self, left: sessions.Remains) -> None:
-        # If it was begun anew, or brought in again with its tasks, they are that one's now.
+        # If the session was created or imported again, the tasks belong to the new session.
         if not await self._sessions.exists(left.context_id):
             until = left.tasks_until.ToMicroseconds()
             found = await self._tasks(left.context_id)
@@ -87,7 +88,7 @@ class Expiry:
         await self._sessions.drop_remains(left.context_id, left.tasks_until)
 
     async def _delete_tasks(self, tasks: Sequence[pb.TaskInfo]) -> None:
-        """Delete the tasks that did not change since they were seen."""
+        """Delete the tasks that have not changed since they were listed."""
         for info in tasks:
             with suppress(NotFound, Conflict):
                 await self._store.DeleteTask(

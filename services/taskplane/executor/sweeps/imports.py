@@ -1,8 +1,8 @@
-"""Imports that got no further than their tasks: the session was to follow, and whoever was to make it is gone.
+"""Unfinished imports: the tasks are stored, and the gateway that should create the session is gone.
 
-A session is visible last, so until then nobody misses it, and its tasks are to go. First the staged part of the session
-is dropped, so that it cannot follow any more; only then is it decided by whether it is there. Imports that did not get
-so far are forgotten by the stores after an hour.
+The session of an import becomes visible last, so no client misses it before, and its tasks can be deleted. First the
+staged part of the session is dropped, so that the session cannot be created any more. Then the sweep looks for the
+session: without a session the tasks are deleted. The stores drop earlier stages of an import after an hour.
 """
 
 import logging
@@ -25,13 +25,13 @@ class Imports:
     """The sweep of unfinished imports. Any number of executors may run it at the same time."""
 
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub, *, after: float = ABANDONED_AFTER) -> None:
-        """`after`: seconds after which nobody is at it any more."""
+        """`after`: seconds after which no gateway works on an import any more."""
         self._store = store
         self._history = history
         self._after = after
 
     async def sweep(self, actor: str) -> None:
-        """Finish the imports that are due. Errors are raised only where they are listed."""
+        """Finish the imports that are due. Only an error of the list of imports is raised."""
         await self._history.DropAbandonedImports(sessions.DropAbandonedImportsRequest())
         await self._store.DropAbandonedImports(pb.DropAbandonedImportsRequest())
         asked = pb.ListUnfinishedImportsRequest(min_age=self._after)

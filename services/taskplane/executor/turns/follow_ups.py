@@ -30,7 +30,7 @@ class FollowUps:
     async def prepare(self, send: Submission) -> None:
         """Check the version of the session, if one is expected, and settle the id of the message.
 
-        NotFound: there is no such task. Conflict: the session is at another version.
+        NotFound: the task does not exist. Conflict: the session is at another version.
         """
         given = send.request.message
         if send.expected_version:
@@ -44,7 +44,7 @@ class FollowUps:
         return (await retry_briefly(lambda: self._store.GetTask(request))).record.context_id
 
     async def add(self, send: Submission) -> pb.SubmitResponse:
-        """Add the message to its task, then copy it to the session. Errors as those of AddMessage."""
+        """Add the message to its task, then copy it to the session. Errors as of AddMessage."""
         request = tasks.AddMessageRequest(
             task_id=send.task_id,
             invocation_id=send.invocation_id,
@@ -61,7 +61,7 @@ class FollowUps:
     async def _check_version(self, send: Submission) -> None:
         """Check the session's version, which may still change before the message is added to the task.
 
-        Conflict, unless the message is in the task already. NotFound: there is no such task.
+        Conflict, unless the message is in the task already. NotFound: the task does not exist.
         """
         request = tasks.ListEventsRequest(task_id=send.task_id, kinds=_OF_USER, newest_first=True, limit=1000)
         found = await self._store.ListEvents(request)

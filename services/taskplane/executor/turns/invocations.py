@@ -16,9 +16,9 @@ from taskplane.runtime.validation import MAX_ID, invalid
 def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[str, bytes]:
     """Return the invocation id of a send and the hash of its request.
 
-    With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same one, and
-    the hash is that of the canonical JSON of message, configuration and metadata. Without one both are new.
-    Invalid: the key is longer than 255 characters.
+    With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same id. The
+    hash is made of the canonical JSON of message, configuration and metadata. Without a key both are new. Invalid: the
+    key is longer than 255 characters.
     """
     key = request.idempotency_key
     if not key:
@@ -28,7 +28,8 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
 
 
 def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tuple[str, bytes]:
-    """Return the invocation id and hash of a rewind that is no message. Its keys never collide with those of a send."""
+    """Return the invocation id and hash of a rewind that is not a message. Its keys never collide with keys of
+    sends."""
     key = request.idempotency_key
     if not key:
         return _unique()
@@ -37,7 +38,7 @@ def identify_rewind(request: pb.RewindSessionRequest, caller: Principal) -> tupl
 
 
 def identify_undo(request: pb.UndoRewindRequest, caller: Principal) -> tuple[str, bytes]:
-    """Return the invocation id and hash of an undo. Its keys never collide with those of a rewind or a send."""
+    """Return the invocation id and hash of an undo. Its keys never collide with keys of rewinds or sends."""
     key = request.idempotency_key
     if not key:
         return _unique()

@@ -121,10 +121,10 @@ class NewTurns:
         asked = False
         slot = ""
         try:
-            # The invocation of a turn without a key is new, so nothing can have decided it before: both stores write at
-            # the same time. Should only the task store succeed, the message is copied from there like any other.
-            # One with an expected version must not have made a task when it is refused.
-            # The id that a client made may be that of a deleted task, which the session knows.
+            # A turn without a key is new, so it cannot have been decided before: both stores may write at the same
+            # time. If only the task store succeeds, the message is copied from there like any other message. The
+            # session must decide first if it may refuse the version, or if it may know the task id, made by a client,
+            # as deleted.
             new = not send.keyed and not send.expected_version and not send.task_id
             overlaps = new and (routing is None or (await routing.is_decided_early() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
@@ -177,7 +177,7 @@ class NewTurns:
     ) -> tuple[pb.SubmitResponse, bool]:
         """Create the task; return the reply, and whether a run was started that waits for the routing.
 
-        `slot`: one that is reserved for it; "": none.
+        `slot`: the slot that is reserved for the task, or "".
         """
         fault: PolicyFailed | None = None
         try:
@@ -267,7 +267,7 @@ class NewTurns:
             raise refused
 
     async def _put_back(self, send: Submission, decision: Decision) -> None:
-        """Take back the void of a turn that a sweep may have voided: a repeated one, or one that took long."""
+        """Take back the void of a turn that a sweep may have voided: the turn was repeated, or took long."""
         # Half of it, since the stores have clocks of their own.
         if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
             return
@@ -298,7 +298,7 @@ class NewTurns:
 
 
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
-    """Return the outcome; None if the message could not be saved, so that it reaches the session as a copy."""
+    """Return the outcome; None if the message could not be saved: then it reaches the session as a copy."""
     try:
         return await saving
     except PlaneError as error:

@@ -10,7 +10,7 @@ from taskplane.runtime.principal import Principal
 
 # Seconds of the rate that may be sent at once.
 BURST: Final = 10.0
-# Principals that are remembered; one that is forgotten begins with a full bucket.
+# Number of principals that are remembered; a forgotten principal begins with a full bucket.
 _PRINCIPALS: Final = 10_000
 
 

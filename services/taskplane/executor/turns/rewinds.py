@@ -1,11 +1,11 @@
 """Rewinds and undos. They write to both stores, in this order: session entry, tasks, mark on the session.
 
-The entry in the session history is the commit point. Its effects on the tasks are applied at once, and where a
-process dies in between they are finished by the next one (`sweeps.reconcile`). From the entry on the work belongs to
-the executor's background: a caller that goes away cancels nothing.
+The entry in the session history is the commit point. Its effects on the tasks are applied at once; if the process dies
+in between, another process finishes them (`sweeps.reconcile`). After the entry the executor works in the background: a
+caller that goes away cancels nothing.
 
-Of two at once one wins. In one executor the other is refused before it does anything; of two executors the one with
-the second entry finds that the session was rewound since it read it.
+Of two rewinds at the same time one succeeds. Within one executor the other is refused before it does anything. With two
+executors, the second entry is refused, because the session has been rewound since it was read.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # Number of attempts for an entry that must follow the entries read, while others write to the session.
 _TRIES: Final = 50
-# Seconds after which a rewind that found another one at work should be tried again.
+# Seconds after which a rewind that was refused because of another rewind should be tried again.
 _RETRY_AFTER: Final = 0.1
 
 
@@ -96,9 +96,9 @@ class Rewinds:
     async def rewind(self, request: sessions.RewindRequest) -> Rewound:
         """Rewind a session on behalf of the principal of the current context, which must be a service.
 
-        A repeat is answered with the session as it is now, whatever came after the rewind. NotFound; NotFound
-        `INVOCATION_NOT_FOUND`. Conflict `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: it was
-        done, and does not fit the answer.
+        A repeat is answered with the current session. NotFound; NotFound `INVOCATION_NOT_FOUND`. Conflict
+        `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: the rewind was done, but the session does
+        not fit into the answer.
         """
 
         async def write(version: int) -> sessions.RewindResponse:

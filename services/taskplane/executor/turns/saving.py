@@ -24,10 +24,10 @@ _LONGEST_PAUSE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a turn. `answer`: None if it is a task. `begins_session`: the session had no entry before it.
+    """The outcome of a turn. `answer`: None for a task. `begins_session`: the session had no earlier entry.
 
     `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history. `found`:
-    it was decided without this request's router, be it by an executor that is about to create the task.
+    the turn was decided without the router of this request, perhaps by an executor that is about to create the task.
     """
 
     answer: a2a.Message | None
@@ -39,8 +39,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A new turn, before it is a task. `message` is the executor's own copy; that of a repeat gets the time and
-    the id of the first."""
+    """A new turn, before it has a task. `message` is a copy of the executor; in a repeat it gets the time and the id of
+    the first message."""
 
     invocation_id: str
     request_hash: bytes
@@ -50,14 +50,14 @@ class Opening:
     message: a2a.Message
     # The version that the session must have before it is saved; 0: any.
     expected_version: int = 0
-    # The id for the message if its session has another one under that which it has; "": there can be none.
+    # The new id of the message if the session has its id already; "" if this is impossible.
     own_message_id: str = ""
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
         """Save the user's message and the outcome of its turn, in one call if the router need not be waited for.
 
-        Whatever was stored first is the decision. Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and the
-        like are the caller's.
+        The outcome that is stored first decides. Raises Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and
+        the like.
         """
         if routing is None or (await routing.is_decided_early() and self._fits(routing)):
             outcome = self._outcome(routing)
@@ -72,7 +72,7 @@ class Opening:
         repeated = saved.appended == 0
         if repeated:
             voided = await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
-            # Nobody asks any more about a turn that was voided.
+            # No executor asks a router about a turn that was voided.
             decided = await self._outcome_within(0.0 if voided else route_timeout, log, saved)
             if decided is not None:
                 answer = decided.message if decided.HasField("message") else None
@@ -81,7 +81,7 @@ class Opening:
         await routing.wait(route_timeout, () if begins else await self._history(log))
         outcome = self._outcome(routing)
         stored = await self._save(log, [outcome], 0, "")
-        # Much can happen while a router thinks.
+        # The session may have changed while the router was working.
         begins = begins and stored.entry_count == OPENING
         return Decision(_answer(stored, outcome), begins, repeated, stored.unapplied)
 
@@ -93,9 +93,9 @@ class Opening:
     async def _outcome_within(
         self, route_timeout: float, log: SessionLog, saved: pb.AppendEntriesResponse
     ) -> pb.Entry | None:
-        """Return the outcome of a turn that was saved before; None if there is none after the time that a router has.
+        """Return the outcome of a turn that was saved before; None if it has none after the time limit of routers.
 
-        Until then an executor may live that asks its router, and a model is not to be asked twice.
+        Until then another executor may be asking its router, and a model must not be asked twice.
         """
         most = route_timeout + min(route_timeout, _TO_STORE)
         age = time.time() - saved.known[0].created_at.ToMicroseconds() / 1e6
@@ -110,7 +110,7 @@ class Opening:
         return found
 
     async def _begin(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
-        """Save entries of which the first is the user's message, and have it here as it is there."""
+        """Save entries, the first one with the user's message; set id and time of `message` to those in the session."""
         stored = await self._save(log, entries, self.expected_version, self.own_message_id)
         if stored.renamed:
             self.message.message_id = self.own_message_id
@@ -125,7 +125,7 @@ class Opening:
         self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int, own_message_id: str
     ) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        # An answer may have whatever id its agent gave it.
+        # The agent may have given its answer a used id.
         own_answer_id = derived(self.invocation_id, "answer") if _is_answer(entries[-1]) else ""
         stored = await retry_briefly(
             lambda: log.append(
@@ -168,9 +168,9 @@ def _is_answer(entry: pb.Entry) -> bool:
 
 
 def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
-    """Return the direct answer of the outcome that was stored first; None if it is a task.
+    """Return the direct answer of the outcome that was stored first; None for a task.
 
-    `ours`: the one that was sent.
+    `ours`: the outcome that was sent.
     """
     first = next((entry for entry in stored.known if entry.id == ours.id), ours)
     if not first.HasField("message"):

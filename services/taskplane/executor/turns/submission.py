@@ -12,7 +12,7 @@ from taskplane.runtime.principal import Principal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A request in progress. `message` is a copy of the caller's, in `request`, as it is to be stored."""
+    """A request in progress. `message`: a copy of the message in `request`, as it will be stored."""
 
     hosted: Hosted
     caller: Principal
@@ -24,7 +24,7 @@ class Submission:
     expected_version: int
     request: a2a.SendMessageRequest
     message: a2a.Message
-    # That which an agent is shown besides the message.
+    # The data for the agent besides the message.
     options: tasks.TurnOptions
     task_id: str
     context_id: str

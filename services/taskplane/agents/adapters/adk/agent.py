@@ -26,8 +26,7 @@ from taskplane.agents.agent import Agent, Change, Complete, Fail, Turn
 def adapt(found: Any, name: str) -> Agent:
     """Return the agent that serves an ADK agent or workflow, `App` or `Runner`.
 
-    The sessions of a runner are those of the plane, and so are its artifacts, unless it keeps them in a place of its
-    own.
+    The plane keeps the sessions of a runner, and its artifacts unless the runner has an artifact service of its own.
     """
     if isinstance(found, Runner):
         return AdkAgent(found, name)

@@ -45,11 +45,11 @@ def _at(args: Any, *path: str) -> str:
 
 
 def answer(message: Message, waiting: Sequence[Call]) -> types.Content | None:
-    """Return the user's message as the responses to calls that wait for one; None if it answers none of them, or if it
-    is not clear whether it allows one that asks for that.
+    """Return the user's message as responses to the calls that wait. None if it answers no call, or if a requested
+    permission is neither given nor denied.
 
-    Data parts that are marked as function responses answer the calls that they name by id; without any, the words, or
-    the one data part, answer all calls.
+    Data parts that are marked as function responses answer the calls with their ids. Without such parts, the only data
+    part, or else the text, answers all calls.
     """
     parts: list[types.Part] = []
     for call, given in _given(message, waiting):
@@ -87,7 +87,7 @@ def _response(given: Any) -> dict[str, Any]:
 
 
 def _confirmation(given: Any) -> dict[str, Any] | None:
-    """Return an answer as ADK takes it; None if it is not clear."""
+    """Return an answer in the form of ADK; None if it is unclear."""
     confirmed = decision(given)
     if confirmed is None:
         return None

@@ -29,7 +29,7 @@ class _Version(NamedTuple):
 
 
 class TurnArtifacts(BaseArtifactService):
-    """The artifacts of the session of a turn. All names are of this session, those of the user (`user:`), too."""
+    """The artifacts of the session of a turn. All names belong to the session, also names with `user:`."""
 
     def __init__(self, turn: Turn, stored: Iterable[Stored]) -> None:
         self._turn = turn
@@ -81,8 +81,11 @@ class TurnArtifacts(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Return a version, or the newest; None if there is none. A large one is read from its task, and is None, too,
-        if that was deleted, or if it is an older version and the log of the task was trimmed."""
+        """Return a version, or the newest version; None if it does not exist.
+
+        A large version is read from its task. It is None if the task was deleted, or if the version was trimmed from
+        the log of the task.
+        """
         found = self._find(filename, version)
         if found is None or found.part is not None:
             return found.part if found else None
@@ -100,7 +103,7 @@ class TurnArtifacts(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Delete all versions of an artifact for this turn and later ones. Those that tasks show stay."""
+        """Delete all versions of an artifact for this turn and later turns. Artifacts of tasks stay."""
         if self._versions.pop(filename, None) is not None:
             await self._turn.session.append(pack_artifact(SavedArtifact(name=filename), self._turn))
 
@@ -125,7 +128,7 @@ class TurnArtifacts(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> ArtifactVersion | None:
-        """Return a version, or the newest, without its content; None if there is none."""
+        """Return a version, or the newest version, without its content; None if it does not exist."""
         found = self._find(filename, version)
         return found.about if found else None
 

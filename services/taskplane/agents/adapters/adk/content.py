@@ -59,7 +59,7 @@ def _simple(given: Any) -> Any:
 
 
 def visible(content: types.Content | None) -> Sequence[types.Part]:
-    """Return the parts of a content that are no thoughts of the model."""
+    """Return the parts of a content without the thoughts of the model."""
     parts = (content.parts if content else None) or []
     return [part for part in parts if not part.thought or part.function_call or part.function_response]
 
@@ -70,7 +70,7 @@ def text_in(content: types.Content | None) -> str:
 
 
 def message_of(content: types.Content | None) -> Message | None:
-    """Return the text and the files of a content as a message; None if it has none."""
+    """Return the text and the files of a content as a message; None if it has neither."""
     message = Message()
     if text := text_in(content):
         message.parts.add(text=storable(text))
@@ -86,7 +86,7 @@ def message_of(content: types.Content | None) -> Message | None:
 
 
 def artifact_chunks(name: str, version: int, part: types.Part) -> Iterator[ArtifactChunk]:
-    """Yield a version of an ADK artifact as that of a task's artifact, in pieces that may be appended."""
+    """Yield a version of an ADK artifact as chunks of an artifact of the task."""
     begun = False
     for content, last in _pieces(part):
         yield ArtifactChunk(

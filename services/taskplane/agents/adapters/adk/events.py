@@ -1,6 +1,6 @@
-"""The events of ADK in the session of a turn, as they are stored: its JSON with marks of the turn that wrote them.
+"""The stored form of ADK's events in the session of a turn: ADK's JSON with marks of the turn that wrote them.
 
-A rerun begins a turn anew, so of each turn only the events that were written under the highest fence count.
+A rerun repeats a turn, so only the events of a turn with the highest fence count.
 """
 
 import json
@@ -30,7 +30,7 @@ class Marks(BaseModel):
 
 
 class SavedArtifact(BaseModel):
-    """A version of an artifact, or without one the deletion of all versions. `part` is JSON; None: it is not kept."""
+    """A version of an artifact; without `version`, the deletion of all versions. `part`: JSON, or None if not kept."""
 
     name: str
     version: ArtifactVersion | None = None
@@ -47,13 +47,13 @@ class Stored(NamedTuple):
 
 
 def pack_event(event: Event, turn: Turn) -> dict[str, Any]:
-    """Return an event as it is stored."""
+    """Return the stored form of an event."""
     data = json_of(event, by_alias=True)
     return {**data, "customMetadata": {**data.get("customMetadata", {}), **_marks(turn)}}
 
 
 def pack_artifact(artifact: SavedArtifact, turn: Turn) -> dict[str, Any]:
-    """Return a version of an artifact, or the deletion of one, as it is stored."""
+    """Return the stored form of a version of an artifact, or of a deletion."""
     saved = json_of(artifact, by_alias=True)
     return {"id": Event.new_id(), _ARTIFACT: saved, "customMetadata": _marks(turn)}
 
@@ -64,9 +64,9 @@ def _marks(turn: Turn) -> dict[str, Any]:
 
 
 def unpack(entries: Iterable[Mapping[str, Any]], turn: Turn) -> Sequence[Stored]:
-    """Return the entries of ADK in the session that count, in order, without an earlier attempt at this turn.
+    """Return the valid entries of ADK in the session, in order, without an earlier attempt at this turn.
 
-    Entries of other agents are left out; those of a runtime outside that is ADK, too, are not.
+    Entries of other agents are left out; entries of an ADK runtime outside are included.
     """
     found = [stored for entry in entries if (stored := _unpack(entry)) is not None]
     newest: dict[str, int] = {}
@@ -93,9 +93,9 @@ def _unpack(entry: Mapping[str, Any]) -> Stored | None:
 def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]:
     """Return the events that a turn begins with, in the order of the conversation.
 
-    Turns of which ADK has no event, since something else answered them, are made of their messages in `turn.history`;
-    the answers are those of `author`. Turns that it does not have, since they were begun while this one waited, are
-    left out. Questions of other tasks wait no longer: ADK then leaves out calls that have no response.
+    A turn without ADK events, because another agent answered it, is made of its messages in `turn.history`, with
+    `author` as the author of the answers. Turns that are not in this history, because they began while this turn
+    waited, are left out. Questions of other tasks no longer wait: ADK leaves out calls without a response.
     """
     told = [(_invocation_of(message), message) for message in turn.history]
     names = {name for name, _ in told}
@@ -143,7 +143,7 @@ class Call(NamedTuple):
 def waiting_calls(events: Iterable[Event]) -> Sequence[Call]:
     """Return the calls of long-running tools that the user has not answered, oldest first.
 
-    The result of such a tool is no answer yet.
+    The result of such a tool does not count as the answer.
     """
     calls: dict[str, Call] = {}
     for event in events:

@@ -26,7 +26,7 @@ class TurnSessions(BaseSessionService):
 
     @classmethod
     async def of(cls, turn: Turn, app_name: str, author: str) -> "TurnSessions":
-        """Read the session of a turn. `author`: the one of answers without events of ADK."""
+        """Read the session of a turn. `author`: the author of answers that have no ADK events."""
         stored = list(events.unpack(await turn.session.events(), turn))
         state = await turn.session.state()
         known = events.events_for(turn, stored, author)
@@ -46,7 +46,7 @@ class TurnSessions(BaseSessionService):
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """Return the session of the turn; None for any other."""
+        """Return the session of the turn; None for another session."""
         if session_id != self._session.id:
             return None
         if config is None:
@@ -72,9 +72,9 @@ class TurnSessions(BaseSessionService):
         return {key.removeprefix(_USER_STATE): state[key] for key in state if key.startswith(_USER_STATE)}
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, unless it is partial, as one of the turn; one with a used id gets another.
+        """Store an event in the turn unless it is partial. An event with a used id gets a new id.
 
-        AgentError: it is too large, or no JSON.
+        AgentError: it is too large, or not JSON.
         """
         if event.partial:
             return event

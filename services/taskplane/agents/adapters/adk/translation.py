@@ -27,7 +27,7 @@ class Translation:
     """
 
     def __init__(self) -> None:
-        # Reasons of failures by author and branch, without those that went on.
+        # Reasons of failures by author and branch; removed when the author continues.
         self._errors: dict[_Source, str] = {}
         # The last message, if nothing followed it.
         self.last: Message | None = None
@@ -120,7 +120,7 @@ class Translation:
                 yield ToolResult(response.id or "", response.name or "", json_of(response).get("response", {}))
 
     def _release(self) -> Iterator[Change]:
-        """Say the text that is held back, since another one follows."""
+        """Say the text that was held back: another text follows."""
         if self._is_held and self.last is not None:
             yield Say(self.last)
         self.last, self._is_held = None, False

@@ -89,7 +89,7 @@ class GraphAgent:
         self._keeps_threads = isinstance(graph.checkpointer, BaseCheckpointSaver)
 
     def policy(self, turn: Turn) -> Policy:
-        """Return the policy. Turns of a thread run one after the other, since each continues from the one before."""
+        """Return the policy. Turns of a thread run one after the other: each continues from its predecessor."""
         return Policy(strategy="queue") if self._keeps_threads else Policy()
 
     async def run(self, turn: Turn) -> AsyncGenerator[Change]:
@@ -208,7 +208,7 @@ def _check_asked(interrupts: tuple[Any, ...]) -> None:
 
 
 def _asked(turn: Turn) -> list[str]:
-    """Return the interrupts that the message answers: those of the last message of the agent in this task."""
+    """Return the interrupts that the message answers: the interrupts in the last message of the agent in this task."""
     for message in reversed(turn.task.history if turn.task is not None else ()):
         # Skip messages of a lost attempt at the current turn.
         if message.role != turn.message.role and invocation_in(message) != turn.invocation_id:

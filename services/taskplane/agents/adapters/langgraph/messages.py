@@ -15,16 +15,15 @@ MESSAGES: Final = "messages"
 
 
 class GraphMessages:
-    """The messages of one run: one text grows at a time; a second model beside it is shown after it."""
+    """The messages of one run. One text grows at a time; the text of a second model is shown afterwards."""
 
     def __init__(self, *known: Any) -> None:
-        """`known`: states with messages that are not shown again: the one before the run, and the input of the
-        graph."""
+        """`known`: states whose messages are not shown again: the state before the run, and the input of the graph."""
         self._shown = {_name(message) for state in known for message in _messages_in(state)}
         # Pieces of the messages that have not ended, by id, in the order in which they began; the first one is shown.
         self._growing: dict[str, list[Any]] = {}
         self._ended: set[str] = set()
-        # The open text: its message and its words; and the texts before it.
+        # The open text: message id and text; and earlier texts.
         self._open = ""
         self._words: list[str] = []
         self._said: set[str] = set()

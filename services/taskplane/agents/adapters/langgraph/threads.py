@@ -1,7 +1,7 @@
-"""The thread of a conversation in a graph's checkpointer, and the point in it from which a turn goes on.
+"""The thread of a conversation in a graph's checkpointer, and the checkpoint from which a turn continues.
 
-Every checkpoint names the invocation that made it. So the point is that of the newest invocation that is in effect:
-the newest of all, or after a rewind an earlier one, from which the thread forks. Nothing of this is kept elsewhere.
+Every checkpoint names the invocation that made it. A turn continues from the checkpoint of the newest invocation in
+effect. After a rewind this is an earlier checkpoint, from which the thread forks. Only the checkpointer has this data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from taskplane.agents.agent import Message, Turn
 from taskplane.api.message_metadata import INVOCATION
 
 _KEY: Final = "taskplane_invocation"
-# No checkpoint has this id: a run from it begins anew, in the same thread.
+# No checkpoint has this id: a run from it begins at the start of the graph, in the same thread.
 _NOTHING: Final = "00000000-0000-0000-0000-000000000000"
 
 
@@ -22,7 +22,7 @@ class ResumePoint:
     """The point in a thread where a turn goes on."""
 
     config: Mapping[str, Any]
-    # State of the graph there, and the invocation that made it; None and empty if there is nothing.
+    # State of the graph at the checkpoint, and the invocation that made it; None and "" without a checkpoint.
     snapshot: Any
     invocation: str
 

@@ -11,7 +11,7 @@ from taskplane.agents.adapters.peers.mending import Mending
 from taskplane.agents.adapters.peers.refused import RefusedAnswer, too_large
 
 LONGEST_ANSWER: Final = 64 * 2**20
-"""Bytes that an answer may have that is no stream: as many as a task of our own."""
+"""The largest answer in bytes that is not a stream: the limit of a task of this plane."""
 _EVENTS: Final = "text/event-stream"
 # The last line of streams in the form of some language models.
 _DONE: Final = "[DONE]"
@@ -114,7 +114,7 @@ def _written(value: Any) -> str:
 
 def _parsed(content: str | bytes) -> Any:
     try:
-        # NaN and its like are no JSON.
+        # NaN and Infinity are not JSON.
         return json.loads(content, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         raise RefusedAnswer("The server of the remote agent sent a response that is not JSON.") from error

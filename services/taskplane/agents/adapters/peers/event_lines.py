@@ -10,7 +10,7 @@ from typing import Final
 from taskplane.agents.adapters.peers.refused import too_large
 
 LONGEST_EVENT: Final = 8 * 2**20
-"""Characters that one event may have, as many as the bytes of a request of our own clients."""
+"""The longest event in characters: the limit of a request to this plane in bytes."""
 _DATA: Final = "data"
 
 
@@ -43,7 +43,7 @@ class Lines:
             self._add(next_line)
 
     def end(self) -> Iterator[str]:
-        """Yield the last line, which nothing ended; none if it is empty."""
+        """Yield the last line if it has no line end and is not empty."""
         last = "".join(self._open)
         if last or self._held:
             yield last

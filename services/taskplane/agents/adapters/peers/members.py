@@ -13,7 +13,7 @@ from taskplane.runtime.json_values import to_json
 from taskplane.runtime.struct_values import to_value
 
 Dialect = Literal["0.3", "proto"]
-"""The JSON of 0.3, with a `kind` in each part, or that of a proto, as 1.0 has it."""
+"""The JSON of 0.3, with a `kind` in each part, or the protobuf JSON of 1.0."""
 
 _SNAKE: Final = re.compile(r"_([a-z0-9])")
 _STATES: Final = {
@@ -41,7 +41,7 @@ _MILLISECONDS: Final = 10**11
 
 
 def members(value: Any) -> dict[str, Any]:
-    """Return the members of an object, without those that are null, named as A2A writes them; {} for anything else."""
+    """Return the members of an object, without null members, with the names of A2A; {} for any other value."""
     if not isinstance(value, dict):
         return {}
     found = cast("dict[str, Any]", value)
@@ -49,7 +49,7 @@ def members(value: Any) -> dict[str, Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a list; that of one object is the object itself."""
+    """Return a list; an object becomes a list of one object."""
     if isinstance(value, list):
         return value  # pyright: ignore[reportUnknownVariableType]
     return [] if value is None else [value]
@@ -90,7 +90,7 @@ def message(found: dict[str, Any], dialect: Dialect, task_id: str) -> dict[str, 
 
 
 def artifact(found: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
-    """Return an artifact. One without an id has its name or its index for one, as 0.1 had it."""
+    """Return an artifact. Without an id it gets its name or its index as id, as in 0.1."""
     if not isinstance(found.get("artifactId"), str) or not found["artifactId"]:
         found["artifactId"] = str(found.get("id") or found.get("name") or found.get("index") or "artifact")
     _keep_values(found, [_part(one, dialect) for one in listed(found.get("parts"))])
@@ -147,7 +147,7 @@ def _part(value: Any, dialect: Dialect) -> Any:
         found["file"] = file
     found["kind"] = kind or next((name for name in ("text", "file", "data") if name in found), "text")
     if found["kind"] == "data" and not isinstance(found.get("data"), dict):
-        # As 1.0 writes values that are no objects for clients of 0.3.
+        # The form in which 1.0 writes values other than objects for clients of 0.3.
         found["data"] = {"value": found.get("data")}
         found["metadata"] = {**_with_metadata(found).get("metadata", {}), "data_part_compat": True}
     return _with_metadata(found)
@@ -174,7 +174,7 @@ def _state(given: str, dialect: Dialect) -> str:
 
 
 def _timestamp(given: Any) -> str:
-    """Return a time as RFC 3339 in UTC; empty if it is none."""
+    """Return a time as RFC 3339 in UTC; "" if it is not a time."""
     try:
         if isinstance(given, int | float):
             moment = datetime.fromtimestamp(given / 1000 if given > _MILLISECONDS else given, UTC)

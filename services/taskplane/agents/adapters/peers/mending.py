@@ -1,8 +1,8 @@
-"""The answers of older and of careless A2A servers, in the form that their version has.
+"""Answers of older and careless A2A servers, corrected to the form of their version.
 
-Servers leave out members that A2A requires, write null for those that they have not, answer under another JSON-RPC id,
-and name members as their language does. Where the meaning is clear the answer gets the right form. Everything else
-stays as it came, and the SDK names the member that it cannot read.
+Servers leave out required members, write null for missing members, answer with another JSON-RPC id, and spell members
+as in their language. If the meaning is clear, the answer is corrected. Everything else stays unchanged, and the SDK
+names the unreadable member.
 """
 
 import json
@@ -30,9 +30,10 @@ class Mending:
     def __init__(
         self, dialect: Dialect | None, *, call_id: Any = None, wrapped: bool = False, task_id: str = ""
     ) -> None:
-        """`dialect` None: answers are left as they are. `call_id`: the JSON-RPC id of the request. `wrapped`: results
-        name their kind by a wrapper. `task_id`: of the task that the request is about; empty: the first one that an
-        answer names."""
+        """`dialect`: None leaves answers unchanged. `call_id`: the JSON-RPC id of the request. `wrapped`: True if the
+        kind of a result is the name of a wrapper. `task_id`: the task of the request; "" means the first task in an
+        answer.
+        """
         self._dialect: Dialect | None = dialect
         self._call_id = call_id
         self._wrapped = wrapped
@@ -46,7 +47,7 @@ class Mending:
         params = members(asked.get("params"))
         task_id = str(params.get("id") or members(params.get("message")).get("taskId") or "")
         if not method:
-            # REST. That of 0.3 has the JSON of its own proto; the parser accepts null and requires no member.
+            # REST. In 0.3 it has the JSON of a proto of its own; the parser accepts null and requires no member.
             path = request.url.path
             return cls(None if "/v1/" in path else "proto", wrapped=path.endswith(_WRAPPED_PATHS))
         dialect: Dialect = "0.3" if "/" in method else "proto"
@@ -122,7 +123,7 @@ class Mending:
 
 
 def _kind(found: dict[str, Any]) -> Kind:
-    """Return the kind of a result without a wrapper; empty: it is none of the four."""
+    """Return the kind of a result without a wrapper; "" if it is none of the four kinds."""
     if (kind := found.get("kind")) in _WRAPPER:
         return str(kind)
     if "artifact" in found:

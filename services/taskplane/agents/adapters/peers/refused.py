@@ -4,9 +4,9 @@ import httpx
 
 
 class RefusedAnswer(httpx.RequestError):
-    """An answer of a remote server that is too large, or invalid by A2A. Its text is for users.
+    """The answer of a remote server is too large, or invalid by A2A. The text is for users.
 
-    It is an error of httpx, so that the SDK raises it as its own error, with this one as the cause.
+    This is an error of httpx, so that the SDK raises its own error with this one as the cause.
     """
 
 
