@@ -30,7 +30,7 @@ class ArtifactReader:
     """
 
     def __init__(self, log: ReadLog, *, small: int = LARGE, most_held: int = _MOST_HELD) -> None:
-        """Fold tasks of up to `small` bytes; hold up to `most_held` bytes of larger ones at once."""
+        """Fold tasks of up to `small` bytes. Of larger tasks, hold up to `most_held` bytes at once."""
         self._log = log
         self._small = small
         self._most_held = most_held
@@ -69,8 +69,7 @@ class ArtifactReader:
     async def _logged(
         self, row: Row, artifact_id: str, version: ArtifactVersion, outline: Outline | None = None
     ) -> AsyncIterator[Iterable[Piece]]:
-        """Yield the pieces of the artifact, page by page; tell the outline, if there is one, about their other
-        contents."""
+        """Yield the pieces of the artifact, page by page. The outline, if given, gets their other contents."""
         parts = Parts()
         async for updates in self._updates(row, artifact_id, version):
             for update in updates:

@@ -10,10 +10,10 @@ from taskplane.tasks.domain.task import Event, Row
 
 @dataclass(slots=True)
 class Changed:
-    """The effect of one commit on one task: its row as it is now and its new events, in order.
+    """The effect of one commit on one task: its present row and its new events, in order.
 
-    Without events only its lease or its `copied_generation` moved. `task`: the task now, if the commit folded it, as it
-    does with all that end. `snapshot`: the same serialized, or a document, if it was stored. `said`: see `fold`.
+    Without events only its lease or its `copied_generation` has changed. `task`: the present task, if the commit folded
+    it; it folds each task that ends. `snapshot`: the serialized task or document, if it was stored. `said`: see `fold`.
     `holder`: the process that held its lease before. `imported`: the task is new and came with its whole log.
     `moved_from`: the context in which it was before, of a document that is in another one now; empty otherwise.
     """
@@ -32,7 +32,7 @@ class Changed:
 class Committed:
     """The effect of one commit, each task once.
 
-    A deleted task stands in `deleted` only: as it was last, with its last events if the deletion canceled it.
+    A deleted task is in `deleted` only, in its last state, with its last events if the deletion canceled it.
     """
 
     changes: Sequence[Changed] = ()

@@ -1,4 +1,4 @@
-"""Import of exported tasks: a row made of its events, and the checks that the events go together. Pure."""
+"""Import of exported tasks: builds a row from its events, and checks that the events fit together. No I/O."""
 
 import hashlib
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class ImportedTask(NamedTuple):
 
 
 def read(record: bytes) -> pb.ImportRecord:
-    """Parse a staged record. Invalid: it is none."""
+    """Parse a staged record. Invalid: the bytes are not a record."""
     try:
         return pb.ImportRecord.FromString(record)
     except DecodeError:
@@ -89,7 +89,7 @@ class TaskReader:
         self._context_id = context_id
         self._managed = given.origin == pb.ORIGIN_MANAGED
         self._now = now
-        # Above every fence that a deleted task of this uid had here: an executor may still hold one.
+        # Higher than every fence of a deleted task with this uid, since an executor may still use such a fence.
         self._fence = now if self._managed else 0
         self._events: list[Event] = []
         self._state = 0
@@ -135,11 +135,13 @@ class TaskReader:
         return [event.invocation_id for event in self._events if event.invocation_id is not None]
 
     def event(self, line: int, given: pb.ExportedEvent) -> None:
-        """Read the next event. Invalid, with the `line`: it is not the next one, or cannot follow those before."""
+        """Read the next event. Invalid, with the `line`: the event is not the next one, or cannot follow the events
+        before it."""
         one = given.event
         at = one.generation
         trimmed = self._given.trimmed_generation
-        # The trimmed part may have gaps, but the first event of the log and the first one after that part are there.
+        # The trimmed part may have gaps, but the first event of the log and the first event after the trimmed part
+        # exist.
         gap = 1 <= self._at < at <= trimmed
         if (at != max(self._at, trimmed if self._at else 0) + 1 and not gap) or self.complete:
             raise wrong(line, f"event {at} follows event {self._at}", "IMPORT_ORDER")
@@ -254,7 +256,8 @@ class TaskReader:
                 self._partial = None
 
     def finished(self) -> ImportedTask:
-        """Return the task, once it is complete; fail one that was still to run. Invalid, with the `line`."""
+        """Return the complete task. A task that has not ended and does not wait for its user becomes failed. Invalid,
+        with the `line`: the task is incomplete or contradictory."""
         given = self._given
         events = self._events
         row = self._row()

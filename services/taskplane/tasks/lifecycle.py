@@ -26,10 +26,10 @@ _SECONDS: Final = Histogram(
 
 
 class Lifecycle:
-    """Logs and counts each beginning and each end once, in the process that committed it.
+    """Logs and counts each creation and each end of a task once, in the process that committed it.
 
-    Every task works between the two, mostly for a moment. So that has no line of its own at INFO: the line of the end
-    names the states that the task passed, as far as this process saw them. A pause has one.
+    WORKING is not logged at INFO, since every task passes it: the line of the end names the states that this process
+    has seen. A pause is logged.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Lifecycle:
             return
         self._passed[uid] = [name]
         if len(self._passed) > _MOST_TASKS:
-            # Those that ended in another process are never taken out.
+            # Tasks that ended in another process are never removed.
             self._passed.popitem(last=False)
 
 

@@ -20,7 +20,7 @@ from taskplane.tasks.wire import Wire
 _SERVICE: Final = "/taskplane.api.tasks.v1.TaskOperations/"
 _PAGE: Final = 50
 _EVENTS: Final = 100
-# Bytes of the events of one page, roughly.
+# The approximate number of bytes of the events of one page.
 _PAGE_BYTES: Final = 4 * 1024 * 1024
 
 POLICY: Final[dict[str, Access]] = {

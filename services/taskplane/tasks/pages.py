@@ -10,10 +10,10 @@ from taskplane.tasks.domain.task import Event, Row
 
 
 class TenantTask(NamedTuple):
-    """A task as operators see it. `lease_until`: the end of its lease (microseconds); None: it has none.
+    """A task as operators see it. `lease_until`: the end of its lease (microseconds); None: it has no lease.
 
-    `failure` is empty unless it failed or was rejected, and for a document. `asked`: the beginning of the text of the
-    message that began it; empty without any, of a very large message, and for a document.
+    `failure` is empty unless it failed or was rejected, and for a document. `asked`: the beginning of the text of its
+    first message; empty if there is no text, for a very large message, and for a document.
     """
 
     row: Row
@@ -134,7 +134,7 @@ class MessageFilter:
 
 
 class MessagePage(NamedTuple):
-    """A page of messages, oldest first. `more`: others come before them.
+    """A page of messages, oldest first. `more`: there are earlier messages.
 
     Of those that are shown already the page has `shown_count`, from index `first_shown` on; `shown_before` tells of
     each message how many of them come before it.
@@ -165,7 +165,7 @@ class TaskPage:
 class EventFilter:
     """A filter of the events of a task; an empty field does not filter. `limit` is 1 to `MAX_EVENTS`.
 
-    `status_messages`: only those with the mark of a status text in their content, of a StatusWriter or not.
+    `status_messages`: only events with a status text, by a StatusWriter or by the agent itself.
     """
 
     kinds: Sequence[int] = ()

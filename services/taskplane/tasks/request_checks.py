@@ -84,7 +84,7 @@ class _WrongFields(WrongFields):
             self.within("page_size", size, Range(1, most))
 
 
-# A rule about one field of a request, whatever the request.
+# A rule about one field, for every kind of request.
 _Rule = Callable[[_WrongFields, Any], None]
 
 

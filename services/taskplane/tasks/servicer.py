@@ -33,7 +33,7 @@ from taskplane.tasks.wire import Wire
 T = TypeVar("T")
 _STORE: Final = "/taskplane.api.tasks.v1.TaskStore/"
 _QUEUE: Final = "/taskplane.api.tasks.v1.TaskQueue/"
-# Seconds that one call of CollectGarbage works, roughly; below the deadline of a call.
+# The approximate seconds of work of one CollectGarbage call, less than the deadline of a call.
 _COLLECTING: Final = 3.0
 
 POLICY: Final[dict[str, Access]] = {

@@ -1,4 +1,4 @@
-"""Tells for a task whether it waits for a process that is not there."""
+"""Finds tasks that wait although no process runs their agent."""
 
 from typing import Final
 

@@ -1,11 +1,11 @@
 """The port of the task log, in parts by responsibility; each consumer takes the part that it needs.
 
-The promises below hold for every method, whatever database is below. An answer is given after its transaction is
-committed and synced, and every read is one snapshot of committed data. A task of another owner is answered like one
-that does not exist. Besides the errors named with it each method raises Unavailable where the database cannot be
-reached. Whether an operation took effect is then unknown, and it may be submitted again, unchanged: a repeated Create,
-Append or AddMessage is answered with the result of the first, a repeated Cancel or Delete with the refusal that it is
-done, and the others do nothing twice.
+The promises below hold for every method and every database. An answer is given after its transaction is committed and
+synced, and every read is one snapshot of committed data. A task of another owner is answered like one that does not
+exist. Besides the errors named with it each method raises Unavailable where the database cannot be reached. Whether an
+operation took effect is then unknown, and it may be submitted again, unchanged: a repeated Create, Append or AddMessage
+is answered with the result of the first, a repeated Cancel or Delete with the refusal that it is done, and the others
+do nothing twice.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -63,7 +63,7 @@ class FreeSlots(Protocol):
     """The rule by which free slots are given to principals."""
 
     def may_have_slot(self, owner: Owner) -> bool:
-        """Return whether this owner may have one more slot."""
+        """Return whether the owner may have one more slot."""
         ...
 
     def tenant_may_have_slot(self, tenant: str) -> bool:
@@ -73,7 +73,7 @@ class FreeSlots(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The queued tasks of one agent: how many, and for how many seconds the first has been waiting."""
+    """The queued tasks of one agent: their number, and the seconds that the first has been waiting."""
 
     agent: str
     tasks: int
@@ -96,9 +96,10 @@ Held = tuple[str, int]
 
 
 class Renewed(NamedTuple):
-    """The outcome of a renewal of one lease. `still_yours`: it was extended, or (False) lost; None: neither is known.
+    """The outcome of a renewal of one lease.
 
-    `input_generation`: of the newest message of the user; 0 where it is not known.
+    `still_yours`: True if it was extended, False if it was lost, None if this is not known. `input_generation`: the
+    generation of the newest message of the user; 0 if it is not known.
     """
 
     still_yours: bool | None
@@ -149,7 +150,7 @@ class ArtifactVersion(NamedTuple):
     first: int
     """The generation of the event that began it."""
     last: int
-    """The generation before the event that began the next one; 0: it is the newest one."""
+    """The generation before the event that began the next version; 0: this is the newest version."""
 
 
 class ReadLog(Protocol):
@@ -163,7 +164,7 @@ class ReadLog(Protocol):
         ...
 
     async def row(self, scope: Scope, task_id: str) -> Row:
-        """Return the row alone; cheap. NotFound."""
+        """Return the row without the content, which is cheap. Raise NotFound."""
         ...
 
     async def artifact_version(
@@ -177,11 +178,11 @@ class ReadLog(Protocol):
         ...
 
     async def list(self, scope: Scope, query: TaskFilter) -> TaskPage:
-        """Return one page of the tasks of `scope`. It is no change feed: a changing task may move between pages.
+        """Return one page of the tasks of `scope`.
 
-        A page may hold fewer tasks than asked for although more follow, so that it stays within some megabytes; only
-        an empty `next_page_token` ends the list. Invalid: the page size; `BAD_PAGE_TOKEN`: not made for this scope
-        and these filters.
+        The list is not a feed of changes: a changing task may move between pages. A page may have fewer tasks than
+        requested although more follow, so that it has only some megabytes; only an empty `next_page_token` ends the
+        list. Invalid: the page size; `BAD_PAGE_TOKEN`: not made for this scope and these filters.
         """
         ...
 
@@ -207,9 +208,9 @@ class WatchLog(Protocol):
     """The log as watchers see it: re-checks of many tasks and of whole sessions."""
 
     async def heads(self, uids: Sequence[str]) -> Mapping[str, int]:
-        """Return the newest generation of each of these tasks, by uid, whoever owns them; one that is gone is left out.
+        """Return the newest generation of each of these tasks, by uid, for any owner.
 
-        It is one statement for all of them, however many: the re-check of a process that watches them.
+        A deleted task is left out. One statement for any number of tasks: watching processes poll with it.
         """
         ...
 
@@ -218,7 +219,7 @@ class WatchLog(Protocol):
         ...
 
     async def infos_of(self, uids: Sequence[str]) -> Sequence[Info]:
-        """Return these tasks, whoever owns them, oldest first; one that is gone is left out."""
+        """Return these tasks, of any owner, oldest first. A deleted task is left out."""
         ...
 
     async def fingerprints(self, sessions: Sequence[Session]) -> Mapping[Session, Sequence[int]]:
@@ -258,7 +259,7 @@ class SessionReadLog(Protocol):
         ...
 
     async def summaries(self, scope: Scope, context_ids: Sequence[str]) -> Sequence[Summary]:
-        """Return a summary of the tasks of each of these sessions, superseded ones left out, in the order given."""
+        """Return a summary of the tasks of each of these sessions, without superseded tasks, in the given order."""
         ...
 
 
@@ -299,12 +300,12 @@ class QueueLog(WriteLog, Protocol):
         ...
 
     async def renew(self, process_id: str, held: Sequence[Held], until: int) -> Sequence[Renewed]:
-        """Extend each lease of this process, also one that ran out, unless somebody took over; in the order given.
+        """Extend each lease of this process, also an expired lease, unless another process has taken the task.
 
-        It is one transaction, which locks no task and waits for nobody: a lease that another transaction has locked is
-        left as it is and answered as unknown. No lease ends sooner than before, whatever `until` (microseconds) is, so
-        that a renewal which was held up for long does no harm. The process, if it was announced, is taken to be alive
-        until then, too.
+        The answers have the given order. It is one transaction, which locks no task and never waits: a lease that
+        another transaction has locked is not changed, and its answer is unknown. No lease ends earlier than before,
+        even if `until` (microseconds) is earlier, so a delayed renewal does no harm. The process, if it was announced,
+        is taken to be alive until then, too.
         """
         ...
 
@@ -338,7 +339,7 @@ class QueueLog(WriteLog, Protocol):
         ...
 
     async def held(self, process_id: str | None = None) -> Sequence[Lease]:
-        """Return the leases that this process holds, run out or not; None: those of every process."""
+        """Return the leases of this process, also expired ones; None: the leases of every process."""
         ...
 
 
@@ -418,8 +419,7 @@ class ServingLog(Protocol):
         ...
 
     async def unserved(self, agents: Collection[str]) -> frozenset[str]:
-        """Return those of the agents that no living process runs; none of them where a living process did not say
-        which ones it runs."""
+        """Return the agents that no living process runs. Empty if a living process has not reported its agents."""
         ...
 
 
@@ -439,7 +439,7 @@ class OperationsLog(ServingLog, Protocol):
         ...
 
     async def tenant_task(self, tenant: str, task_id: str) -> TenantTask:
-        """Return a task of a tenant, whoever owns it. NotFound."""
+        """Return a task of a tenant, of any owner. Raise NotFound."""
         ...
 
     async def read_after(
@@ -455,9 +455,9 @@ class TaskLog(
     """The log of all tasks."""
 
     async def row_by_uid(self, uid: str) -> Row:
-        """Return the row alone, whoever owns it; for our own processes. NotFound."""
+        """Return the row without the content, for any owner; for processes of the plane only. Raise NotFound."""
         ...
 
     async def epoch(self) -> str:
-        """Return the name of this history of the log; it is another one after a backup was restored."""
+        """Return the name of this history of the log. After the restore of a backup it is a different one."""
         ...

@@ -37,8 +37,8 @@ class Garbage:
 class Trimmer:
     """Trims the logs of managed tasks that ended more than `ttl` seconds ago, and those of document tasks.
 
-    `ttl` 0: it does nothing. Any number of stores may trim at the same time. It looks every `every` seconds, give or
-    take a quarter, and commits one short transaction after the other, so that no caller waits long for it.
+    `ttl` 0: nothing is trimmed. Any number of stores may trim at the same time. Every `every` seconds, give or take a
+    quarter, it searches for such logs, and commits one short transaction after the other, so that no caller waits long.
     """
 
     def __init__(self, log: RetentionLog, *, ttl: float, every: float) -> None:
@@ -59,8 +59,8 @@ class Trimmer:
                     _log.info("trimmed %d events of %d tasks", gone.events, gone.tasks)
 
     async def trim(self, seconds: float | None = None) -> Garbage:
-        """Trim for about so many seconds (None: until all is trimmed); return the counts of deleted rows.
-        Unavailable."""
+        """Trim for about this number of seconds (None: until everything is trimmed). Return the numbers of deleted
+        rows. Raise Unavailable."""
         gone = Garbage()
         if not self._ttl:
             return gone
@@ -123,7 +123,7 @@ class Trimmer:
 
 
 def _together(rows: Sequence[Row], before: int) -> list[list[Row]]:
-    """Split rows into parts for one transaction each; a task that is too large for one is a part of its own."""
+    """Split rows into parts for one transaction each. A task that is too large is a part of its own."""
     parts: list[list[Row]] = []
     weight = _AT_ONCE
     for row in rows:

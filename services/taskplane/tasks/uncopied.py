@@ -16,7 +16,8 @@ class Uncopied:
     """Finds the uncopied tasks of a session (tenant, owner, context id).
 
     Almost always there are none. A store that is `alone` on its database sees every commit, so it knows the sessions
-    that have some and reads only those. Any other store always reads, and so does one that has more than it remembers.
+    with uncopied tasks and reads only those. Any other store always reads the database; so does a store with too many
+    uncopied tasks to remember.
     """
 
     def __init__(self, log: CopyLog, *, alone: bool) -> None:
@@ -64,5 +65,5 @@ class Uncopied:
 
 
 def is_uncopied(row: Row) -> bool:
-    """Return whether a task is a managed one at rest, with its newest message missing in its session."""
+    """Return whether a task is managed, at rest, and its newest message is missing in its session."""
     return row.copied_generation < row.message_generation and row.state in AT_REST and row.origin == MANAGED

@@ -71,9 +71,9 @@ class Wire:
             record.task.CopyFrom(task)
 
     def fill_created(self, record: pb.TaskRecord, row: Row, task: bytes) -> None:
-        """Fill a record with a new task as it was at generation 1, whatever followed in the same commit.
+        """Fill a record with a new task as of generation 1, without the later events of the same commit.
 
-        `task` is its content then, serialized.
+        `task`: its serialized content then.
         """
         self._fill(record, row)
         record.state = SUBMITTED  # type: ignore[assignment]
@@ -237,7 +237,7 @@ def _limit(seconds: float) -> int | None:
 
 
 def _options(request: pb.CreateTaskRequest | pb.AddMessageRequest) -> bytes | None:
-    """Return the options of a turn, serialized; None: there are none."""
+    """Return the serialized options of a turn; None if there are none."""
     return request.options.SerializeToString() or None
 
 

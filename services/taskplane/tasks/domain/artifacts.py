@@ -25,7 +25,8 @@ class Parts:
         self._plain = False
 
     def read(self, parts: Iterable[a2a.Part], *, append: bool) -> Iterator[Piece]:
-        """Yield one piece for each part of an update. A plain text that is appended to one goes on with its part."""
+        """Yield one piece for each part of an update. A plain text that is appended to a plain text continues its
+        part."""
         for part in parts:
             plain = is_plain_text(part)
             goes_on = append and plain and self._plain
@@ -72,7 +73,7 @@ class Outline:
         self._hash = hashlib.sha256()
 
     def describe(self, artifact: a2a.Artifact, *, append: bool) -> None:
-        """Take the fields of an update that are no parts."""
+        """Take the fields of an update other than its parts."""
         if append:
             merge_fields(self.artifact, artifact)
             return
@@ -108,7 +109,7 @@ class Outline:
 
 
 def merge_fields(artifact: a2a.Artifact, update: a2a.Artifact) -> None:
-    """Change the fields of an artifact that are no parts as an update that appends to it says."""
+    """Change the fields of an artifact other than its parts, by an update that appends to it."""
     if update.name:
         artifact.name = update.name
     if update.description:
@@ -121,8 +122,8 @@ def merge_fields(artifact: a2a.Artifact, update: a2a.Artifact) -> None:
 
 
 def pages(pieces: Iterable[Piece], most: int) -> Iterator[list[Piece]]:
-    """Yield the pieces in pages of at most `most` bytes, or of one piece. Large ones are cut, and those that go on with
-    a part are joined."""
+    """Yield the pieces in pages of at most `most` bytes, or of one piece. Large pieces are cut, and pieces of the same
+    part are joined."""
     page: list[Piece] = []
     joined: list[bytes] = []
     size = 0

@@ -14,7 +14,8 @@ MOST_ASKED: Final = 200
 BEGINNING: Final = 4096
 """Bytes of the event that they are looked for in."""
 MOST_READ: Final = 1024 * 1024
-"""Largest size in bytes of an event for a read of its beginning: an engine may read all of a larger one for that."""
+"""The maximum size in bytes of an event whose beginning is read: to read a beginning, an engine may read the whole
+event."""
 
 # The numbers of the fields on the way to a text: the task of a StreamResponse, its history, the parts of a message, and
 # the text of a part. A test compares them with the contract.
@@ -23,8 +24,8 @@ _VARINT, _EIGHT_BYTES, _NESTED = 0, 1, 2
 
 
 def asked_of(payload: bytes) -> str:
-    """Return the beginning of the text in a serialized StreamResponse with a task, which may be cut off anywhere; empty
-    if there is none."""
+    """Return the beginning of the text in a serialized StreamResponse with a task, or in its first bytes; "" if there
+    is no text."""
     found: Iterable[bytes] = [payload]
     for number in PATH:
         found = [content for each in found for content in _contents(each, number)]
@@ -32,7 +33,7 @@ def asked_of(payload: bytes) -> str:
 
 
 def _contents(message: bytes, number: int) -> Iterator[bytes]:
-    """Yield the contents of the fields with this number, of the last one as much as there is."""
+    """Yield the contents of the fields with this number. The last field may be incomplete."""
     at = 0
     with suppress(IndexError):
         while at < len(message):

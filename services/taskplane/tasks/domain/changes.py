@@ -15,8 +15,8 @@ from taskplane.tasks.domain.messages import message_flags
 class StatusUpdate:
     """A status update. `serialized` is the TaskStatusUpdateEvent as it was sent.
 
-    `message_id` is None where it has no message. `role` is 0 where the message does not say. `partial` and
-    `status_text`: see `messages.message_flags`.
+    `message_id` is None if there is no message. `role` is 0 if the message has no role. `partial` and `status_text`:
+    see `messages.message_flags`.
     """
 
     serialized: bytes

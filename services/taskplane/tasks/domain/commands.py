@@ -1,6 +1,7 @@
-"""The operations on tasks, their answers and writes. Each operation concerns one task, except one on a session.
+"""The operations on tasks, their answers and writes.
 
-No instance is changed once it is made. They are not frozen, since that makes their construction four times as slow.
+Each operation concerns one task, or a session. No instance may be changed after its construction. The classes are not
+frozen, since a frozen instance takes four times as long to construct.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -17,7 +18,7 @@ from taskplane.tasks.domain.task import AT_REST, Event, Row, Scope
 
 
 class QueueLimits(NamedTuple):
-    """The most queued tasks of one owner, and of all owners of a tenant; 0: no limit."""
+    """The maximum number of queued tasks of one owner, and of all owners of a tenant; 0: no limit."""
 
     of_owner: int = 0
     of_tenant: int = 0
@@ -42,7 +43,7 @@ class Create:
     message: UserMessage
     on_orphan: int
     max_attempts: int
-    # The metadata of the task, serialized; None: it has none.
+    # The serialized metadata of the task; None: no metadata.
     metadata: bytes | None = None
     changes: Sequence[Change] = ()
     # Process id; empty: queued.
@@ -51,7 +52,7 @@ class Create:
     # One of the strategies in `task`.
     strategy: int = 1
     queue_limits: QueueLimits = NO_LIMITS
-    # The serialized `TurnOptions`; None: there are none.
+    # The serialized `TurnOptions`; None: no options.
     options: bytes | None = None
     # See the row.
     queue_limit: int | None = None
@@ -76,7 +77,8 @@ class Append:
 
     @property
     def state(self) -> int:
-        """Return the state that the last change asks for; 0 if it is no status, or if there is none."""
+        """Return the state that the last change sets; 0 if there is no change, or if the last change is not a
+        status."""
         last = self.changes[-1] if self.changes else None
         return last.state if isinstance(last, StatusUpdate) else 0
 
@@ -129,13 +131,13 @@ class Put:
     validate_only: bool = False
     without: frozenset[str] = frozenset()
     known: Mapping[str, Content] = field(default_factory=dict[str, Content])
-    # The turn of a document that names none; empty: see `decide`.
+    # The turn of a document without turn ids; empty: see `decide`.
     own_turn: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Remove a task. A live managed one is canceled first, in the same transaction. Answer: `Done`.
+    """Remove a task. A managed task that has not ended is canceled first, in the same transaction. Answer: `Done`.
 
     `expected_generation` 0: any.
     """
@@ -158,9 +160,9 @@ class Claim:
 class Orphan:
     """Take back a lease that expired or that its holder gave up; the policy of the task decides about its next state.
 
-    `process_id` and `fence`: only if it is still this lease. `expired_before`: only if it ran out before this time
-    (None: whatever its time). `released`: given up on purpose, so the attempt does not count.
-    Answer: `Done`, or None if there was nothing to do.
+    `process_id` and `fence`: only if the task still has this lease. `expired_before`: only if the lease expired before
+    this time (None: at any time). `released`: the holder gave it up on purpose, so the attempt does not count. Answer:
+    `Done`, or None if there was nothing to do.
     """
 
     task_uid: str
@@ -172,7 +174,7 @@ class Orphan:
 
 @dataclass(slots=True, kw_only=True)
 class TimeOut:
-    """End a task that has been queued, or paused, for longer than it may. Answer: `Done`, or None if it has not."""
+    """End a task whose time in the queue or in a pause has exceeded its limit. Answer: `Done`; None if it has not."""
 
     task_uid: str
 
@@ -232,7 +234,7 @@ class Created:
 class Appended:
     """Answer to Append: the generations of the item and of the newest user message, or its `refusal`.
 
-    `created_at` is the time of its events (microseconds); 0: there are none, or it is a repeat of unknown time.
+    `created_at` is the time of its events (microseconds); 0: it has no events, or it is a repeat of unknown time.
     """
 
     first_generation: int
@@ -253,7 +255,7 @@ class Added:
 
 @dataclass(slots=True)
 class Done:
-    """Answer with the row as it is now. `created`: it is a new document task. `turns`: those that a document names."""
+    """Answer with the present row. `created`: the task is a new document. `turns`: the turns that a document names."""
 
     row: Row
     created: bool = False
@@ -280,7 +282,8 @@ class Marked:
 
 @dataclass(slots=True, kw_only=True)
 class Trimmed:
-    """Answer to Trim: the number of deleted events and the bytes of their payloads. `more`: others may go, too."""
+    """Answer to Trim: the number of deleted events and the bytes of their payloads. `more`: further events may be
+    deleted."""
 
     events: int = 0
     bytes: int = 0
@@ -292,14 +295,14 @@ Answer = Created | Appended | Added | Done | Checked | Marked | Trimmed | None
 
 @dataclass(slots=True)
 class Write:
-    """The writes of a decided operation: the row as it will be, its new events, and the answer once it is committed.
+    """The writes of a decided operation: the new row, the new events, and the answer after the commit.
 
-    `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold` says
-    that the stored snapshot is to be rewritten in this transaction (the task ended, or its tail outweighs the
-    snapshot). `delete` removes the row and its events. `fields` are the names of the fields that may differ from the
-    row before, if there was one. `said`: see `fold`. `others`: the writes with it to other tasks, which exist. `trims`:
-    delete the events after the first and up to the second generation, except those that stay as long as the task.
-    `lease_until`: the end of the lease that `row` takes, if it takes one.
+    `document` is a snapshot to be stored as it is, at `row.snapshot_generation` (a new task, a document). `refold`: the
+    stored snapshot must be rewritten in this transaction (the task ended, or its tail outweighs the snapshot). `delete`
+    removes the row and its events. `fields` are the names of the fields that may differ from the row before, if there
+    was one. `said`: see `fold`. `others`: the writes with it to other tasks, which exist. `trims`: delete the events
+    after the first and up to the second generation, except those that stay as long as the task. `lease_until`: the end
+    of the lease that `row` takes, if it takes one.
     """
 
     row: Row
@@ -317,7 +320,7 @@ class Write:
 
 @dataclass(slots=True)
 class Writes:
-    """The writes of an operation on several existing tasks; all of them are carried out, or none."""
+    """The writes of an operation on several existing tasks, committed together."""
 
     writes: Sequence[Write]
     answer: Answer
@@ -336,10 +339,10 @@ class Known:
 class Found:
     """The data read for one operation before it is decided.
 
-    `row` is the task it names (for Create: the one that holds `task_id`), whoever owns it. `known` is the record of its
-    invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the open
-    partial message, read if `needs.needs_open_text` says so. `lost_messages` are the ids of the task's messages under
-    its current fence, read if `needs.needs_lost_messages` says so. `final_message` is the newest message of its
+    `row` is the task that it names (for Create: the task that has `task_id`), of any owner. `known` is the record of
+    its invocation in the operation's scope and `known_row` that record's task. `open_text` is the text so far of the
+    open partial message, read if `needs.needs_open_text` says so. `lost_messages` are the ids of the task's messages
+    under its current fence, read if `needs.needs_lost_messages` says so. `final_message` is the newest message of its
     executor under that fence, read if `needs.needs_final_message` says so. `artifacts` are the artifacts that the task
     has of those that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the user, read if
     `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session

@@ -16,7 +16,8 @@ class _HasId(Protocol):
 
 
 class HasMessages(Protocol):
-    """A task for reading the ids of its messages: an A2A Task, or one that was read without their content."""
+    """A task for reading the ids of its messages: an A2A Task, or a task that was read without the content of its
+    messages."""
 
     @property
     def history(self) -> Iterable[_HasId]: ...
@@ -55,8 +56,8 @@ def _is_last(status: a2a.TaskStatus, history: Sequence[str]) -> bool:
 def without_repeats(said: Sequence[Sequence[str]], without: Set[str]) -> list[tuple[int, int]]:
     """Return the messages of a conversation, each by the index of its task and its index there.
 
-    `said` has the ids of the messages of each task, in order. Of messages with one id only the first is returned, and
-    none with an id in `without`; all those without an id are.
+    `said` has the ids of the messages of each task, in order. Of several messages with one id only the first is
+    returned. Messages with an id in `without` are left out; all messages without an id are returned.
     """
     all_ids = [message_id for ids in said for message_id in ids]
     seen = set(all_ids)
@@ -75,10 +76,10 @@ def without_repeats(said: Sequence[Sequence[str]], without: Set[str]) -> list[tu
 
 
 def between(places: Sequence[tuple[int, int]], ends: Sequence[int], shown: int) -> list[tuple[int, int]]:
-    """Return the messages of a conversation of which `shown` are known already, each of those as (`SHOWN`, its index).
+    """Return the messages of a conversation.
 
-    `places` are the others. Those of each task come after the first `ends[task]` of the shown ones; tasks that end
-    alike follow one another in the order of `places`.
+    The messages in `shown` are known already, and returned as (`SHOWN`, index); `places` are the others. The messages
+    of a task come after the first `ends[task]` shown messages; tasks with equal `ends` keep the order of `places`.
     """
     conversation: list[tuple[int, int]] = []
     at = 0

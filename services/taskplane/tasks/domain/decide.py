@@ -1,8 +1,8 @@
 """The decision about one operation on one task: the new row and its events, the answer of a repeat, or a refusal.
 
-Every rule about tasks is here and nowhere else; the database triggers are a second wall. Of several refusals the first
-is given, in this order: not found, managed / not managed, key reused, another context, superseded, terminal, fenced,
-illegal transition or append, invalid argument, pending input. A repeat is answered before any refusal.
+All rules about tasks are here; the database triggers only repeat them. Of several refusals the first is given, in this
+order: not found, managed / not managed, key reused, another context, superseded, terminal, fenced, illegal transition
+or append, invalid argument, pending input. A repeat is answered before any refusal.
 """
 
 from collections.abc import Callable

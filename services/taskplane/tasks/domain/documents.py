@@ -1,5 +1,5 @@
-"""Documents as they are stored: each message has an id and the time at which it first came; and as they are shown:
-without the messages in turns that a rewind cut. Pure."""
+"""Documents for storing, where each message has an id and the time of its first arrival, and for showing, without the
+messages of cut turns. Pure."""
 
 import hashlib
 import json
@@ -46,9 +46,10 @@ def stored_document(
 
 
 def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
-    """Return the turns of a document's messages, in order, each once; of one without messages, the turn it names.
+    """Return the turns of a document's messages, in order, each once; for a document without messages, the turn that it
+    names.
 
-    `had`: the turn of the document if it names none.
+    `had`: the turn of a document without turn ids.
     """
     turns = [turn for turn in dict.fromkeys(turns_of(document)) if turn]
     named = turn_of(document) or had
@@ -56,9 +57,9 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
 
 
 def goes_on_in(row: Row, before: a2a.Task | None, document: a2a.Task) -> str | None:
-    """Return the turn that a document goes on with which names none; None if it begins a turn.
+    """Return the turn that a document without turn ids continues; None if it begins a turn.
 
-    One that is hidden begins a turn as soon as its user says something more.
+    A hidden document begins a turn with the next message of its user.
     """
     if before is None or not row.superseded or document.context_id != row.context_id:
         return row.invocation_id
@@ -71,7 +72,8 @@ class Compared(NamedTuple):
     """A comparison of messages with documents: the turn and the time of each message, in order, and the turns
     `reduced`, which have further messages.
 
-    The turn is "" if no document names one for the message, the time if none has a message of this content.
+    The turn is "" if no document names a turn for the message; the time is "" if no document has a message with this
+    content.
     """
 
     messages: Sequence[tuple[str, str]]
@@ -79,7 +81,7 @@ class Compared(NamedTuple):
 
 
 def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task, str | None]]) -> Compared:
-    """Compare messages with those of documents, given with the turn of each that names none."""
+    """Compare messages with those of documents. Each document is given with its turn, used if it has no turn ids."""
     found: dict[str, tuple[str, str]] = dict.fromkeys((one.message_id for one in messages), ("", ""))
     given = {one.message_id: one for one in messages}
     reduced: set[str] = set()
@@ -98,7 +100,7 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
 
 
 def said_under(task: a2a.Task, ids: Set[str], turn: str | None) -> dict[str, Content]:
-    """Return the messages of a task under some ids. `turn`: that of the task if it names none."""
+    """Return the messages of a task with these ids. `turn`: the turn of a task without turn ids."""
     found: dict[str, Content] = {}
     for message, named in zip(messages_in(task), turns_of(task), strict=True):
         if message.message_id in ids and not any(message_flags(message)):
@@ -107,7 +109,7 @@ def said_under(task: a2a.Task, ids: Set[str], turn: str | None) -> dict[str, Con
 
 
 def pack_turns(turns: Iterable[str]) -> str | None:
-    """Return turns as a row has them; None for none."""
+    """Return the value of turns in a row; None if there are no turns."""
     ordered = sorted(turns)
     return json.dumps(ordered) if ordered else None
 
@@ -118,7 +120,7 @@ def unpack_turns(packed: str | None) -> frozenset[str]:
 
 
 def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
-    """Return a document without the messages of turns that are `cut`, and without artifacts that name one.
+    """Return a document without the messages of turns that are `cut`, and without artifacts of these turns.
 
     Its state is not changed.
     """
@@ -135,10 +137,10 @@ def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
 
 
 def turns_of(document: a2a.Task) -> Sequence[str]:
-    """Return the turn of each message, that of the status last; "" for all where the document names none.
+    """Return the turn of each message, that of the status last; "" for all messages of a document without turn ids.
 
-    A message that names no turn is of the one before it. A message of the user begins a turn: if it names none, it is
-    of the next one that is named. The last one may be named by the document alone.
+    A message without a turn id belongs to the turn of the message before it. A message of the user begins a turn:
+    without a turn id it belongs to the next turn that is named. The last turn may be named by the document only.
     """
     said = messages_in(document)
     turns = [named_turn(message) or "" for message in said]
@@ -175,8 +177,8 @@ def _add_ids(document: a2a.Task) -> None:
 
 
 def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str, Content]) -> None:
-    """Give each message that would be lost under its id one of its own, and leave out messages that only grew or
-    repeat."""
+    """Give a new id to each message that would be lost under its id. Leave out earlier pieces of growing messages and
+    repeats."""
     ids = [message.message_id for message in messages_in(document)]
     had = {message.message_id for message in messages_in(before)} if before is not None else set[str]()
     if len(set(ids)) == len(ids) and known.keys().isdisjoint(ids) and (before is None or had.issuperset(ids)):

@@ -38,7 +38,7 @@ from taskplane.tasks.domain.task import (
 
 
 def task_not_found(task_id: str) -> PlaneError:
-    """Return the error for a task that does not exist, and the same one for a task of another owner."""
+    """Return the error for a task that does not exist or that has another owner."""
     return NotFound(f"task {task_id} was not found", reason="TASK_NOT_FOUND")
 
 
@@ -56,7 +56,7 @@ class Draft:
     """The events of one operation on one task, while they are added.
 
     `row` is the row as it was, `new` has the fields that will differ, by name, and `finished` makes the row of both.
-    The values that the rules of events need stand beside them, up to date with the events so far.
+    The other fields are the values that the rules of events need, updated with each event.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class Draft:
     def __init__(
         self, row: Row, actor: str, now: int, *, trace: bytes | None = None, artifacts: Set[str] = frozenset()
     ) -> None:
-        """Begin with the row as it is. `trace`: the one in its events. `artifacts`: ids of artifacts of the task,
+        """Begin with the present row. `trace`: the trace of its events. `artifacts`: ids of artifacts of the task,
         beside the one last written to."""
         self.row = row
         self.events: list[Event] = []
@@ -97,9 +97,9 @@ class Draft:
         self.new: dict[str, Any] = {}
         self._actor = actor
         self._trace = trace
-        # The clocks of several processes differ a little; the times of one task rise with its generations all the same.
+        # The clocks of processes differ a little; the times in one task must still rise with its generations.
         self._now = max(now, row.updated_at)
-        # Executors take it by the clock of leases, whatever times a task was imported with.
+        # Compared with the clock of leases, so the times of an imported task do not matter.
         self._ready = now
         self._artifacts = {row.artifact_id, *artifacts}
 
@@ -269,7 +269,7 @@ class Draft:
             self.new["limit_at"] = self._after(self.row.pause_limit)
 
     def count(self, usage: bytes | None) -> None:
-        """Take other figures for those of the run."""
+        """Replace the figures of the run."""
         self.usage = self.new["usage"] = usage
 
     def restart(self, update: a2a.TaskStatusUpdateEvent) -> None:

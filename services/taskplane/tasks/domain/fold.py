@@ -54,7 +54,8 @@ def text_so_far(events: Iterable[Event], message_id: str) -> a2a.Message | None:
 
 
 def add_usage(task: a2a.Task, update: a2a.TaskStatusUpdateEvent) -> None:
-    """Add the figures of a run that `update` ends, pauses or loses to those in the metadata of the task, one by one."""
+    """Add each figure in `update`, which ends, pauses or loses a run, to the figure of that name in the metadata of the
+    task."""
     if USAGE not in update.metadata.fields:
         return
     for name, figure in update.metadata.fields[USAGE].struct_value.fields.items():
@@ -66,7 +67,7 @@ def add_usage(task: a2a.Task, update: a2a.TaskStatusUpdateEvent) -> None:
 
 
 class _GrowingText:
-    """The pieces appended to one text part, joined once: n pieces cost n and not n squared."""
+    """The pieces of one text part, joined only once: the cost grows with their number, not with its square."""
 
     def __init__(self) -> None:
         self._part: a2a.Part | None = None
@@ -240,7 +241,7 @@ class _Folding:
                 message.metadata.fields[LOST_ATTEMPT].number_value = attempt
 
     def _supersede(self) -> None:
-        """Remove the status message; keep a final one in the history."""
+        """Remove the status message. A message that is not partial moves to the history."""
         now = self._now
         if now is not None:
             if not now.partial and not now.is_status_text:

@@ -1,4 +1,4 @@
-"""Tasks as the list of a session's turns shows them: state, changes of state, and the error. Pure."""
+"""Short forms of tasks for the list of a session: state, changes of state, and the error. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -54,15 +54,15 @@ class Info(NamedTuple):
 
     @property
     def completed_at(self) -> int | None:
-        """Return the time of its end; None before that."""
+        """Return the time of the end; None if the task has not ended."""
         return self.task.status_at if self.task.state in TERMINAL else None
 
 
 def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
     """Return all known changes of state, oldest first.
 
-    `stored` are those that the row does not have. A managed task begins as SUBMITTED, and its row has its end. Of
-    tasks older than the recording of changes only the changes in the row are known.
+    `stored`: the changes that the row does not have. A managed task begins as SUBMITTED, and its row has the end. For
+    tasks older than the recording of changes, only the changes in the row are known.
     """
     changes = list(stored)
     if task.origin != DOCUMENT:
@@ -73,8 +73,8 @@ def changes_of(task: Brief, stored: Iterable[Change]) -> Sequence[Change]:
 
 
 def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int, int]:
-    """Return numbers that differ for sets of tasks with different states or marks: a state changes at a later time. So
-    does what is written of a document."""
+    """Return numbers that differ for sets of tasks with different states, marks or stored documents. Each change has a
+    later time."""
     count = changed = superseded = applied = written = 0
     for info in infos:
         count += 1
@@ -86,7 +86,7 @@ def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int, int]:
 
 
 def failure_of(message: a2a.Message) -> Failure:
-    """Return the failure that the last message of a task tells."""
+    """Return the failure that the last message of a task describes."""
     fields = message.metadata.fields
     return Failure(text_of(message), fields[_CODE].string_value if _CODE in fields else "")
 

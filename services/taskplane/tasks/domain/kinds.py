@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 class Kind(NamedTuple):
     """The rules of one kind of event.
 
-    `payloads`: the fields of `StreamResponse` that may hold its content; none: it has no content there.
+    `payloads`: the fields of `StreamResponse` that may have its content; empty: it has no content there.
     `data`: the field of `Change` and of `Event` that has its content, at most `most_bytes` of an executor. No rule
     reads them, clients never see them, and no export contains them: an agent trusts them.
     `has_state`: it names a state; None: only with a `status_update`.

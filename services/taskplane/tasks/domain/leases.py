@@ -1,4 +1,4 @@
-"""The rules of leases: taking one, keeping one, and the next state of a task after its lease is lost."""
+"""The rules of leases: to take a lease, to keep it, and the next state of a task after its loss."""
 
 import hashlib
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def time_out(found: Found, op: commands.TimeOut, now: int) -> Write | None:
 
 
 def _with_final_message(draft: Draft, said: a2a.TaskStatusUpdateEvent | None) -> Write | None:
-    """End or pause the task as its run was about to, unless the user has said something since that it did not read."""
+    """End or pause the task by the last message of its run, unless the run has not read a newer message of the user."""
     row = draft.row
     if said is None or row.partial_id is not None or final_message.STATE not in said.metadata.fields:
         return None
@@ -161,7 +161,8 @@ def _requeued(row: Row, key: str, lost_messages: Sequence[str] = ()) -> a2a.Task
 
 
 def _backoff(uid: str, attempts: int) -> int:
-    """Return the microseconds to the next attempt: none after the first loss, then 1 s, 2 s, 4 s, spread by 1/4."""
+    """Return the microseconds until the next attempt: 0 after the first loss, then 1 s, 2 s, 4 s, each changed at
+    random by up to a quarter."""
     if attempts <= 1:
         return 0
     spread = hashlib.sha256(f"{uid}:{attempts}".encode()).digest()[0] / 255

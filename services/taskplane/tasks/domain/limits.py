@@ -1,4 +1,4 @@
-"""The limits of a task. A change is taken only if room for the end of the task is left after it. Pure."""
+"""The limits of a task. A change is accepted only if the limits still leave room for the end of the task. No I/O."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from taskplane.tasks.domain.task import Row
 
 MAX_EVENTS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of all payloads together; those of the events that make up a task are never fewer than its own."""
+"""The maximum number of bytes of all payloads together, which are at least the bytes of the folded task."""
 END_EVENTS: Final = 8
 """Events that are kept free for the end."""
 END_BYTES: Final = 1024 * 1024

@@ -20,7 +20,7 @@ def message_flags(message: a2a.Message) -> tuple[bool, bool]:
     """Return whether a message is partial, and whether it is a status text.
 
     Partial: a piece of a text that is still growing, delivered live, never kept in a history. Status text: a progress
-    line, shown while it is news, never part of a history.
+    line, shown until the next change, never part of a history.
     """
     if not message.HasField("metadata"):
         return _FINAL
@@ -40,7 +40,7 @@ def is_partial(message: a2a.Message) -> bool:
 
 
 def without_partial_mark(message: a2a.Message) -> a2a.Message:
-    """Copy a partial message as the final one that it would have become."""
+    """Copy a partial message, and make the copy a final message."""
     final = a2a.Message()
     final.CopyFrom(message)
     for key in PARTIAL_KEYS:
@@ -78,7 +78,7 @@ def named_turn(said: a2a.Task | a2a.Message | a2a.Artifact) -> str | None:
 
 
 def is_plain_text(part: a2a.Part) -> bool:
-    """Return whether a part is a text and nothing else, so that two of them are one longer text."""
+    """Return whether a part is a text and nothing else. Two such parts can be joined to one."""
     return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
 
 

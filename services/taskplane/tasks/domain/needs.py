@@ -1,4 +1,4 @@
-"""The needs of `decide` beside the rows, for the store to read from the log before. As a rule there are none."""
+"""The data that `decide` needs besides the rows, for the store to read before. Most operations need no such data."""
 
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import ArtifactUpdate
@@ -32,9 +32,9 @@ def needs_document(row: Row, op: Operation, *, cut: bool = False) -> bool:
 
 
 def needs_artifacts(row: Row, op: Operation) -> list[str]:
-    """Return the ids of artifacts of which `decide` needs to know whether the task has them (`Found.artifacts`).
+    """Return the ids of artifacts for which `decide` needs to know whether the task has them (`Found.artifacts`).
 
-    As a rule there are none: an item continues the artifact that was written to last, or begins its own.
+    Most operations return none: an item continues the artifact that was written last, or begins a new one.
     """
     asked: list[str] = []
     if isinstance(op, commands.Append):
@@ -69,7 +69,7 @@ def needs_lease(row: Row, op: Operation) -> bool:
 
 
 def needs_order(row: Row, op: Operation) -> bool:
-    """Return whether deciding `op` on `row` needs to know if it waits for others of its session (`Found.waits`)."""
+    """Return whether `decide` needs to know if the task waits for other tasks of its session (`Found.waits`)."""
     return row.in_turn and isinstance(op, commands.Claim)
 
 

@@ -1,4 +1,4 @@
-"""The agents that each process runs, and those that none of them does. Pure."""
+"""The agents that each process runs, and the agents that no process runs. No I/O."""
 
 import json
 from collections.abc import Collection, Iterable
@@ -9,14 +9,15 @@ _MOST: Final = 32 * 1024
 
 
 def packed(agents: Collection[str] | None) -> str | None:
-    """Return the agents as they are stored; None, not known, also if they are too many."""
+    """Return the stored value of the agents; None (not known) also if there are too many."""
     if agents is None or sum(map(len, agents)) > _MOST:
         return None
     return json.dumps(sorted(set(agents)), ensure_ascii=False, separators=(",", ":"))
 
 
 def unserved(agents: Iterable[str], lists: Iterable[str | None]) -> frozenset[str]:
-    """Return those of the agents that are in no list. None of them where a list is not known: it may have them all."""
+    """Return the agents that are in no list. If a list is not known, return none, since that process may run any
+    agent."""
     missing = set(agents)
     for each in lists:
         if each is None:

@@ -1,4 +1,4 @@
-"""The times at which the stored snapshot of a task is written again, and the tasks of which it is left alone. Pure."""
+"""The rules for rewriting the stored snapshot of a task. For large tasks it stays old. No I/O."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
@@ -15,8 +15,8 @@ from taskplane.tasks.domain.task import Event, Row, content_size
 _OUTWEIGHS: Final = 4
 _TAIL_FLOOR: Final = 128 * 1024
 LARGE: Final = 1024 * 1024
-"""Bytes of a task up to which it is folded whatever it is made of, and its artifacts with it, since its log may be much
-longer. Folding takes about six times its bytes in memory."""
+"""The size in bytes up to which any task is folded with its artifacts, since its log may be much longer. The fold takes
+about six times this size in memory."""
 # A piece of this size is read from the log as fast as it would be unpacked from a snapshot.
 _LEAST_PIECE: Final = 1024
 
@@ -34,7 +34,7 @@ class Tail(NamedTuple):
     """The number of artifacts that were begun."""
 
     def followed_by(self, events: Sequence[Event]) -> Self:
-        """Return the tail with further events. An artifact that they begin is taken to be a new one."""
+        """Return the tail with further events. An artifact that they begin counts as new."""
         pieces = [event for event in events if event.kind == ARTIFACT]
         others = sum([len(event.payload) for event in events if event.kind != ARTIFACT])
         begun = [event.artifact_id for event in pieces if event.artifact_id is not None]
@@ -49,10 +49,8 @@ def is_outweighed(before: Row, row: Row) -> bool:
 
 
 def is_left_in_log(row: Row, tail: Tail) -> bool:
-    """Return whether a task is not folded, since it is large and a snapshot would repeat its log.
-
-    So it is if the tail is mostly pieces of artifacts, none of them replaced, that are no smaller than a snapshot is
-    worth.
+    """Return whether a task gets no new snapshot, since it is large and a snapshot would only repeat its log: its tail
+    is mostly pieces of artifacts, none replaced and none too small.
     """
     if content_size(row) <= LARGE:
         return False

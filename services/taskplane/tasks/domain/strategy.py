@@ -1,4 +1,4 @@
-"""The strategies for a new task beside those of its agent in its session that are SUBMITTED or WORKING."""
+"""The strategies for a new task if its session has SUBMITTED or WORKING tasks of the same agent."""
 
 from taskplane.runtime.errors import PlaneError, Refused
 from taskplane.tasks.domain.commands import Create, Found, Write

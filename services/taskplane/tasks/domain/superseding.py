@@ -9,7 +9,7 @@ from taskplane.tasks.domain.task import ACTIVE, DOCUMENT, Row, changed_by
 
 
 def mark_superseded(found: Found, op: commands.MarkSuperseded, now: int) -> Writes:
-    """Hide or show each task of the session that is not in line with it yet; answer with those that changed."""
+    """Hide or show each task of the session that does not agree with the session yet. Answer with the changed tasks."""
     writes = [write for each in found.others if (write := _in_line(each, op, now)) is not None]
     return Writes(writes, commands.Marked([write.row for write in writes if write.events]))
 

@@ -47,7 +47,7 @@ FAIL_ON_ORPHAN: Final = 1
 RERUN_ON_ORPHAN: Final = 2
 RESUME_ON_ORPHAN: Final = 3
 
-# The strategy for a new task beside those of its agent in its session that are SUBMITTED or WORKING.
+# The strategy for a new task if its session has SUBMITTED or WORKING tasks of the same agent.
 PARALLEL: Final = 1
 QUEUE: Final = 2
 REJECT: Final = 3
@@ -57,7 +57,7 @@ INTERRUPT: Final = 4
 class Scope(NamedTuple):
     """The owner of the tasks that an operation may touch, and the actor and the trace of its events.
 
-    `trace`: the packed `traceparent` of the call; None: nobody traces it.
+    `trace`: the packed `traceparent` of the call; None: the call is not traced.
     """
 
     tenant: str
@@ -116,7 +116,8 @@ class Row(NamedTuple):
     partial_id: ByItem[Free[str | None]]
     # The artifact that was written to last: appending to it needs no look into the log.
     artifact_id: ByItem[Free[str | None]]
-    # The event that made the task start again after a lost attempt: artifacts begun before it are gone. 0: none.
+    # The event by which the task started again after a lost attempt: artifacts from before it are gone. 0: no such
+    # event.
     restart_generation: Growing[int]
     fence: Growing[int]
     item_fence: ByItem[Free[int | None]]
@@ -135,7 +136,8 @@ class Row(NamedTuple):
     created_at: Fixed[int]
     updated_at: ByMark[ByItem[Free[int]]]
     snapshot_generation: AfterEnd[Growing[int]]
-    # Bytes of the stored snapshot, of all event payloads (also of trimmed ones), and of those that the snapshot has.
+    # Bytes of the stored snapshot, of all event payloads (trimmed payloads too), and of the payloads that the snapshot
+    # has.
     snapshot_bytes: Cache[int]
     event_bytes: ByItem[Free[int]]
     folded_bytes: Cache[int]
@@ -145,9 +147,9 @@ class Row(NamedTuple):
     superseded_seq: AfterEnd[Growing[int]]
     # It is assigned only once its agent has finished the tasks begun before it in its session.
     in_turn: Fixed[bool]
-    # Events up to this one may be missing, except those that stay as long as the task; after it the log is whole.
+    # Events up to this generation may be missing, except those that are never trimmed. After it the log is complete.
     trimmed_generation: AfterEnd[Growing[int]]
-    # The packed `traceparent` of whoever sent the newest message: a run continues that trace.
+    # The packed `traceparent` of the call with the newest message: a run continues that trace.
     trace: Free[bytes | None]
     # The turns that a document names and a rewind cut, as a JSON list; null: none. Their messages are not shown.
     cut_turns: Free[str | None]
@@ -166,7 +168,7 @@ _PLACES: Final = {name: place for place, name in enumerate(Row._fields)}
 
 
 def changed_by(row: Row, values: Mapping[str, object]) -> Row:
-    """Return a copy of `row` with other `values`, by the names of their fields. KeyError: there is no such field."""
+    """Return a copy of `row` with other `values`, by the names of their fields. KeyError: a field does not exist."""
     fields: list[object] = list(row)
     for name, value in values.items():
         fields[_PLACES[name]] = value
@@ -186,7 +188,7 @@ else:
 class Lease(NamedTuple):
     """The right of one process to run a task until a time, in microseconds since 1970; the field order is the table's.
 
-    It is the task's lease while the task's row has its owner and its fence, whatever its time.
+    It is valid while the row of the task has this owner and this fence, even after its time.
     """
 
     task_uid: str
@@ -244,5 +246,5 @@ def cursor_of(incarnation: str, generation: int) -> str:
 
 @lru_cache(4096)
 def incarnation(salt: str, epoch: str) -> str:
-    """Return the name of one log of one task: ten characters of lower-case base32, others for each row and epoch."""
+    """Return the name of one log of one task: ten characters of lower-case base32, different for each row and epoch."""
     return base64.b32encode(hashlib.sha256(f"{salt}{epoch}".encode()).digest()[:10])[:10].decode().lower()

@@ -6,12 +6,12 @@ from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.commands import Found, Trimmed, Write
 from taskplane.tasks.domain.task import DOCUMENT, Row, changed_by
 
-# The newest counters of a document that stay, so that it is not trimmed for each new one.
+# The number of newest events of a document that are kept, so that it is not trimmed after each new event.
 COUNTERS: Final = 64
 
 
 def trim(found: Found, op: commands.Trim, now: int) -> Write | Trimmed:
-    """Delete the oldest events of a log, of a document task or of one that ended long ago."""
+    """Delete the oldest events in the log of a document task or of a task that ended long ago."""
     row = found.row
     if row is None or (last := trimmable_to(row, op.ended_before)) <= row.trimmed_generation:
         return Trimmed()
@@ -24,7 +24,7 @@ def trim(found: Found, op: commands.Trim, now: int) -> Write | Trimmed:
 
 
 def trimmable_to(row: Row, ended_before: int) -> int:
-    """Return the newest generation that may be deleted; 0: none may."""
+    """Return the newest generation that may be deleted; 0 if no event may be deleted."""
     if row.origin == DOCUMENT:
         return row.generation - COUNTERS
     if row.terminal_generation is None or row.status_at >= ended_before:

@@ -1,4 +1,4 @@
-"""The turns of a task and their messages, as its session must forget them when it is deleted. Pure."""
+"""The turns of a task and their messages, which its session removes when the task is deleted. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -24,9 +24,10 @@ class TurnsOfTask(NamedTuple):
 
 
 def of_managed(task: a2a.Task, begun: Iterable[str]) -> TurnsOfTask:
-    """Return the turns of a task run here. `begun`: those that its log still names, the first one first.
+    """Return the turns of a task run here.
 
-    A trimmed log does not name all of them, but each message does.
+    `begun`: the turns that its log still names, in order. A trimmed log does not name all turns, but each message names
+    its turn.
     """
     said = messages_in(task)
     named = (named_turn(message) for message in said)
@@ -36,7 +37,7 @@ def of_managed(task: a2a.Task, begun: Iterable[str]) -> TurnsOfTask:
 def of_document(document: a2a.Task, had: str | None, others: Iterable[tuple[a2a.Task, str | None]]) -> TurnsOfTask:
     """Return the turns of a document that no other document of its session names, and their messages.
 
-    `had`: the turn of the document if it names none; `others`: the other documents, each with that turn.
+    `had`: the turn of a document without turn ids. `others`: the other documents, each with its `had`.
     """
     turns: set[str] = set()
     ids: set[str] = set()

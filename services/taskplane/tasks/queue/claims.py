@@ -41,7 +41,7 @@ class Records(Protocol):
 class Claims:
     """The executor processes connected here, their tasks, and the messages to them.
 
-    Everything said here may be lost: a lease lives by its renewals, and an assignment that nobody saw runs out.
+    Any message may be lost: a lease lives by its renewals, and an assignment that did not arrive expires.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class Claims:
         keepalive: float = 5.0,
     ) -> None:
         self._log = log
-        # The principal that got a task last; the next one after it is due.
+        # The principal that got a task last; the principal after it is next.
         self._after = ("", "")
         self._leases = leases
         self._records = records
         self._poll_every = poll_every
         self._keepalive = keepalive
         self._streams: dict[str, Stream] = {}
-        # Queued tasks that may have to wait for others of their session.
+        # Queued tasks that may have to wait for other tasks of their session.
         self._in_turn: set[str] = set()
-        # There may be others of them.
+        # Other stores may have queued such tasks.
         self._in_turn_elsewhere = False
         self._unseen: list[tuple[str, Row]] = []
         self._work = Listener()
@@ -88,9 +88,9 @@ class Claims:
     async def stream(
         self, process_id: str, agents: Collection[str], slots: Slots
     ) -> AsyncGenerator[pb.ClaimResponse, None]:
-        """Yield the messages of one Claim; the first says only that the process is known now. Conflict `REPLACED`.
+        """Yield the messages of one Claim; the first only confirms that the process is registered.
 
-        `slots`: those of the process, all of them free.
+        `slots`: the slots of the process, all free. Conflict `REPLACED`: the process has opened a newer stream.
         """
         await self._leases.announce(process_id, slots.capacity, agents)
         mine = Stream(process_id, agents, slots)
@@ -174,7 +174,7 @@ class Claims:
             self._found_room()
 
     def renewed(self, process_id: str) -> None:
-        """Note that the process has just renewed here. One that renews nowhere for a lease time is given nothing."""
+        """Note a renewal by the process. A process without a renewal for the time of a lease gets no tasks."""
         if process_id in self._streams:
             self._found_room()
 
@@ -253,7 +253,7 @@ class Claims:
         loads = await self._log.loads(list(slots))
         held = {process_id: slots[process_id].held_by(each) for process_id, each in loads.items()}
         free = ProcessSlots(held, self._passed_over.over())
-        # One task is enough to know that there is a backlog.
+        # One waiting task is enough for a backlog.
         limit, wanted = (_MAX_CLAIMS, free) if free.any else (1, None)
         claimable = await self._log.claimable(sorted(agents), limit, self._after, wanted)
         if claimable.wait is not None:
@@ -297,7 +297,7 @@ class Claims:
         return claimable.more and any(isinstance(answer, Done) for answer in answers)
 
     async def drain(self, notice: float) -> None:
-        """Assign nothing more, tell every process, and end the streams after at most `notice` seconds."""
+        """Assign no more tasks, notify every process, and end the streams after at most `notice` seconds."""
         self.draining = True
         for stream in self._streams.values():
             stream.hint()

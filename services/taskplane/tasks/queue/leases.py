@@ -16,7 +16,7 @@ RESIDENT: Final = "resident:"
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """One Renew of the resident executor: its time, by the clock of leases, and its leases."""
+    """One Renew call of the resident executor: its time by the clock of leases, and its leases."""
 
     at: int
     uids: frozenset[str]
@@ -25,8 +25,8 @@ class _Renewal:
 class Leases:
     """The leases of all executors, by the clock of the log.
 
-    `resident`: the process id of the executor that lives and dies with this store, if there is one; a lease of it that
-    it still lists is never taken away, since a busy event loop is no death.
+    `resident`: the process id of the executor in the process of this store, if there is one. A lease that it still
+    renews is never taken away, since a blocked event loop is not a lost process.
     """
 
     def __init__(self, log: QueueLog, *, ttl: float, resident: str | None = None) -> None:
@@ -61,9 +61,10 @@ class Leases:
         return await self._log.renew(process_id, held, now + self._ttl_us)
 
     async def release(self, process_id: str, held: Sequence[Held], *, lost: bool = False) -> None:
-        """Give the leases up; those that are no longer this process's are left alone. `lost`: the attempts count.
+        """Give up the leases.
 
-        Unavailable, Exhausted.
+        Leases that the process no longer holds are not changed. `lost`: the attempts count. Raise Unavailable or
+        Exhausted.
         """
         settled(
             await self._log.submit_all(
@@ -96,9 +97,10 @@ class Leases:
 
 
 def settled(answers: Sequence[Answer | PlaneError]) -> list[Answer | PlaneError]:
-    """Return the answers; raise the first error that says nothing about its operation, so that all may be tried again.
+    """Return the answers.
 
-    Other errors concern one operation only and stand among the answers.
+    An error of a single operation is its answer. Raise the first error that is not about its operation; then all
+    operations may be repeated.
     """
     for answer in answers:
         if isinstance(answer, (Unavailable, Exhausted, DeadlineExceeded)):

@@ -7,9 +7,8 @@ from typing import Final
 from taskplane.runtime.sharing import Owner
 
 LENT_AFTER: Final = 30.0
-"""Seconds for which an owner at the limit of its share is given nothing before it is lent a slot beyond it.
-
-So long none of its runs has ended: they may wait for tasks that are queued.
+"""Seconds without a slot after which an owner at the limit of its share is lent one more. None of its runs has ended in
+this time: they may be waiting for its queued tasks.
 """
 
 
@@ -29,7 +28,7 @@ class Patience:
         return frozenset(owner for owner, since in self._since.items() if now - since >= LENT_AFTER)
 
     def note(self, waiting: Iterable[Owner]) -> float | None:
-        """Note the waiting owners; return the seconds until another one of them will have waited long enough."""
+        """Note the waiting owners. Return the seconds until the next of them has waited long enough."""
         now = time.monotonic()
         self._since = {owner: self._since.get(owner, now) for owner in waiting if owner[1]}
         left = [LENT_AFTER - (now - since) for since in self._since.values()]

@@ -6,7 +6,7 @@ from taskplane.runtime.sharing import Owner, Slots
 
 
 class ProcessSlots:
-    """The slots of each of these processes. An owner may have a slot if one of the processes may give it one.
+    """The slots of some processes. An owner may have a slot if one of the processes has a slot for it.
 
     `patient`: owners that may borrow a slot beyond their share.
     """

@@ -8,12 +8,12 @@ from taskplane.runtime.sharing import Owner, Slots
 from taskplane.storage.bell import Listener, key_of
 from taskplane.tasks.domain.task import Row
 
-# True: tasks wait since there is no free slot. With it, the owners of tasks that wait although there is one.
+# Whether tasks wait because no slot is free, and the owners of the tasks that wait although a slot is free.
 NO_BACKLOG: Final[tuple[bool, frozenset[Owner]]] = (False, frozenset())
 
 
 class Stream:
-    """One executor process that listens."""
+    """One executor process with an open claim stream."""
 
     def __init__(self, process_id: str, agents: Collection[str], slots: Slots) -> None:
         self.process_id = process_id

@@ -18,8 +18,8 @@ _MAX_OVERDUE: Final = 1000
 
 
 class Sweeper:
-    """Looks every `every` seconds (give or take a quarter) for leases that ran out, and for tasks that waited too long;
-    any number of stores may.
+    """Looks every `every` seconds (give or take a quarter) for expired leases, and for tasks that waited too long. Any
+    number of stores may do so.
 
     A sweeper that wakes late grants one TTL: where its last successful pass is longer ago than half of that (the store
     just started, was stopped, or had a database that could not be reached or took no writes), the executors could not
@@ -31,7 +31,7 @@ class Sweeper:
         self._log = log
         self._leases = leases
         self._every = every
-        # If it does not look as often as that, it cannot tell whether it is late.
+        # With a longer interval it could not tell whether it is late.
         self._late = min(leases.ttl, max(leases.ttl / 2, 2 * every))
         self._passed: float | None = None
         self._grace_until = 0.0

@@ -1,6 +1,6 @@
 """One transaction of the task log: read the rows of a batch of operations, decide each operation, write the results.
 
-The number of statements does not depend on the number of operations. The rules are not here but in `domain.decide`.
+The number of statements does not depend on the number of operations. The rules are in `domain.decide`.
 """
 
 from collections import Counter
@@ -50,7 +50,8 @@ from taskplane.tasks.sql.texts import nul_in_write
 from taskplane.tasks.sql.trimming import trim
 from taskplane.tasks.sql.writing import Writing
 
-# Bytes of the tasks that one transaction reads and folds; operations on more than that wait for the next one.
+# The maximum number of bytes of tasks that one transaction reads and folds. Further operations wait for the next
+# transaction.
 _CONTENT_BYTES: Final = 64 * 1024 * 1024
 # Tenant and owner.
 Principal = tuple[str, str]
@@ -74,8 +75,9 @@ class BatchTools:
 def apply_batch(conn: Connection, operations: Sequence[Operation], tools: BatchTools) -> Batch[Answer]:
     """Apply the operations in their order, each as if it were alone. `effects` is a `Committed`.
 
-    At most one operation of a batch changes a task or begins a turn; another one is left for a later batch. So is one
-    whose task another transaction has locked, and one that would read more content than `_CONTENT_BYTES`.
+    A batch has at most one operation for each task and each turn. An operation is left for a later batch if there is
+    another for its task or turn, if another transaction has locked its task, or if it would read more content than
+    `_CONTENT_BYTES`.
     """
     gathered = gather(conn, operations, tools.locking)
     decided = _Decided(conn, operations, gathered, tools)
@@ -97,7 +99,7 @@ class _Decided:
         self.of_sessions: dict[int, Sequence[Write]] = {}
         self.rows = gathered.rows
         self._targets = gathered.targets
-        # Stored tasks that were read already, folded, and the open texts of large ones, which are not.
+        # The tasks that were read, folded, and the open texts of large tasks, which are not folded.
         self._stored: dict[str, a2a.Task] = {}
         self._texts: Mapping[str, a2a.Message] = {}
         self._now = tools.clock.now(conn)
@@ -108,7 +110,7 @@ class _Decided:
         self._turns: Mapping[str, str] = {}
         # Queued tasks that are not due yet.
         self._waiting: Set[str] = frozenset()
-        # Queued tasks of the owners and tenants of new ones.
+        # Numbers of queued tasks of the owners and tenants of new tasks.
         self._queued: dict[Principal, QueueLimits] = {}
         self._newly_queued: Counter[Principal] = Counter()
         self._content = 0
@@ -124,7 +126,8 @@ class _Decided:
         found = self._found(target)
         if isinstance(op, Create) and needs_queue(op):
             found.queued = self._queued_beside(op)
-        # Each at a microsecond of its own, so that the tasks of one batch are listed in the order of the operations.
+        # Each operation has its own microsecond, so that the tasks of a batch are listed in the order of the
+        # operations.
         outcome = decide(found, op, self._now + index)
         if isinstance(outcome, Writes):
             self._take_all(index, outcome.writes)
@@ -278,7 +281,7 @@ class _Decided:
                 self._artifacts.setdefault(uid, set()).add(artifact_id)
 
     def _has_room(self, row: Row) -> bool:
-        """Return whether this batch may read the content of one more task; the first one is always allowed."""
+        """Return whether this batch may read the content of one more task. The first task is always allowed."""
         size = content_size(row)
         if self._content and self._content + size > _CONTENT_BYTES:
             return False
@@ -332,7 +335,7 @@ def _write(conn: Connection, decided: _Decided, tools: BatchTools) -> Committed:
 def _insert_new(conn: Connection, decided: _Decided, writing: Writing) -> None:
     """Insert the new tasks in the order of their keys, so that two processes cannot deadlock.
 
-    One whose id another process has taken meanwhile is decided again in the next batch, against the other's task.
+    If another process has inserted the same id, the operation is decided again in the next batch, with that task.
     """
     known = decided.rows
     new = {index: write for index, write in decided.writes.items() if write.row.uid not in known}

@@ -104,9 +104,9 @@ class _Waiting:
         return list(self._found)
 
     def _walk(self, at: Owner, last: Owner | None) -> None:
-        """Look at the principals after `at`, up to `last` or to the end.
+        """Find principals after `at`, up to `last` or to the end.
 
-        Principals that may have no slot are skipped one by one; a tenant that may have none is skipped in one step.
+        A principal that may not have a slot is skipped; a tenant that may not have one is skipped in one step.
         """
         statement, step = _NEXT_PRINCIPAL, {"agents": self._agents, "tenant": at[0], "owner": at[1]}
         while len(self._found) < _PRINCIPALS:

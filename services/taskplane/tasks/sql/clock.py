@@ -13,19 +13,21 @@ _FRESH: Final = 1.0
 
 
 class LeaseClock:
-    """Microseconds since 1970 by the database's clock, within `_FRESH` seconds of having asked it.
+    """Microseconds since 1970 by the database's clock, read at most `_FRESH` seconds ago.
 
-    As long as the database's clock does not go back, this one does not, whoever asks and however late an answer comes.
+    While the clock of the database does not go back, this clock does not either, in any thread and for any delay of an
+    answer.
     """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        # The database's time and this machine's monotonic one when it was read; replaced as a whole, by any thread.
+        # The time of the database, and the monotonic time of this machine when it was read. Threads replace both
+        # together.
         self._read: tuple[int, float] | None = None
         self._reading = threading.Lock()
 
     def carried(self) -> int | None:
-        """Return the time without asking; None where that was too long ago."""
+        """Return the time without a query; None if the last query was too long ago."""
         if self._read is None:
             return None
         base, at = self._read
@@ -44,7 +46,7 @@ class LeaseClock:
                 # Carried on from after the answer: the carried time is never ahead of the next read.
                 self._read = now, time.monotonic()
                 return now
-            # Another one asked meanwhile and was answered sooner; this answer may be the older of the two.
+            # Another thread has stored an answer since; this answer may be older.
             base, at = self._read
         return base + _us(time.monotonic() - at)
 

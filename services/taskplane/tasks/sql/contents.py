@@ -68,7 +68,7 @@ _OPEN_TEXTS: Final = (
     .order_by(event.c.task_uid, event.c.generation)
 )
 _is_piece: Final = event.c.kind == ARTIFACT
-# Pieces may be stored compressed, so that only the bytes of the others are known without reading them.
+# Pieces may be stored compressed. Only for uncompressed pieces is the size known without reading them.
 _PIECES: Final = (
     select(
         task.c.uid,
@@ -99,9 +99,9 @@ _AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class Content:
-    """The content of a task: its snapshot, as it is stored, and the events after it. `said` as in `fold`.
+    """The content of a task: its stored snapshot, and the events after it.
 
-    `cut`: the turns that are not shown of a document.
+    `said`: see `fold`. `cut`: the turns of a document that are not shown.
     """
 
     snapshot: bytes
@@ -110,20 +110,20 @@ class Content:
     cut: Set[str] = frozenset()
 
     def folded(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
-        """Return the task as it is shown, after further `events` of which `said` is known."""
+        """Return the task for clients, after further `events`. `said`: see `fold`."""
         task = self.stored(events, said)
         return shown_document(task, self.cut) if self.cut else task
 
     def stored(self, events: Sequence[Event] = (), said: Mapping[int, Said] | None = None) -> a2a.Task:
-        """Return the task as it is stored, after further `events` of which `said` is known."""
+        """Return the whole stored task, after further `events`. `said`: see `fold`."""
         task = a2a.Task.FromString(unpack(self.snapshot))
         return fold(task, (*self.tail, *events), {**self.said, **(said or {})})
 
 
 def contents(conn: Connection, uids: Iterable[str], *, artifacts: bool = True) -> dict[str, Content]:
-    """Return the tasks as the log stands. One statement; a task that is not there is left out.
+    """Return the present tasks, by one statement.
 
-    Without `artifacts` those are left out that the snapshot does not have.
+    A task that does not exist is left out. Without `artifacts`, artifacts after the snapshot are left out.
     """
     snapshots: dict[str, bytes] = {}
     cut: dict[str, Set[str]] = {}
@@ -168,7 +168,7 @@ def final_message(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.Tas
 
 
 def tails(conn: Connection, uids: Iterable[str]) -> Mapping[str, Tail]:
-    """Return the contents of the tails of tasks; one without events is left out. It reads no payload."""
+    """Return the contents of the tails of tasks. A tail without events is left out. No payload is read."""
     found = conn.execute(_PIECES, {"uids": uids})
     return {uid: Tail(pieces, int(others), begun, artifacts) for uid, pieces, others, begun, artifacts in found}
 
@@ -181,7 +181,7 @@ def newest_turns(conn: Connection, uids: Iterable[str]) -> Mapping[str, str]:
 def artifacts_among(conn: Connection, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the pairs (task uid, artifact id) that exist: begun, and not in an attempt that was lost since.
 
-    One statement, which reads one entry of an index for each; none at all without keys.
+    One statement, which reads one entry of an index for each pair; without pairs there is no statement.
     """
     asked = sorted(key for key in keys if not has_nul(*key))
     found: list[tuple[str, str]] = []

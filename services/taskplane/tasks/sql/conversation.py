@@ -28,7 +28,7 @@ from taskplane.tasks.sql.statements import IN_UIDS
 from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import task
 
-# The most ids of all sessions together, those of tasks among them; one takes about a hundred bytes.
+# The maximum number of ids of messages and tasks in all sessions together. An id takes about a hundred bytes.
 _MOST_IDS: Final = 300_000
 # Number of tasks read at once with their content, and their bytes.
 _SOME: Final = 256
@@ -95,7 +95,7 @@ class MessageIdCache:
             return self._sessions.get(key, {})
 
     def keep(self, key: _Key, said: Mapping[str, _Said]) -> None:
-        """Replace the known tasks of a session. Too large ones are not kept."""
+        """Replace the known tasks of a session. A session that is too large is not kept."""
         with self._lock:
             self._sessions.pop(key, None)
             if _weight(said) <= self._sessions.maxsize:
@@ -169,9 +169,9 @@ def said_under_ids_of(
 def documents_of_session(
     conn: Connection, scope: Scope, context_id: str, without: str = ""
 ) -> Iterator[tuple[a2a.Task, str | None]]:
-    """Yield the documents of a session as they are stored, hidden ones too, each with the turn it has if it names none.
+    """Yield the stored documents of a session, also the hidden ones, each with the turn that it has without turn ids.
 
-    `without`: the uid of one that is left out.
+    `without`: the uid of a document that is left out.
     """
     rows = conn.execute(_ALL_DOCUMENTS, {**owner(scope), "context_id": context_id})
     outlines = [_Outline._make(row) for row in rows]

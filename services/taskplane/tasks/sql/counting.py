@@ -1,4 +1,4 @@
-"""Counts of tasks that have not ended, each from an index of only those."""
+"""Counts of tasks that have not ended, each from an index that has only such tasks."""
 
 from typing import Final
 

@@ -67,7 +67,7 @@ _NAMES: Final[dict[type, Callable[[Any], Names]]] = {
 
 @dataclass(slots=True)
 class Target:
-    """The things that one operation concerns. `names`: each thing that at most one operation of a batch may concern."""
+    """The rows that one operation concerns. `names`: keys of which a batch may have only one operation each."""
 
     uid: str | None
     names: tuple[object, ...]
@@ -90,7 +90,7 @@ class Target:
 
 @dataclass(slots=True)
 class Gathered:
-    """One target per operation, in their order. The rows, by uid, are locked until the transaction ends."""
+    """`targets`: one per operation, in order. `rows`: by uid, locked until the end of the transaction."""
 
     targets: Sequence[Target]
     rows: Mapping[str, Row]

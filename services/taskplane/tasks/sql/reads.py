@@ -50,7 +50,7 @@ def get_row(conn: Connection, scope: Scope, task_id: str) -> Row:
 
 
 def get_content(conn: Connection, scope: Scope, task_id: str) -> tuple[Row, Content]:
-    """Return the row of a task, and its content, which is not folded yet. NotFound."""
+    """Return the row of a task, and its content, not folded yet. Raise NotFound."""
     row = get_row(conn, scope, task_id)
     return row, contents(conn, [row.uid])[row.uid]
 
@@ -138,7 +138,7 @@ def _count(conn: Connection, where: Sequence[ColumnElement[bool]], parameters: d
 
 
 def _that_fit(rows: Sequence[Row]) -> Sequence[Row]:
-    """Return as many rows as stay within `_PAGE_BYTES`, at least one."""
+    """Return the first rows that have at most `_PAGE_BYTES` together, but at least one."""
     size = 0
     for count, row in enumerate(rows):
         size += content_size(row)

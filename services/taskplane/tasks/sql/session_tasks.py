@@ -20,16 +20,17 @@ class SessionTasks:
 
 
 def session_of(op: Operation) -> Hashable:
-    """Return a name of the session that an operation concerns as a whole; None if it concerns none."""
+    """Return the key of the session that an operation is about; None if the operation is about a task."""
     if type(op) is commands.MarkSuperseded or (type(op) is commands.Create and op.strategy > PARALLEL):
         return "session", op.scope.tenant, op.scope.owner, op.context_id
     return None
 
 
 def session_tasks(conn: Connection, operations: Sequence[Operation], locking: sql.Locking) -> dict[int, SessionTasks]:
-    """Return the session of each operation on one, by index. As a rule there is none, and nothing is read."""
+    """Return the session of each operation that is about a session, by index. Most batches have none; then nothing is
+    read."""
     found = {index: op for index, op in enumerate(operations) if session_of(op) is not None}
-    # Two processes must not begin tasks that exclude one another at once.
+    # Two processes must not begin tasks at once that exclude each other.
     for name in sorted({repr(session_of(op)) for op in found.values() if type(op) is commands.Create}):
         locking.exclusive(conn, name)
     return {index: _session(conn, op) for index, op in found.items()}

@@ -1,4 +1,4 @@
-"""Tasks of one tenant, whoever owns them, for its operators: one, or a list along an index of state and time."""
+"""Tasks of all owners of one tenant, for its operators: one task, or a list along an index of state and time."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -34,7 +34,7 @@ from taskplane.tasks.sql.texts import has_nul
 from taskplane.tasks.tables import OF_ANY_OWNER, event, lease, task
 
 MOST_LOOKED_AT: Final = 10_000
-"""Tasks that are read for one page, where no index fits the filter."""
+"""The maximum number of tasks that are read for one page if no index fits the filter."""
 
 # That of a document is in its content, like its error.
 _created: Final = (event.c.task_uid == task.c.uid) & (event.c.generation == 1) & (event.c.kind == CREATED)

@@ -31,12 +31,12 @@ _TEXTS: Final[dict[type, Callable[[Operation], tuple[str, ...]]]] = {
 
 
 def has_nul(*texts: str) -> bool:
-    """Return whether one of the texts holds U+0000."""
+    """Return whether a text contains U+0000."""
     return "\0" in "".join(texts)
 
 
 def nul_in_operation(op: Operation) -> Invalid | None:
-    """Return the refusal of `op` if one of the texts that it names holds U+0000."""
+    """Return the refusal of `op` if one of its texts contains U+0000."""
     return _refusal() if has_nul(*_TEXTS[type(op)](op)) else None
 
 

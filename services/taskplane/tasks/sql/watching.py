@@ -92,7 +92,7 @@ def read_after(conn: Connection, uid: str, generation: int, limit: int, max_byte
 
 
 def _fitting(found: Sequence[Sequence[Any]], max_bytes: int) -> int:
-    """Return how many events stay within `max_bytes` when they are unpacked, at least one."""
+    """Return the number of events that have at most `max_bytes` together when unpacked, but at least one."""
     size = 0
     for count, values in enumerate(found):
         size += unpacked_size(values[_PAYLOAD]) if values[_KIND] == ARTIFACT else len(values[_PAYLOAD])

@@ -29,7 +29,7 @@ _WIDTHS: Final[Sequence[frozenset[str]]] = (
     # An append, in no index.
     ITEM,
     ITEM | {"message_generation", "copied_generation"},
-    # Whatever happens to a managed task. Snapshots are written with these or the next.
+    # The columns of a managed task that change in its life. Snapshots are written with these columns or the next ones.
     _CHANGING
     - {"agent", "context_id", "cut_turns", "invocation_id", "superseded", "superseded_seq", "trimmed_generation"},
     _CHANGING,
@@ -76,7 +76,8 @@ class Writing:
         self._packs = not dialect.compresses
 
     def insert_tasks(self, conn: Connection, new: Sequence[tuple[Row, bytes]]) -> int:
-        """Insert rows with their snapshots; one with a used key is left out. For a single row: how many went in."""
+        """Insert rows with their snapshots. A row with a used key is left out. Return the number of inserted rows,
+        which is exact for a single row only."""
         return self._insert_tasks.execute(conn, [(*row, snapshot) for row, snapshot in new])
 
     def update_tasks(self, conn: Connection, changes: Iterable[tuple[Row, Collection[str], bytes | None]]) -> None:
@@ -89,7 +90,7 @@ class Writing:
             _UPDATES[kind].execute(conn, rows)
 
     def insert_events(self, conn: Connection, events: Sequence[Event]) -> None:
-        """Insert events after their tasks; those of a task in order."""
+        """Insert events, after their tasks. The events of a task must be in order."""
         if self._packs:
             events = [one._replace(payload=pack_piece(one.payload)) if one.kind == ARTIFACT else one for one in events]
         _INSERT_EVENTS.execute(conn, events)
@@ -103,7 +104,7 @@ class Writing:
         _DELETE_LEASES.execute(conn, rows)
 
     def delete_tasks(self, conn: Connection, rows: Sequence[Row]) -> None:
-        """Delete tasks with their events; a managed one must have ended."""
+        """Delete tasks with their events. A managed task must have ended."""
         _DELETE_TASKS.execute(conn, rows)
         _DELETE_EVENTS.execute(conn, rows)
 
