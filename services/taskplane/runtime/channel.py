@@ -21,7 +21,7 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # A peer that says nothing for a second is pinged. The process that answers may have to wait for a busy machine.
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 3_000),
-    # Without it a peer that went silent is noticed after 60 s, whatever keepalive_timeout_ms says.
+    # Without this option a silent peer is noticed only after 60 s, with any keepalive_timeout_ms.
     ("grpc.http2.ping_timeout_ms", 3_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),

@@ -39,9 +39,9 @@ def client(
     """Return a channel with stubs that call as the principal of `acting_as`, or else as `identity`.
 
     A unary call has `deadline` seconds unless it is called with `timeout=`; a stream has no deadline unless it is. The
-    request id and the trace of the call being served go along. Whatever fails is raised as a PlaneError, also by
-    `async for`. A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any
-    more. Everything but the two kinds of methods is that of `channel`.
+    request id and the trace of the call being served go along. Every failure is raised as a PlaneError, also by `async
+    for`. A stream that is left before its end is cancelled with `cancel()`, or when nobody refers to it any more.
+    Everything but the two kinds of methods is that of `channel`.
 
     With `patience`, a unary call that finds all servers of the channel gone waits up to so many seconds for one before
     it is made; where the channel has a socket it is a coroutine then, and no `grpc.aio.Call`. So a call that must not
@@ -127,7 +127,7 @@ class _Call:
         return cast("bool", self._call.cancel())
 
     def _translated(self, error: BaseException) -> PlaneError | None:
-        """Return our error for one of gRPC; None: the caller was cancelled."""
+        """Convert an error of gRPC to a PlaneError; None if the caller was cancelled."""
         if isinstance(error, grpc.aio.AioRpcError):
             return status.from_rpc_error(error)
         task = asyncio.current_task()

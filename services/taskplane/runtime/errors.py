@@ -42,7 +42,7 @@ class Invalid(PlaneError):
 
 
 class NotFound(PlaneError):
-    """It does not exist, or it is not the caller's; the two are never told apart."""
+    """The object does not exist, or belongs to another owner; the two cases have the same answer."""
 
     code = "NOT_FOUND"
     default_reason = "NOT_FOUND"
@@ -70,7 +70,7 @@ class Conflict(PlaneError):
 
 
 class OutOfRange(PlaneError):
-    """The place asked for is not one that can be honoured (any more)."""
+    """The requested position is not available, or not available any more."""
 
     code = "OUT_OF_RANGE"
     default_reason = "OUT_OF_RANGE"

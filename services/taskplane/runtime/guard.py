@@ -17,7 +17,7 @@ EXIT_STUCK: Final = 3
 """Exit code of a process that did not end within its drain deadline, or that was blocked for too long."""
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
-# Added to the number of a signal when Python's handler tells of it.
+# Added to the number of a signal that Python's handler reports.
 _HANDLED: Final = 0x80
 _HURRY: Final = 0
 # Innermost frames that are logged.
@@ -39,9 +39,9 @@ def give_up(why: str) -> NoReturn:
 class Guard:
     """The guard of the main thread, which calls all of its methods.
 
-    The thread hears of a signal twice: from the interpreter, which writes its number at once whatever code is at work,
-    and from the handler, which needs the main thread. Either will do. A library may have taken the first way for
-    signals of its own, and the second one is closed while the main thread is in foreign code.
+    A signal is reported to the thread twice: by the interpreter, which writes its number at once, during any code, and
+    by the handler, which needs the main thread. One report is enough. A library may use the first way for its own
+    signals, and the second fails while the main thread runs native code.
     """
 
     def __init__(self, drain: float) -> None:
@@ -50,7 +50,7 @@ class Guard:
         self._asked: Callable[[signal.Signals], object] = _ignore
         self._reads, self._writes = socket.socketpair()
         self._writes.setblocking(False)
-        # Tells the event loop of the signals for which others have handlers.
+        # Reports signals to the event loop for which a library has handlers.
         self._loop: socket.socket | None = None
         self._thread = threading.Thread(target=self._live, name="taskplane-guard", daemon=True)
 
@@ -70,7 +70,7 @@ class Guard:
         self._tell(_HURRY)
 
     def end(self) -> None:
-        """Forget the deadline, and leave the signals to the next one."""
+        """Forget the deadline, and leave the signals to the next guard."""
         if self._thread.is_alive():
             signal.set_wakeup_fd(-1)
             signal.setitimer(signal.ITIMER_REAL, 0)

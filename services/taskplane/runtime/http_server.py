@@ -38,7 +38,7 @@ def listening(host: str, port: int, *, setting: str, send_buffer: int = 0) -> Ge
 
 class HttpProtocol(HttpToolsProtocol):
     """The protocol of a server without WebSockets: a request that offers one is answered over HTTP, as RFC 9110 section
-    7.8 allows, and the log is not told how to install them."""
+    7.8 allows, and uvicorn logs no advice to install a library."""
 
     def _unsupported_upgrade_warning(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""JSON as it is written here: on one line for every reader.
+"""The form in which JSON is written here: on one line for every reader.
 
 JSON allows U+2028, U+2029 and U+0085 inside texts. Python's `splitlines`, and so many clients, end a line at each of
 them. They are therefore escaped, as are all other line breaks.

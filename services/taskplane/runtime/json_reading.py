@@ -9,7 +9,7 @@ import orjson
 
 from taskplane.runtime.struct_values import Digits
 
-# `orjson` reads integers beyond 64 bits as doubles; those have at least so many digits.
+# `orjson` reads integers beyond 64 bits as doubles. Such integers have at least this number of digits.
 _LONG: Final = b"0" * 19
 _DIGITS: Final = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 # Python reads integers of at most some 4,300 digits.
@@ -25,8 +25,8 @@ class NestedTooDeeply(ValueError):
 
 
 def parse(body: bytes) -> Any:
-    """Return a JSON value. Integers are exact; a number beyond those of Python is `Digits`. ValueError: it is not JSON,
-    or has half of a surrogate pair. NestedTooDeeply."""
+    """Return a JSON value. Integers are exact; a number that Python cannot hold is `Digits`. ValueError: not JSON, or
+    half of a surrogate pair. NestedTooDeeply: too many levels."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -39,7 +39,7 @@ def parse(body: bytes) -> Any:
 
 def parse_lenient(body: bytes) -> Any:
     """Return a JSON value as `parse` does, with U+FFFD for half of a surrogate pair and for bytes that are not UTF-8,
-    and null for NaN and the infinities. ValueError: it is not JSON even so. NestedTooDeeply."""
+    and null for NaN and the infinities. ValueError: not JSON even then. NestedTooDeeply: too many levels."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:

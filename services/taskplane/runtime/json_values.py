@@ -28,7 +28,7 @@ def to_json(value: Value) -> Any:
     if kind == "bool_value":
         return value.bool_value
     if kind == "list_value":
-        # One by one: a slice of some 100,000 values keeps the interpreter busy for seconds.
+        # Delete one at a time: a slice of some 100,000 values blocks the interpreter for seconds.
         return [inner.string_value or to_json(inner) for inner in value.list_value.values]
     return None
 

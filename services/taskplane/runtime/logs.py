@@ -39,7 +39,7 @@ FIELDS: Final = (
     "attempt",
     "trace_id",
 )
-"""Fields that a record may carry as `extra=`; no other is written, and none of them holds a payload or an address."""
+"""Fields that a record may have by `extra=`. No other field is written. None of them has a payload or an address."""
 
 LONGEST: Final = 32 * 1024
 """Characters that are written of a message, and of a traceback."""
@@ -61,7 +61,7 @@ _SECRETS: Final = (
         rf"\g<keep>{_HIDDEN}",
     ),
 )
-# Every credential that is looked for follows one of these; most texts have none of them.
+# Every credential that is searched for follows one of these words. Most texts have none of them.
 _SIGN: Final = re.compile(r"[:=]|(?:bearer|basic)\s", re.IGNORECASE)
 _LEVELS: Final = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 

@@ -11,7 +11,7 @@ def complete(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]") -> 
     """Run the loop until a future of it is done, and raise its exception.
 
     asyncio ends a loop in which a task or a callback raises SystemExit or KeyboardInterrupt, or calls `loop.stop()`.
-    Here that is logged, and the loop goes on; whoever awaits that task sees its exception.
+    Here this is logged, and the loop continues; the code that awaits the task gets its exception.
     """
     while True:
         try:

@@ -35,9 +35,9 @@ def words_of(message: _Message) -> str:
 
 
 def digests(message: _Message) -> tuple[int, int]:
-    """Return the digest of the id of a message, 0 if it has none, and that of its role and content.
+    """Return the digest of the id of a message (0 without an id), and the digest of its role and content.
 
-    The content is its text, with white space as one blank; with other parts than texts, all of them.
+    The content is its text, with white space as one blank; if there are other parts than texts, all parts.
     """
     parts = list(message.parts)
     if all(part.HasField("text") for part in parts):
@@ -48,7 +48,7 @@ def digests(message: _Message) -> tuple[int, int]:
 
 
 def id_digest(message_id: str) -> int:
-    """Return the digest of an id; 0 for none."""
+    """Return the digest of an id; 0 for ""."""
     return _digest(message_id.encode()) if message_id else 0
 
 

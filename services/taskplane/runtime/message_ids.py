@@ -1,5 +1,5 @@
-"""The ids of messages that come many at once. Clients show each id once, so another message under an
-id that is used gets one of its own. Pure."""
+"""The ids of many messages that are stored together. Clients show each id once, so a second message under an id gets a
+new id. No I/O."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -34,13 +34,14 @@ class _Message(Protocol):
 
 
 class Content(NamedTuple):
-    """The content of a message. `digest`: of role, parts and references. `turn`: the turn that it names; "": none."""
+    """The content of a message. `digest`: the digest of role, parts and references. `turn`: the turn that it names, or
+    ""."""
 
     digest: bytes
     turn: str = ""
 
     def is_same(self, other: "Content") -> bool:
-        """Return whether both are one message: equal, and not of two turns."""
+        """Return whether both are one message: equal, and not of different turns."""
         return self.digest == other.digest and (self.turn == other.turn or not self.turn or not other.turn)
 
 
@@ -78,10 +79,10 @@ def settled(
 ) -> Iterator[tuple[int, str]]:
     """Yield the index and the id of each message that stays, in order.
 
-    A message of an agent that follows another one under its id in the same turn takes its place; the same message again
-    in a turn is left out; any other one under a used id gets an id of its own, which depends on `salt`, the id and the
-    content only. `known`: messages elsewhere by their ids, which may come again. `had`: ids that were stored before and
-    that a message keeps.
+    A message of an agent replaces the message directly before it if both have one id and one turn. The same message
+    again in a turn is left out. Any other message under a used id gets a new id, which depends on `salt`, the id and
+    the content only. `known`: messages elsewhere by their ids, which may come again. `had`: ids that were stored before
+    and that a message keeps.
     """
     kept: list[tuple[int, str]] = []
     said: dict[str, list[tuple[Content, int, str]]] = {}

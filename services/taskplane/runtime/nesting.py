@@ -1,4 +1,4 @@
-"""The one decision how deep is too deep: limits on the levels of JSON and of protobuf messages, and their checks.
+"""Limits on the levels of JSON and of protobuf messages, and their checks.
 
 Protocol Buffers write messages of any depth, but their parsers stop at 100 nested messages.
 """
@@ -18,7 +18,7 @@ JSON_LEVELS: Final = 64
 LENIENT_JSON_LEVELS: Final = 500
 """Levels of a JSON document that a runtime keeps; its deep values are kept as text."""
 MOST_NESTED: Final = 100
-"""Messages inside one another that a parser of protobuf reads at most; its builder makes more."""
+"""The maximum number of nested messages that a parser of protobuf reads. A builder makes more."""
 WRAPPERS: Final = 16
 """Messages around a value at most, wherever it is stored or shown; an even number."""
 MOST_LEVELS: Final = MOST_NESTED - WRAPPERS
@@ -61,7 +61,7 @@ def json_deeper_than(value: Any, levels: int) -> bool:
 
 
 def check(field: str, message: Message) -> None:
-    """Raise Invalid `TOO_DEEP` if a message could be written, but not be read again inside those that carry it.
+    """Raise Invalid `TOO_DEEP` if a message could be written, but not read again inside the messages that contain it.
 
     Either a JSON value in it has too many levels, or it has unknown groups, which nest as well.
     """
@@ -72,7 +72,7 @@ def check(field: str, message: Message) -> None:
 def surely_shallow(serialized: bytes) -> bool:
     """Return whether a message has too few bytes, or too few that can be tags of nested values, to be too deep.
 
-    False means that only `check` tells: texts have such bytes, too (`*` and `2`, and one in eight for groups).
+    False means that only `check` can decide: texts have such bytes, too (`*` and `2`, and one in eight for groups).
     """
     if len(serialized) <= _SHALLOW_BYTES:
         return True
@@ -105,7 +105,7 @@ def values_in(message: Message) -> Iterator[Struct | Value]:
 
 
 def _has_groups(message: Message) -> bool:
-    """Return whether there is a group among the unknown fields of a message or of one in it.
+    """Return whether a message, or a message in it, has an unknown field that is a group.
 
     Unknown fields are kept, and of them only groups (wire type 3 of the protobuf encoding) nest for a parser; a
     contract in proto3 has none.

@@ -13,11 +13,11 @@ LONGEST_REST: Final = 0.02
 
 
 class Pacer:
-    """The long reads of one process, one piece at a time in the order in which they come.
+    """The long reads of one process, one piece at a time, in the order of their arrival.
 
-    While calls are in flight, a piece is followed by a rest; so any number of readers together take a fifth of the
-    process. Otherwise the next piece begins at once. Beside ten readers of a long log a `hello` takes more than ten
-    times as long without it, and a fifth longer with it; a reader that is alone is as fast (`bench`).
+    While calls are running, each piece is followed by a pause, so all readers together take a fifth of the process.
+    Otherwise the next piece begins at once. Beside ten readers of a long log a `hello` takes more than ten times as
+    long without it, and a fifth longer with it; a reader that is alone is as fast (`bench`).
     """
 
     def __init__(self) -> None:

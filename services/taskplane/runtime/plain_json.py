@@ -119,7 +119,7 @@ def _of_message(message: Message) -> Any:
 
 
 def _of_model(value: object) -> Any:
-    """Return the fields of a model of pydantic; None: it is none."""
+    """Return the fields of a model of pydantic; None for any other value."""
     dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
     if not callable(dump):
         return None

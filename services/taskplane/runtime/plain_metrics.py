@@ -1,7 +1,7 @@
-"""Metrics of which each value is a plain number, read by `prometheus_client` when somebody asks for all.
+"""Metrics with values that are plain numbers, read by `prometheus_client` when the metrics are requested.
 
-A send counts some forty things. With the locks and checks of `prometheus_client` for each of them it made 150 to 250
-calls more. A value belongs to one thread at a time: that of the event loop.
+A send changes about forty values. With the locks and checks of `prometheus_client` for each of them, it made 150 to 250
+more calls. A value belongs to one thread at a time: that of the event loop.
 """
 
 from abc import abstractmethod
@@ -34,7 +34,7 @@ class Number:
         self.value -= by
 
     def set(self, value: float) -> None:
-        """Put another one in its place."""
+        """Replace the value."""
         self.value = value
 
     @contextmanager
@@ -158,7 +158,7 @@ class Histogram(_Family[Distribution]):
         return HistogramMetricFamily(self.name, self.documentation, labels=self.label_names)
 
     def observe(self, value: float) -> None:
-        """Take in one value where there are no labels."""
+        """Count one value of a metric without labels."""
         self.labels().observe(value)
 
     def _filled(self, family: Metric) -> Metric:

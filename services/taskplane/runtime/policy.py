@@ -1,6 +1,6 @@
 """Access to methods: one table per service, with a line per RPC. An RPC without a line is refused.
 
-That a call may be repeated stands in the .proto file (`idempotency_level`); see `service_config`.
+The .proto file says which calls may be repeated (`idempotency_level`); see `service_config`.
 """
 
 import enum
@@ -16,7 +16,7 @@ class Access(enum.Enum):
     """A principal that may operate (`Principal.operator`). The stores show it its tenant."""
 
     SERVICE = "service"
-    """A principal of one of our own processes (`Principal.service`)."""
+    """A process of the plane (`Principal.service`)."""
 
     PUBLIC = "public"
     """Nothing; the call may have no principal."""

@@ -34,7 +34,7 @@ def caller() -> Principal:
 
 
 current: Final[Callable[[], Principal | None]] = _current.get
-"""Return the same as `caller`, but None instead of an error."""
+"""Return the result of `caller`, but None instead of an error."""
 
 enter: Final[Callable[[Principal | None], object]] = _current.set
 """Make a principal, or nobody, the caller for the rest of this context. For the server, once per call."""

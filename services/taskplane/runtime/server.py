@@ -33,7 +33,7 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Without it a peer that went silent is noticed after 60 s, whatever keepalive_timeout_ms says.
+    # Without this option a silent peer is noticed only after 60 s, with any keepalive_timeout_ms.
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     # Two processes on one port would share its calls at random.
@@ -50,7 +50,7 @@ class Serving:
     health: Health
 
     async def leave(self) -> None:
-        """Say NOT_SERVING and wait until clients have heard of it; calls are served until the server stops.
+        """Report NOT_SERVING and wait until clients know it. Calls are served until the server stops.
 
         gRPC loses calls that arrive while a server stops (they end as CANCELLED), so they have to go elsewhere before.
         """
@@ -101,7 +101,7 @@ async def serving(
         raise Unavailable(
             f"cannot listen on {listen}: the address is in use or is not this machine's", reason="CANNOT_LISTEN"
         ) from error
-    # Handlers inherit the context the server was started in: let it be an empty one.
+    # Handlers inherit the context in which the server was started, so start it in an empty context.
     await asyncio.create_task(server.start(), context=contextvars.Context())
     probing = asyncio.create_task(health.run(), name="health", context=contextvars.Context())
     try:

@@ -1,9 +1,9 @@
-"""The slots of a process that runs tasks, and the share of one owner. Pure.
+"""The slots of a process that runs tasks, and the share of one owner.
 
-A slot that was given cannot be taken back, so slots for others are kept free. An owner leaves a quarter of the slots
-that other owners do not use; a tenant leaves an eighth of the slots that other tenants do not use. Both are rounded
-down. So one owner alone gets all but floor(capacity / 4), and each further owner most of the rest. An owner without a
-run may have any free slot that its tenant may have.
+No I/O. A given slot cannot be taken back, so some slots are kept free for others. Of the slots that other owners do not
+use, an owner may hold three quarters. Of the slots that other tenants do not use, a tenant may hold seven eighths. The
+number of slots kept free is rounded down. So one owner alone gets all but floor(capacity / 4), and each further owner
+most of the rest. An owner without a run may have any free slot that its tenant may have.
 """
 
 from collections import Counter
@@ -21,12 +21,13 @@ _TENANT_LEAVES: Final = 8
 
 
 def leaves_part(own: int, unused: int, part: int = _OWNER_LEAVES) -> bool:
-    """Return whether the holder of `own` slots leaves a quarter, or another part, of those unused by others."""
+    """Return whether a holder of `own` slots leaves one quarter (or one `part`-th) of the `unused` slots free. `unused`
+    are the slots that others do not use, its own included."""
     return own <= unused - unused // part
 
 
 class Slots:
-    """The slots of one process, and their holders."""
+    """The slots of one process and their holders."""
 
     def __init__(self, capacity: int, shared_by: SharedBy = "tenants", held: Mapping[Owner, int] | None = None) -> None:
         """`held`: the number of slots that each owner holds already."""
@@ -65,13 +66,13 @@ class Slots:
         return self._shared_by != "tenants" or leaves_part(held + 1, self.free + held, _TENANT_LEAVES)
 
     def take(self, owner: Owner) -> None:
-        """Note that the owner holds one more slot, even if it may not have one."""
+        """Count one more slot for the owner, even beyond its share."""
         self._by_owner[owner] += 1
         self._by_tenant[owner[0]] += 1
         self._held += 1
 
     def give_back(self, owner: Owner) -> None:
-        """Note that the owner holds one slot fewer."""
+        """Count one slot fewer for the owner."""
         self._held -= 1
         self._by_owner[owner] -= 1
         if not self._by_owner[owner]:

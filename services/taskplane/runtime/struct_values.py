@@ -18,7 +18,7 @@ from taskplane.runtime.storable import storable
 
 # Beyond these two, a double does not represent every whole number.
 _EXACT: Final = 2**53
-# Paths of converted numbers that are listed one by one.
+# The maximum number of listed paths of converted numbers.
 _MOST_PATHS: Final = 100
 # Characters of such a path.
 _LONGEST_PATH: Final = 255
@@ -26,7 +26,7 @@ _PLACE: Final = re.compile(r"(?:\w+\[\d+\]\.)*\w+")
 
 
 class Digits(str):
-    """A number of JSON beyond those of Python: the text that it was written as."""
+    """A number of JSON that Python cannot hold, as its text."""
 
     __slots__ = ()
 

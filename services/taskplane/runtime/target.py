@@ -18,8 +18,8 @@ def target(address: str) -> str:
     - "host:port", where the host may be a name, an IPv4 address or an IPv6 address in brackets;
     - a list of IP addresses with ports, separated by commas, all of one version of IP.
 
-    Invalid `BAD_TARGET`: it is none of these. gRPC resolves one name per channel, so a list of names is refused; one
-    name that resolves to all of them (a headless Service of Kubernetes, the name of a scaled Compose service) is not.
+    Invalid `BAD_TARGET`: any other text. gRPC resolves one name per channel, so a list of names is refused; one name
+    that resolves to all of them (a headless Service of Kubernetes, the name of a scaled Compose service) is not.
     """
     given = _SCHEME.fullmatch(address)
     scheme, rest = (given[1], given[2]) if given else ("", address)

@@ -72,12 +72,12 @@ def trace_id() -> str:
 
 
 def trace_id_of(value: str) -> str:
-    """Return the trace id of a `traceparent`; empty for an empty one."""
+    """Return the trace id of a `traceparent`; "" for ""."""
     return value[3:35]
 
 
 def pack(value: str) -> bytes | None:
-    """Return the 25 bytes of a `traceparent` (ids and flags); None if it is none."""
+    """Return the 25 bytes of a `traceparent` (ids and flags); None for any other text."""
     found = _FORM.fullmatch(value)
     return bytes.fromhex("".join(found.groups())) if found is not None else None
 

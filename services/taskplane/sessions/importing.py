@@ -1,4 +1,4 @@
-"""Import of exported sessions: an entry made of each line, and the checks that the lines go together. Pure."""
+"""Import of exported sessions: builds an entry from each line, and checks that the lines fit together. No I/O."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -24,14 +24,15 @@ from taskplane.sessions.operation_checks import SessionFields, check_deletion, c
 
 
 class ImportedEntry(NamedTuple):
-    """An entry as it is to be stored. `own`: its change of the session's state (`Delta.own`); empty: none."""
+    """An entry in its stored form. `own`: its change of the session's state (`Delta.own`); empty: no change."""
 
     entry: Entry
     own: bytes
 
 
 def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
-    """Read the session from the first record. Invalid: it is none, or no session could be so."""
+    """Read the session from the first record. Invalid: the record is not a session, or its values contradict each
+    other."""
     given = _record(record)
     if given.WhichOneof("record") != "session":
         raise wrong(given.line, "the session must come first", "IMPORT_ORDER")
@@ -63,7 +64,7 @@ def read_session(record: bytes, scope: Scope, context_id: str) -> Session:
 
 
 class SessionReader:
-    """Reads the entries of `session` one after the other, and checks in the end that none is missing."""
+    """Reads the entries of `session` one after the other, and checks at the end that no entry is missing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -73,7 +74,8 @@ class SessionReader:
         self._has_task = False
 
     def entry(self, record: bytes) -> ImportedEntry:
-        """Read the next entry. Invalid, with the `line`: it is none, not the next one, or cannot be stored."""
+        """Read the next entry. Invalid, with the `line`: the line is not an entry, not the next entry, or cannot be
+        stored."""
         given = _record(record)
         self._line = line = given.line
         if given.WhichOneof("record") != "entry":
@@ -91,9 +93,9 @@ class SessionReader:
         return found
 
     def check_end(self) -> None:
-        """Raise Invalid if the entries are not those that the session says it has."""
+        """Raise Invalid if the entries do not agree with the values of the session."""
         of = self._session
-        # A fork has its session task from the beginning, whatever its entries are.
+        # A fork has its session task from the beginning, with any entries.
         if self._seq != of.seq or self._changed_at != of.steered_seq or (self._has_task and not of.has_session_task):
             raise wrong(self._line, "the number of entries differs from the one in the header")
 

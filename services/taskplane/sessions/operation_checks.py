@@ -162,7 +162,7 @@ def check_fork(op: commands.Fork) -> None:
 
 
 def check_after(seq: int | None) -> None:
-    """Check the number of an entry, 0, or None."""
+    """Check a value that is the number of an entry, 0 or None."""
     wrong = WrongFields()
     wrong.at_least("after_seq", seq or 0)
     wrong.check()
@@ -188,7 +188,7 @@ def check_filter(context_id: str, query: EntryFilter) -> None:
 
 
 def check(op: commands.Operation) -> None:
-    """Check an operation, whatever the state of its session."""
+    """Check an operation without the state of its session."""
     wrong = SessionFields()
     wrong.ids({"context_id": op.context_id})
     match op:
@@ -245,7 +245,7 @@ def _cut(wrong: SessionFields, op: commands.Rewind | commands.Undo) -> None:
 
 
 def check_imported(entry: Entry, size: int) -> None:
-    """Check an entry of an import; raise Invalid `ENTRY_TOO_LARGE` for one that would fit no request.
+    """Check an entry of an import; raise Invalid `ENTRY_TOO_LARGE` if it is larger than any request.
 
     `size`: bytes of its payload, without the state that the store adds to a rewind.
     """

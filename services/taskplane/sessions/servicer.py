@@ -25,7 +25,8 @@ _SESSIONS_PAGE: Final = 100
 _ENTRIES_PAGE: Final = 1000
 _UNSETTLED_PAGE: Final = 1000
 _UNAPPLIED_PAGE: Final = 100
-# Seconds after which a turn without an outcome is abandoned, and one that became a task at which no sweep has looked.
+# Seconds after which a turn counts as abandoned: a turn without an outcome, and a turn with a task that no sweep has
+# checked.
 _UNDECIDED: Final = 60.0
 _LEFT_ALONE: Final = 180.0
 _EXPIRED_PAGE: Final = 100

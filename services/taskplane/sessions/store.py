@@ -1,11 +1,11 @@
 """The port of the session log, in parts by responsibility; each consumer takes the part that it needs.
 
-The promises below hold for every method, whatever database is below. An answer is given after its transaction is
-committed and synced, and every read is one snapshot of committed data. A session of another owner is answered like one
-that does not exist. Besides the errors named with it each method raises Invalid for values that could never be stored
-or listed (see `operation_checks`), and Unavailable where the database cannot be reached: a read may be repeated, and so
-may an append, since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is
-waiting already; nothing was changed, try again after `retry_after` seconds.
+The promises below hold for every method and every database. An answer is given after its transaction is committed and
+synced, and every read is one snapshot of committed data. A session of another owner is answered like one that does not
+exist. Besides the errors named with it each method raises Invalid for values that could never be stored or listed (see
+`operation_checks`), and Unavailable where the database cannot be reached: a read may be repeated, and so may an append,
+since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is waiting already;
+nothing was changed, try again after `retry_after` seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from taskplane.sessions.domain.history import CutTurns
 from taskplane.sessions.domain.session import Entry, Scope, Session
 
 MAX_PAGE_SIZE: Final = 1000
-# Bytes of payload that one page and one reply may hold; replies are limited to 64 MiB.
+# The maximum number of payload bytes in one page and in one reply. Replies are limited to 64 MiB.
 PAGE_BYTES: Final = 8 * 1024 * 1024
 REPLY_BYTES: Final = 60 * 1024 * 1024
 
@@ -156,17 +156,18 @@ class WatchLog(Protocol):
     """Reads of one session and of its newest entries."""
 
     async def session(self, scope: Scope, context_id: str) -> Session:
-        """Return the session without its entries. NotFound."""
+        """Return the session without its entries. Raise NotFound."""
         ...
 
     async def after(self, scope: Scope, context_id: str, seq: int, limit: int) -> EntryPage:
-        """Return the entries after number `seq`, oldest first: at most `limit`, fewer if they are large. NotFound."""
+        """Return the entries after number `seq`, oldest first: at most `limit`, fewer if they are large. Raise
+        NotFound."""
         ...
 
     async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
-        """Return when each session was created and how many entries it has, by (tenant, owner, context id).
+        """Return the time of creation and the number of entries of each session, by (tenant, owner, context id).
 
-        Those that do not exist are left out.
+        A session that does not exist is left out.
         """
         ...
 
@@ -193,7 +194,7 @@ class ReadLog(WatchLog, Protocol):
         ...
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
-        """Return all messages in effect, in reading order; of equal messageIds the first. NotFound.
+        """Return all messages in effect, in reading order; of equal message ids the first. Raise NotFound.
 
         Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
         """
@@ -202,7 +203,8 @@ class ReadLog(WatchLog, Protocol):
     async def message_ids(
         self, scope: Scope, context_id: str, *, events: bool = False, page_token: str = ""
     ) -> MessageIds:
-        """Return the ids of the messages of `conversation`, in the same order; "" for one without an id. NotFound.
+        """Return the ids of the messages of `conversation`, in the same order; "" for a message without an id. Raise
+        NotFound.
 
         `events`: the events in effect are among them, under names that begin with a NUL. `page_token`: that of an
         earlier answer, with the same `events`, for the entries in effect then. Invalid `BAD_PAGE_TOKEN`.
@@ -227,7 +229,7 @@ class WriteLog(Protocol):
     """Operations on sessions."""
 
     async def create(self, op: commands.Create) -> commands.Created:
-        """Make the session, or give the one that is there the values that are not empty.
+        """Create the session, or give the non-empty values to the existing session.
 
         If nothing changes, its version does not change, either.
         """
@@ -270,24 +272,25 @@ class WriteLog(Protocol):
         ...
 
     async def undo(self, op: commands.Undo) -> commands.Rewound:
-        """Take back the newest rewind that counts.
+        """Undo the newest rewind that counts.
 
-        A repeat of one that was done is answered the same; a refused one leaves nothing, and is decided anew.
-        NotFound. Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
+        A repeat of a successful undo gets the same answer; a repeat of a refused undo is decided again. NotFound.
+        Refused `KEY_REUSED`, `NOTHING_TO_UNDO`, `TOO_LATE_TO_UNDO`. Conflict `VERSION_MISMATCH`.
         """
         ...
 
     async def fork(self, op: commands.Fork) -> commands.Created:
-        """Make a session of the entries in effect of another one before an invocation; the other one stays as it is.
+        """Create a session from the entries in effect of another session before an invocation. The other session does
+        not change.
 
         Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is made by the
-        copied events. A repeat is answered with the session that is there, whatever became of the other one.
+        copied events. A repeat is answered with the existing session, even if the other session has changed since.
         NotFound, also `INVOCATION_NOT_FOUND`. AlreadyExists: there is another session with the new id.
         """
         ...
 
     async def touch(self, op: commands.Touch) -> Session:
-        """Move the time of the last change to now; raise no version. NotFound."""
+        """Set the time of the last change to now, without a new version. Raise NotFound."""
         ...
 
     async def mark_applied(self, op: commands.MarkApplied) -> Session:

@@ -70,7 +70,7 @@ session: Final = Table(
     CheckConstraint("seq IS NULL OR seq >= 1", name="session_seq_from_one"),
     CheckConstraint("version > COALESCE(seq, 0)", name="session_version_counts_entries"),
     CheckConstraint("updated_at > 0", name="session_updated_some_time"),
-    # A small row: SQLite keeps it in its key, and writes one page the less.
+    # A small row: SQLite stores it in the index of its key, and writes one page fewer.
     sqlite_with_rowid=False,
 )
 # Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
@@ -88,7 +88,7 @@ partial_index(
     "session_by_update", LISTED, session.c.tenant, session.c.owner, session.c.updated_at, session.c.context_id
 )
 partial_index("session_unapplied", UNAPPLIED, session.c.updated_at)
-# Old sessions are looked for along this one: no append writes it, as it would one of the last changes.
+# The index for old sessions. An append does not write it, as it would write an index of the last changes.
 Index("session_by_creation", session.c.created_at, session.c.context_id, session.c.owner, session.c.tenant)
 
 entry: Final = Table(
@@ -106,7 +106,7 @@ entry: Final = Table(
     ),
     CheckConstraint("seq >= 1", name="entry_seq_from_one"),
 )
-# The changes that an event makes to the state of its session, for those that do.
+# The changes of the session's state, for events that change it.
 event_delta: Final = Table(
     "event_delta",
     metadata,

@@ -1,6 +1,6 @@
 """Database triggers for the rules that constraints cannot express: one per rule, the same on both engines.
 
-A service with a bug, or a person with a shell, can break none of these rules. The declaration of `Session` gives each
+Neither a bug in a service nor a person with a shell can break these rules. The declaration of `Session` gives each
 column of `session` one rule. A changed trigger needs another name, or a new version of the schema: otherwise a database
 that has it keeps the old one.
 """

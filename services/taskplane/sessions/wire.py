@@ -89,7 +89,7 @@ def session_task(of: Session, history: Sequence[a2a.Message]) -> a2a.Task:
 
 
 def create(request: pb.CreateSessionRequest, scope: Scope, *, context_id: str) -> commands.Create:
-    """Convert a CreateSession request. `context_id` is used if it names none."""
+    """Convert a CreateSession request. `context_id`: used if the request has no id."""
     return commands.Create(
         scope=scope,
         context_id=request.context_id or context_id,
@@ -111,7 +111,7 @@ def update(request: pb.UpdateSessionRequest, scope: Scope) -> commands.Update:
 
 
 def append(request: pb.AppendEntriesRequest, scope: Scope) -> commands.Append:
-    """Convert an AppendEntries request. Invalid: a payload is not one of its kind, or cannot be stored."""
+    """Convert an AppendEntries request. Invalid: a payload does not fit its kind, or cannot be stored."""
     context_id, create = request.context_id, None
     deltas: dict[str, Delta] = {}
     if request.HasField("create"):
@@ -198,7 +198,7 @@ def rewind(request: pb.RewindRequest, scope: Scope) -> commands.Rewind:
 
 
 def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> commands.Undo:
-    """Convert an Undo request. `entry_id` is used if it names none."""
+    """Convert an Undo request. `entry_id`: used if the request has no id."""
     own = request.id or entry_id
     given = pb.Entry(id=own, kind=pb.ENTRY_KIND_UNDO, invocation_id=own, request_hash=request.request_hash)
     entry = _new_entry(0, given, request.context_id, scope, {})
@@ -208,7 +208,7 @@ def undo(request: pb.UndoRequest, scope: Scope, *, entry_id: str) -> commands.Un
 
 
 def fork(request: pb.ForkRequest, scope: Scope, *, context_id: str) -> commands.Fork:
-    """Convert a Fork request. `context_id` is used if it names no new one."""
+    """Convert a Fork request. `context_id`: used if the request has no id for the new session."""
     return commands.Fork(
         scope=scope,
         context_id=request.context_id,
@@ -278,7 +278,7 @@ def unsettled(page: UnsettledPage) -> pb.ListUnsettledResponse:
 
 
 def entry_filter(request: pb.ListEntriesRequest, page_size: int) -> EntryFilter:
-    """Return the filter of a ListEntries request. `page_size` is used if it names none."""
+    """Return the filter of a ListEntries request. `page_size`: used if the request has none."""
     return EntryFilter(
         effective=request.effective,
         kinds=[int(kind) for kind in request.kinds],

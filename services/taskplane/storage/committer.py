@@ -1,7 +1,7 @@
 """Group commit: the operations of many callers become one transaction and one fsync.
 
-Whatever waits when a commit returns is the next batch; there is no timer, the commit before is the natural window. On
-SQLite one batch is in flight, on PostgreSQL several, on different keys.
+All operations that wait when a commit returns are the next batch; there is no timer. On SQLite one batch is in flight,
+on PostgreSQL several, with different keys.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ LATER: Final[Literal[Later.LATER]] = Later.LATER
 class Batch(Generic[Answer]):
     """The result of a transaction: one outcome per operation, in their order, and its changes, for `committed`.
 
-    A PlaneError among the outcomes is a refusal of that operation; the transaction is committed all the same.
+    A PlaneError among the outcomes refuses only its operation; the transaction is committed.
     """
 
     outcomes: list[Answer | PlaneError | Later]
@@ -98,7 +98,7 @@ class Committer(Generic[Op, Answer]):
         self._shares = shares
         self._committed = committed
         self._max_ops, self._max_bytes = max_ops, max_bytes
-        # One connection is left for writers beside the committer.
+        # One connection is kept for other writers.
         self._most_flights = max(1, engine.writers - 1)
         self._queue: Queue[Op, Answer] = Queue(max_ops=queue_ops, max_bytes=queue_bytes)
         self._operations, self._seconds = metrics.OPERATIONS.labels(name), metrics.SECONDS.labels(name)
@@ -110,7 +110,7 @@ class Committer(Generic[Op, Answer]):
         self._scheduled = False
         self._loop: asyncio.AbstractEventLoop
         self._open = False
-        # Set by whoever waits for the end of all that was submitted.
+        # Set by a caller that waits until all submitted operations have ended.
         self._idle: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -159,7 +159,7 @@ class Committer(Generic[Op, Answer]):
         return cast("list[Answer | PlaneError]", together.answers)
 
     def _schedule(self) -> None:
-        """Start batches in the next turn of the loop, so that operations submitted in this one go together."""
+        """Start batches in the next turn of the loop, so that operations submitted in this turn share a batch."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._start)
@@ -264,7 +264,7 @@ class Committer(Generic[Op, Answer]):
             flight = [*flight, *self._suspects]
             self._suspects.clear()
         elif len(flight) > 1 or (isinstance(error, IntegrityError) and not flight[0].suspect):
-            # Each alone, and once more: one that collided with another process now sees the writes of that one.
+            # Repeat each operation alone: after a conflict with another process it now sees the writes of that process.
             for waiting in flight:
                 waiting.suspect = True
             self._suspects.extend(flight)

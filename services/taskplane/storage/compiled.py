@@ -1,7 +1,7 @@
 """Compiled statements that several databases of one process share.
 
-SQLAlchemy keeps them for each engine, and compiling those of one turn takes a third of its time. That does not matter
-for a database that stays open, and very much for one that is opened for each test.
+SQLAlchemy keeps compiled statements for each engine. To compile the statements of one turn takes a third of its time.
+This matters for databases that are opened for each test.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: of several hosts, the one that takes writes."""
+"""Connections to PostgreSQL: to the one of several hosts that accepts writes."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from taskplane.storage.urls import hosts_of
 WRITABLE: Final = SessionAttribute.read_write
 """A server that takes writes."""
 PRIMARY: Final = SessionAttribute.primary
-"""A server that is no standby, though it may take no writes for a while."""
+"""A server that is not a standby. It may refuse writes for a while."""
 
 _CONNECT_TIMEOUT: Final = 2.0
 
@@ -27,7 +27,8 @@ async def connect(
     hosts: list[tuple[str | None, int | None]] = [*hosts_of(url)] or [(None, None)]
     for host, port in hosts:
         try:
-            # Not all hosts in one call: the limit is for all of them together, and a host that is gone says nothing.
+            # One call for each host: the time limit of a call is for all its hosts together, and a lost host does not
+            # answer.
             return await asyncpg.connect(
                 url,
                 host=host,
@@ -38,7 +39,7 @@ async def connect(
                 server_settings=settings,
             )
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
-            # A host that answers says more than one that does not.
+            # The error of a host that answers is more useful than the error of a silent host.
             if failure is None or isinstance(error, asyncpg.TargetServerAttributeNotMatched):
                 failure = error
     assert failure is not None

@@ -21,7 +21,7 @@ class Dialect(ABC):
 
     name: Literal["sqlite", "postgresql"]
     alone: bool
-    """Whether a transaction that writes is the only one there is, so that nothing changes under it."""
+    """Whether only one transaction can write at a time, so that no data changes during it."""
     compresses: bool
     """Whether the database compresses large values itself."""
 
@@ -35,22 +35,24 @@ class Dialect(ABC):
         """
 
     def lock(self, query: Select[*Ts]) -> Select[*Ts]:
-        """Return `query`, locking the rows it returns until the transaction ends, waiting for those held elsewhere.
+        """Return `query`, locking the returned rows until the transaction ends.
 
-        On SQLite the one writer holds the whole database already, and the query is not changed.
+        It waits for rows that another transaction holds. On SQLite the only writer holds the whole database already, so
+        the query is not changed.
         """
         return query.with_for_update()
 
     def skip_locked(self, query: Select[*Ts], table: TableClause | None = None) -> Select[*Ts]:
         """Return `query` as `lock` does, but leave out rows held by another transaction instead of waiting for them.
 
-        `table`: the one with the rows to lock, where the query has several.
+        `table`: the table with the rows to lock, if the query has several.
         """
         return query.with_for_update(skip_locked=True, of=table)
 
     @abstractmethod
     def insert_ignore(self, table: TableClause) -> Insert:
-        """Return an INSERT that leaves out a row which a unique key refuses; `returning(...)` gives those that went in.
+        """Return an INSERT that leaves out a row which a unique key refuses; `returning(...)` returns the inserted
+        rows.
 
         Insert in the order of the keys: on PostgreSQL equal keys of two transactions wait for one another.
         """

@@ -47,7 +47,7 @@ _FATES: Final[Mapping[str, Fate]] = {
     # Lock not to be had, no such role or password, no such database.
     **dict.fromkeys(("53", "57", "58", "55P03", "28000", "28P01", "3D000"), Fate.UNAVAILABLE),
 }
-# The error of asyncpg for hosts that answer, none of which takes writes.
+# The error of asyncpg if hosts answer, but none accepts writes.
 _NO_SUCH_HOST: Final = "TargetServerAttributeNotMatched"
 # Primary result codes of SQLite with the same meaning.
 _SQLITE_UNAVAILABLE: Final = frozenset(
@@ -86,7 +86,8 @@ def lost_to_another(error: BaseException) -> bool:
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Return whether the connection broke under the transaction, as pooled ones do when the server was restarted."""
+    """Return whether the connection broke during the transaction, as pooled connections do after a restart of the
+    server."""
     return isinstance(error, exc.DBAPIError) and error.connection_invalidated
 
 

@@ -31,7 +31,7 @@ class FileGuard:
     """The identities of a database and its write-ahead log, and the bytes they had. For one thread."""
 
     def __init__(self, file: Path) -> None:
-        """Make a guard that takes the files for the right ones as it finds them first."""
+        """Make a guard. The files that it finds first count as the right ones."""
         self._file = str(file)
         self._wal = f"{file}-wal"
         self._known: dict[str, _Identity] = {}
@@ -42,8 +42,8 @@ class FileGuard:
         self._damaged = False
 
     def check(self) -> None:
-        """Raise Unavailable if a file is gone, is another one, or was truncated. They are trusted again once they are
-        as they were. Raise DataLoss if damage was found before."""
+        """Raise Unavailable if a file is missing, was replaced or truncated. When the right files are back, they are
+        accepted again. Raise DataLoss if damage was found before."""
         # Strings, and no call in between: every transaction comes here twice.
         for path in (self._file, self._wal):
             try:

@@ -1,7 +1,7 @@
-"""A thread that carries out one thing after the other for a loop.
+"""A thread that runs functions for an event loop, one after the other.
 
-An executor of `concurrent.futures` does the same with a future of its own behind each future of asyncio, which cost
-some forty calls a piece. Here an answer is one call on the loop.
+An executor of `concurrent.futures` needs a second future behind each future of asyncio, about forty calls for each
+function. Here an answer is one call on the loop.
 """
 
 import asyncio

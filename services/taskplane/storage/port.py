@@ -19,7 +19,7 @@ SqliteDurability = Durability | Literal["none"]
 
 
 class Engine(ABC):
-    """An open database. Safe for any number of tasks of one event loop, which no method blocks."""
+    """An open database. Any number of tasks of one event loop may use it; no method blocks the loop."""
 
     dialect: Dialect
     url: str
@@ -49,8 +49,8 @@ class Engine(ABC):
         """Run `fn(connection, ...)` on one snapshot of committed data; every attempt to write is refused.
 
         When the caller is cancelled, the running statement is interrupted. `fn` may run again after the loss of a
-        connection. Unavailable: the database cannot be reached, or every connection was busy for 5 s. DataLoss: what
-        was to be read is damaged.
+        connection. Unavailable: the database cannot be reached, or every connection was busy for 5 s. DataLoss: the
+        requested data is damaged.
         """
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Engine(ABC):
         """Return within 5 s if transactions that write can be made now; raise Unavailable or DataLoss otherwise."""
 
     def on_renewal(self, tell: Callable[[], None]) -> None:  # noqa: B027 - SQLite has nowhere else to go
-        """Have `tell` called, on the event loop, whenever all connections are made anew, as after a failover."""
+        """Call `tell` on the event loop whenever all connections are replaced, as after a failover."""
 
 
 def closing() -> Unavailable:

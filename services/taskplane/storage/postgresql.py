@@ -35,7 +35,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STATEMENT_TIMEOUT: Final = 5.0
-# Beyond the server's own limit: only a server that does not answer at all lets this one pass.
+# Longer than the limit in the server, so it is reached only if the server does not answer.
 _ANSWER_TIMEOUT: Final = 7.0
 _POOL_TIMEOUT: Final = 5.0
 _RETRIES: Final = 3
@@ -50,9 +50,10 @@ _RENEWED_FOR: Final = 1.0
 
 
 class Connections:
-    """The age of all connections to one database: when one must be dropped, the others are made anew at their next use.
+    """The age of all connections to one database: when one connection must be dropped, the others are replaced at their
+    next use.
 
-    After a failover they may lead to a server that answers reads as if nothing had happened, and forgets them.
+    After a failover they may still lead to the old server, which answers reads with old data.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Connections:
         event.listen(pool.sync_engine, "handle_error", self._failed)
 
     def on_renewal(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called at each renewal."""
+        """Call `tell` at each renewal."""
         self._tell.append(tell)
 
     def renew(self) -> None:

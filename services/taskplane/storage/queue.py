@@ -18,7 +18,8 @@ _RETRY_AFTER: Final = 0.2
 
 
 class Waiting(Generic[Op, Answer]):
-    """An operation between its submission and its answer, which `future` gets; its caller is gone if it is cancelled.
+    """An operation between its submission and its answer. `future` gets the answer; it is cancelled if the caller has
+    gone.
 
     `shares`: it may share a batch with others of its key that do. `suspect`: a transaction with it failed. `pause`:
     seconds to wait where its next batch comes to nothing. `span`: that of its caller, if there is one; `owner`: the
@@ -94,10 +95,10 @@ class _Line(Generic[Op, Answer]):
 
 
 class Queue(Generic[Op, Answer]):
-    """Operations that are not answered yet, `size` of them. Those of one key leave it in their order.
+    """The `size` operations that are not answered yet.
 
-    They leave one by one, each when the one before it is released. Those that share leave together: as many as follow
-    each other in one batch, and the next when all of these are released.
+    Operations of one key leave in their order, each when the operation before it is released. Successive operations
+    that share a batch leave together, and the next one when all of them are released.
     """
 
     def __init__(self, *, max_ops: int, max_bytes: int) -> None:
@@ -110,8 +111,8 @@ class Queue(Generic[Op, Answer]):
         self._bytes_of: Counter[Owner] = Counter()
 
     def put(self, waiting: Waiting[Op, Answer]) -> None:
-        """Add an operation. Exhausted: there is no room, or no more of it for this owner, who leaves a quarter of what
-        others do not use; one that exceeds the bounds goes in when it is alone."""
+        """Add an operation. Exhausted: the queue is full, or the owner has three quarters of the part that others do
+        not use. An operation larger than the queue is accepted if the queue is empty."""
         if self.size and (self.size >= self._max_ops or self._bytes + waiting.size > self._max_bytes):
             raise Exhausted("the database has too many waiting writes", reason="QUEUE_FULL", retry_after=_RETRY_AFTER)
         owner = waiting.owner

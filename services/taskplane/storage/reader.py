@@ -1,4 +1,4 @@
-"""Connections that read a SQLite file and cannot write to it, whatever they are told."""
+"""Connections that read a SQLite file and cannot write to it with any statement."""
 
 import asyncio
 from collections.abc import Callable

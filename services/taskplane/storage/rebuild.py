@@ -1,4 +1,4 @@
-"""A table of SQLite made anew, for a column that is not to stand behind the others."""
+"""Rebuilds a table of SQLite, for a new column that must not be the last one."""
 
 from typing import Any
 

@@ -77,10 +77,10 @@ class SqliteEngine(Engine):
 async def open_sqlite(
     file: Path, *, readers: int, durability: SqliteDurability, statements: Statements | None = None
 ) -> AsyncGenerator[SqliteEngine, None]:
-    """Open the database in `file`, made with its folder if there is none; see `open_engine`.
+    """Open the database in `file`; the file and its folder are created if they do not exist.
 
-    With durability "none" nothing is synced: for a file that is thrown away. `statements`: those that other databases
-    of this process have compiled and this one may use.
+    See `open_engine`. With durability "none" nothing is synced, for temporary files. `statements`: compiled statements
+    shared with other databases of this process.
     """
     if durability == "relaxed":
         _log.warning("durability is relaxed: a crash of this machine may lose the last commits to %s", file)
@@ -121,7 +121,7 @@ async def run_alone_on_sqlite(
 
 @contextmanager
 def refusing_damaged(file: Path) -> Generator[None, None, None]:
-    """Raise Invalid if the file is a folder, or if the body finds that it is no database, or a damaged one."""
+    """Raise Invalid if the file is a folder, or if the body finds that it is not a database or is damaged."""
     if file.is_dir():
         raise Invalid(
             f"{file} is a folder; a SQLite database must be a file",

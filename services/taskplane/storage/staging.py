@@ -1,7 +1,7 @@
 """Pages of an import, hidden until one last transaction makes all of them visible.
 
-Each owner and name has one staged import at a time: a new one replaces the pages of the one before, which can then
-stage and commit no more. Pages without progress for an hour are removed by the next import or by a sweep.
+Each owner and name has one staged import at a time: a new import replaces the pages of an earlier one, which can then
+neither stage nor commit. Pages without progress for an hour are removed by the next import or by a sweep.
 """
 
 import struct
@@ -67,7 +67,7 @@ def staging_table(name: str, metadata: MetaData) -> Table:
 
 
 def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: int, data: bytes) -> None:
-    """Keep page `number`; the first one replaces whatever was staged there. A repeat of the newest changes nothing.
+    """Keep page `number`. The first page replaces an earlier import. A repeat of the newest page changes nothing.
 
     Conflict `IMPORT_REPLACED`: the page before is not there, since another import took its place or it was given up.
     """
@@ -84,7 +84,7 @@ def stage(conn: Connection, table: Table, dialect: Dialect, of: Stage, number: i
 
 
 def newest(conn: Connection, table: Table, of: Stage) -> int:
-    """Return the number of the newest page of this import; 0: there is none."""
+    """Return the number of the newest page of this import; 0 if there is none."""
     query = select(func.max(table.c.number)).where(
         *_of(table), table.c.number > 0, table.c.import_id == bindparam("of_import_id", type_=Text)
     )
@@ -119,7 +119,7 @@ def records(conn: Connection, table: Table, of: Stage, pages: int) -> Iterator[b
 
 
 def drop(conn: Connection, table: Table, of: Stage, *, number: int | None = None) -> None:
-    """Remove the pages, or one of them. Without an import id: those of whatever import."""
+    """Remove the pages, or one of them. Without an import id: the pages of any import."""
     where = [*_of(table)]
     if of.import_id:
         where.append(table.c.import_id == of.import_id)
@@ -173,14 +173,14 @@ async def drop_abandoned(engine: Engine, table: Table) -> int:
 
 
 def page(conn: Connection, table: Table, of: Stage, number: int) -> tuple[str, bytes] | None:
-    """Return the import and the content of a page, whatever import it is of."""
+    """Return the import and the content of a page of any import."""
     query = select(table.c.import_id, table.c.data).where(*_of(table), table.c.number == bindparam("of_number"))
     found = conn.execute(query, {**_key(of), "of_number": number}).one_or_none()
     return None if found is None else (found[0], bytes(found[1]))
 
 
 def lock(conn: Connection, dialect: Dialect, of: Stage) -> None:
-    """Lock an import until the transaction ends: of several under one name one goes on at a time."""
+    """Lock an import until the transaction ends, so that only one import of a name continues at a time."""
     dialect.exclusive(conn, repr(("import", of.tenant, of.owner, of.context_id)))
 
 

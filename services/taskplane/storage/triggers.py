@@ -21,7 +21,7 @@ class Trigger:
 
 
 def install(conn: Connection, triggers: Sequence[Trigger]) -> None:
-    """Make these triggers, unless exactly these are there by name; remove others of their tables."""
+    """Create these triggers, unless exactly these names exist. Remove all other triggers of their tables."""
     if set(_present(conn, triggers)) == {(trigger.name, trigger.table) for trigger in triggers}:
         return
     remove(conn, triggers)

@@ -1,4 +1,4 @@
-"""Turns at a few places that many want, by owner, so that nobody waits for all that another one has asked for."""
+"""A few places (such as connections) shared fairly by owners: nobody waits for all requests of another owner."""
 
 import asyncio
 from collections import Counter, deque
@@ -15,7 +15,7 @@ _LONGEST: Final = 5.0
 
 
 class Turns:
-    """So many places. A free one goes to the waiting owner with the fewest, in their order."""
+    """A number of places. A free place goes to the waiting owner with the fewest places, in the order of arrival."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -24,9 +24,9 @@ class Turns:
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None, None]:
-        """Have a place during the body, for the owner of the call being served.
+        """Hold a place during the body, for the owner of the call being served.
 
-        Unavailable `DATABASE_BUSY`: there was none for some seconds.
+        Unavailable `DATABASE_BUSY`: no place was free for some seconds.
         """
         owner = here()
         if self._free:
@@ -53,7 +53,7 @@ class Turns:
             raise
 
     def _pass_on(self, owner: Owner) -> None:
-        """Give a place of the owner to the next one."""
+        """Give a place of the owner to the next waiting owner."""
         self._held[owner] -= 1
         if not self._held[owner]:
             del self._held[owner]
@@ -62,7 +62,7 @@ class Turns:
             line = self._waiting.pop(following)
             turn = line.popleft()
             if line:
-                # Behind the others with as few.
+                # Behind the other owners with as few places.
                 self._waiting[following] = line
             if not turn.done():
                 self._held[following] += 1

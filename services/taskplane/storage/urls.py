@@ -51,8 +51,8 @@ def shown(url: str) -> str:
 
 
 def hosts_of(url: str) -> list[tuple[str, int]]:
-    """Return the hosts that `url` names before its path, with their ports; [] if it names none there, or none that can
-    be read."""
+    """Return the hosts that `url` names before its path, with their ports; [] if it names no hosts there, or malformed
+    ones."""
     found = _HOSTS.search(url)
     hosts = [_HOST.fullmatch(each) for each in found["hosts"].split(",")] if found else []
     return (

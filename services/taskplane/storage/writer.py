@@ -74,7 +74,7 @@ class Writer:
         await self._thread.close()
 
     async def probe(self) -> None:
-        """Return if transactions can be made. Where the last one could not be written, this one writes."""
+        """Return if transactions are possible. If the last transaction could not be written, try to write."""
         await self.run(self._probe)
 
     def _submit(self, fn: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
@@ -165,7 +165,7 @@ def _begin(conn: Connection) -> None:
 
 
 def driver_of(conn: Connection) -> sqlite3.Connection:
-    """Return the driver's connection under one of SQLAlchemy's to SQLite."""
+    """Return the driver's connection of a SQLAlchemy connection to SQLite."""
     return cast("sqlite3.Connection", conn.connection.driver_connection)
 
 

@@ -1,1 +1,1 @@
-"""A channel to the services of this process, as grpc-java's `grpc.inprocess` is one."""
+"""A channel to the services of this process, like `grpc.inprocess` of grpc-java."""

@@ -22,11 +22,12 @@ _log = logging.getLogger(__name__)
 class InProcessCall(grpc.aio.Call):
     """A call. It keeps the promises of `grpc.aio.Call`, and runs whether it is awaited or not.
 
-    Whoever is cancelled while waiting for a reply waits until the handler has ended; cancelled once more, it does not.
+    A caller that is cancelled while it waits for a reply waits until the handler has ended; after a second cancellation
+    it does not.
     """
 
     def __init__(self, timeout: float | None, serialize: Serializer, deserialize: Deserializer) -> None:
-        """`timeout` in seconds. `serialize` and `deserialize` are those of a reply."""
+        """`timeout`: in seconds. `serialize`, `deserialize`: the functions for a reply."""
         self._loop = asyncio.get_running_loop()
         self._deadline = None if timeout is None else self._loop.time() + timeout
         self._serialize = serialize
@@ -112,7 +113,7 @@ class InProcessCall(grpc.aio.Call):
         """Return at once."""
 
     _streams = False
-    """Whether the handler writes replies; otherwise it returns a single one."""
+    """Whether the handler writes replies; otherwise it returns a single reply."""
     _reply: Any = _NOTHING
 
     async def _write(self, message: Any) -> None:
@@ -194,7 +195,7 @@ class UnaryUnaryCall(InProcessCall, grpc.aio.UnaryUnaryCall[Any, Any]):
 
 
 class UnaryStreamCall(InProcessCall, grpc.aio.UnaryStreamCall[Any, Any]):
-    """A call with a stream of replies, which are handed over one at a time."""
+    """A call with a stream of replies, handed over one at a time."""
 
     _streams = True
     _message: Any = _NOTHING

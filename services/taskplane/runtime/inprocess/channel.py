@@ -1,9 +1,9 @@
-"""A channel to the services of this process: it saves the socket, and is not kinder than one.
+"""A channel to the services of this process, without a socket but with the same rules.
 
-Every call runs in a task of its own with an empty context, so that nothing of the caller is seen but its metadata. Size
-limits, deadlines, cancellation, statuses and trailers are those of a socket. Messages are handed over as they are, not
-copied: both sides treat them as immutable. A stream hands over one message at a time. A caller that is cancelled waits
-until the handler has run its `finally`.
+Every call runs in a task of its own with an empty context, so that the handler sees only the metadata of the caller.
+Size limits, deadlines, cancellation, statuses and trailers are those of a socket. Messages are not copied: both sides
+treat them as immutable. A stream hands over one message at a time. A caller that is cancelled waits until the handler
+has run its `finally`.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class InProcessChannel(grpc.aio.Channel):
         return call
 
     async def close(self, grace: float | None = None) -> None:
-        """Start no more calls, give those that run `grace` seconds, then cancel them and wait until they have ended."""
+        """Start no more calls, give running calls `grace` seconds, then cancel them and wait until they have ended."""
         self._open = False
         self._closed.set()
         if self._calls and grace:

@@ -1,5 +1,4 @@
-"""Messages as their receiver gets them: the same object where both sides use one class, else one parsed from its
-bytes."""
+"""Messages for the receiver: the same object if both sides use one class, else an object parsed from its bytes."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -35,6 +34,6 @@ def received(message: Any, serialize: Serializer, deserialize: Deserializer, lim
 
 @lru_cache(maxsize=1_024)
 def _class_of(deserialize: Deserializer) -> type[Message] | tuple[()]:
-    """Return the message class of a `FromString` or of its wrapper; an empty tuple: it is none that is known."""
+    """Return the message class of a `FromString` or of its wrapper; an empty tuple if it is not known."""
     owner = getattr(unwrap(deserialize), "__self__", None) if deserialize is not None else None
     return owner if isinstance(owner, type) and issubclass(owner, Message) else ()

@@ -1,6 +1,7 @@
 """The operations on sessions, their answers and writes. Each operation concerns one session.
 
-No instance is changed once it is made. They are not frozen: that would make their construction several times as slow.
+No instance may be changed after its construction. The classes are not frozen, since a frozen instance takes several
+times as long to construct.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -25,7 +26,8 @@ class NewSession:
 
 @dataclass(slots=True, kw_only=True)
 class Create(NewSession):
-    """Make a session, or give an existing one new values; an empty value changes nothing. Answer: `Created`."""
+    """Create a session, or give new values to an existing session; an empty value changes nothing. Answer:
+    `Created`."""
 
     scope: Scope
     context_id: str
@@ -57,7 +59,8 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class Append:
-    """Append entries to one session, all or none; the store sets their `seq` and `created_at`. Answer: `Appended`.
+    """Append all entries to one session, or none of them; the store sets their `seq` and `created_at`. Answer:
+    `Appended`.
 
     `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
     events, by the id of their entry. `own_ids`: by the id of the entry, those under which messages are stored if the
@@ -80,8 +83,8 @@ class Append:
 class Rewind:
     """Cut an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
 
-    `expected_version` 0: any. Answer: `Rewound`; if the invocation is not in effect, NotFound, and the entry is
-    stored all the same, as one without effect.
+    `expected_version` 0: any. Answer: `Rewound`; if the invocation is not in effect, NotFound; the entry is stored then
+    as well, without effect.
     """
 
     scope: Scope
@@ -111,7 +114,8 @@ class MarkApplied:
 
 @dataclass(slots=True, kw_only=True)
 class Touch:
-    """Record that a task of the session changed now. Answer: the `Session`. `task_id`: not if that one was deleted."""
+    """Record that a task of the session changed now. Answer: the `Session`. `task_id`: do nothing if this task was
+    deleted."""
 
     scope: Scope
     context_id: str
@@ -120,9 +124,9 @@ class Touch:
 
 @dataclass(slots=True, kw_only=True)
 class Fork:
-    """Make a session of the entries in effect of another one before an invocation ("": of all). Answer: `Created`.
+    """Create a session from the entries in effect of another session before an invocation ("": from all of them).
 
-    It is not part of a batch. `title` "": that of the other session.
+    Answer: `Created`. Never part of a batch. `title` "": the title of the other session.
     """
 
     scope: Scope
@@ -146,7 +150,7 @@ class Created:
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """Answer to Append: the session as it is now, and how many entries were `appended`: its newest.
+    """Answer to Append: the present session, and the number of entries that were `appended`, which are its newest.
 
     `known` are the other entries of the request, in its order, as they were stored before. `renamed`: the message of
     the first one was stored under its id of `own_ids`; `answer_renamed`: that of the last one.
@@ -161,9 +165,9 @@ class Appended:
 
 @dataclass(slots=True, kw_only=True)
 class Rewound:
-    """Answer to Rewind and Undo: the number of the entry and the session as it is now.
+    """Answer to Rewind and Undo: the number of the entry, and the present session.
 
-    `done`: by this call, not by an earlier one.
+    `done`: True if this call did it, False for a repeat.
     """
 
     seq: int
@@ -178,8 +182,9 @@ Answer = Session | Created | Appended | Rewound
 class Write:
     """The writes of a decided operation, and the answer once they are committed; it may be a refusal.
 
-    `session` is the row as it will be; `new`: there is none yet. `delete` removes it and its entries; if `tasks_until`
-    is set, it stays on record. `deltas`: the changes of the state by those entries that are events, with their numbers.
+    `session` is the new row; `new`: the row must be inserted. `delete` removes the session and its entries; if
+    `tasks_until` is set, the deletion is recorded. `deltas`: the changes of the state by those entries that are events,
+    with their numbers.
     """
 
     session: Session
@@ -198,11 +203,11 @@ Outcome = Write | Answer | PlaneError
 class Found:
     """The data read for one operation before it is decided.
 
-    `session` is the one it names in its scope. `stored` has, by id, those entries that it would append and that its
-    owner has stored already, in whatever session, without their payload. `lines` are all entries of the session, if
-    `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once.
-    `said` are those ids of messages to append that may be stored under another id, under which it has a message.
-    `deletions`: those of the session's tasks with their ids, for appends and touches.
+    `session` is the session that it names in its scope. `stored` has, by id and without payload, the entries of the
+    operation that its owner has stored already, in any session. `lines` are all entries of the session, if
+    `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once. `said` are those ids
+    of messages to append that may be stored under another id, under which it has a message. `deletions`: those of the
+    session's tasks with their ids, for appends and touches.
     """
 
     session: Session | None

@@ -1,8 +1,8 @@
 """The decision about one operation on one session: the new row and entries, the answer of a repeat, or a refusal.
 
-Every rule about writing is here and nowhere else; the database triggers are a second wall. Of several refusals the
-first is given, in this order: not found, key reused, task deleted, version mismatch, not allowed by the history. A
-repeat is answered before a version mismatch.
+All rules about writing are here; the database triggers only repeat them. Of several refusals the first is given, in
+this order: not found, key reused, task deleted, version mismatch, not allowed by the history. A repeat is answered
+before a version mismatch.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -136,8 +136,7 @@ def _append(found: Found, op: commands.Append, now: int) -> Outcome:
 
 
 def _under_own_ids(found: Found, op: commands.Append, given: Sequence[Entry]) -> tuple[Sequence[Entry], Set[str]]:
-    """Return the new entries, with those whose message has an id that is used under an id of their own, and the ids of
-    these entries."""
+    """Return the new entries, and the ids of those whose message got a new id because its id was used."""
     if not op.own_ids:
         return given, frozenset()
     used = set(found.said)

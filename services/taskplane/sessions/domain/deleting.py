@@ -1,6 +1,6 @@
-"""Deleted tasks: which entries are of one, and which messages of a pushed history have its words. Pure.
+"""Deleted tasks: finds their entries, and the messages of a pushed history that have their words. No I/O.
 
-A void with the turns of a deleted task hides them for good. It is the only entry that no later one takes back.
+A void with the turns of a deleted task hides them for good. No later entry can revert it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from taskplane.sessions.domain.session import HIDDEN, MESSAGE, VOID, WORDS, Entr
 # An entry without an invocation is a turn of its own, named by its number.
 Name = str | int
 
-# The digests of the id and of the content of a message; an id of 0: it has none.
+# The digests of the id and of the content of a message. The digest of the id is 0 if the message has no id.
 Digests = tuple[int, int]
 
 
@@ -47,9 +47,9 @@ class Deletions(NamedTuple):
         return entry.invocation_id in self.turns or entry.task_invocation_id in self.turns
 
     def refuse(self, entry: Entry) -> bool:
-        """Return whether an entry would bring a deleted task back, and so is stored no more.
+        """Return whether an entry would bring back a deleted task, and must not be stored.
 
-        A message in a task that is gone is one, too, whatever turn it names; a void says nothing.
+        A message of a deleted task is such an entry, whatever turn it names; a void is not.
         """
         if entry.kind == VOID and not entry.off:
             return False
@@ -81,8 +81,8 @@ class DeletedWords(NamedTuple):
     def suspects(self, pushed: Sequence[tuple[str, Digests]]) -> list[int]:
         """Return the indexes of the messages of a pushed history that may have deleted words.
 
-        Each message is given with the turn that it names, or nothing. One that names a turn that is not deleted is of
-        that turn, unless it has the id of a deleted message.
+        Each message is given with the turn that it names, or "". A message that names another turn does not have
+        deleted words, unless it has the id of a deleted message.
         """
         return [
             index
@@ -95,7 +95,7 @@ class DeletedWords(NamedTuple):
     ) -> list[int]:
         """Return which of the `suspects` have deleted words, given the other messages of the session (`live`).
 
-        A message of another turn under the same id, or without one with the same content, is that one's.
+        A suspect is not deleted if another turn has a message with its id, or, without an id, with its content.
         """
         contents = {content for _, content in live}
         return [

@@ -4,7 +4,7 @@ from taskplane.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound,
 
 
 def session_not_found(context_id: str) -> NotFound:
-    """Return the error for a session that does not exist, and the same one for a session of another owner."""
+    """Return the error for a session that does not exist or that has another owner."""
     return NotFound(f"session {context_id} does not exist", reason="SESSION_NOT_FOUND")
 
 

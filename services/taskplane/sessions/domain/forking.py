@@ -1,4 +1,4 @@
-"""Forks: sessions made of other ones, with copies of their entries. Pure."""
+"""Forks: sessions with copies of the entries of another session. No I/O."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ def origin(op: Fork) -> str:
 
 
 def to_copy(lines: Sequence[Line], before: str) -> list[InEffect] | None:
-    """Return the entries to copy, in reading order: those in effect before an invocation, or all in effect if it is "".
+    """Return the entries to copy, in reading order: the entries in effect before an invocation, or all entries in
+    effect for "".
 
     None: the invocation is not in effect.
     """
@@ -44,10 +45,10 @@ def forked(of: Session, op: Fork, copies: Sequence[InEffect], now: int) -> Sessi
 
 
 def copy_of(stored: Entry, one: InEffect, into: Session, seq: int) -> Entry:
-    """Return entry `seq` of the new session, made of a stored one.
+    """Return entry `seq` of the new session, a copy of a stored entry.
 
-    It keeps its turn and its place within its task, but not the task, and not the request: the turn is over. Its
-    messages name the new session, so that no answer goes to the old one.
+    It keeps its turn and its generation, but not its task and its request, since the turn is over. Its messages name
+    the new session, so that no answer goes to the old session.
     """
     payload, listed, message_id = stored.payload, stored.listed, stored.message_id
     if one.kind == PUSHED:

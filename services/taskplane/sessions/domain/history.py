@@ -1,7 +1,7 @@
 """The effective history: the messages that a session shows after its rewinds. A pure function of its entries.
 
-It goes by invocation, not by position: an entry is in effect when the place of its invocation is not cut (see
-`domain.replay`), wherever the entry itself stands. So a late copy of a cut turn stays cut.
+It depends on invocations, not on positions: an entry is in effect if the place of its invocation is not cut (see
+`domain.replay`), at any position of the entry. So a late copy of a cut turn stays cut.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID, VOID
 
 
 class InEffect(NamedTuple):
-    """An entry in effect. `kept`: of a pushed history, the indexes of those of its messages that are in effect."""
+    """An entry in effect. `kept`: for a pushed history, the indexes of its messages that are in effect."""
 
     seq: int
     kind: int
@@ -28,9 +28,9 @@ ReadingPlace = tuple[int, int, int, int]
 class Reading:
     """The entries in effect in reading order (see `effective`), and a pushed history before them.
 
-    It holds little of each entry, so that it can be cached, and never changes: a longer log has another reading. `seq`
-    is the number of the newest entry of the log. `kept` has the indexes of those messages of the pushed history `push`,
-    if there is one, that are in effect.
+    It has little of each entry, so it can be cached. It never changes: a longer log has another reading. `seq`: the
+    number of the newest entry of the log. `push`: the pushed history, if there is one. `kept`: the indexes of its
+    messages in effect.
     """
 
     __slots__ = ("_log", "kept", "places", "push")
@@ -56,9 +56,9 @@ class Reading:
         return cls(log, sorted(_places(log, lines)))
 
     def followed_by(self, lines: Sequence[Line]) -> "Reading | None":
-        """Return the reading of the log with these entries after its own.
+        """Return the reading of the log after these further entries.
 
-        None: one of them changes the effect of earlier ones, so all must be read again.
+        None: a further entry changes the effect of earlier entries, so all must be read again.
         """
         if any(line.changes_history for line in lines):
             return None
@@ -133,9 +133,9 @@ def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
 class CutTurns(NamedTuple):
     """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
-    `voided`: those of them that are voided, or stand in a task that a voided one began. A void can be taken back,
-    unless the turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks with a void that is
-    not applied yet. `undoable`: the newest rewind can be undone.
+    `voided`: those that are voided, or belong to a task that a voided turn began. A void can be taken back, unless the
+    turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks with a void that is not
+    applied yet. `undoable`: the newest rewind can be undone.
     """
 
     invocations: Sequence[str] = ()
@@ -203,8 +203,8 @@ def _undo_error(log: Replayed, lines: Sequence[Line]) -> Literal["", "NOTHING_TO
 
 
 def conversation(messages: Iterable[a2a.Message]) -> list[a2a.Message]:
-    """Return the messages without repetitions: of equal messageIds the first one stays, in the form that it has grown
-    to while its task said nothing else."""
+    """Return the messages without repetitions. Of equal message ids the first message stays, in its last form before
+    its task had another message."""
     seen: set[str] = set()
     kept: list[a2a.Message] = []
     grows = False

@@ -21,9 +21,9 @@ from taskplane.sessions.domain.session import EVENT, REDUCED, Entry
 
 
 def pack(entry: pb.Entry, which: str | None) -> bytes | None:
-    """Return the payload of `entry`, its field `which`, as it is stored; None if it has none.
+    """Return the field `which` of `entry` in its stored form; None if there is no such field.
 
-    Raise Invalid `TOO_DEEP` if it is nested so deeply that no reply with it could be read, ours or another's.
+    Raise Invalid `TOO_DEEP` if no server or client could read a reply with it.
     """
     if which is None:
         return None
@@ -143,7 +143,7 @@ def listed(pushed: pb.Messages) -> str:
 
 
 def invocations_in(pushed: pb.Messages) -> Sequence[str]:
-    """Return the invocation of each message of a pushed history; "" for one of none."""
+    """Return the invocation of each message of a pushed history; "" for a message without an invocation."""
     names = list(map(invocation_in, pushed.messages))
     for index, name in enumerate(pushed.invocation_ids[: len(names)]):
         names[index] = names[index] or _id(name)
@@ -180,7 +180,7 @@ def deleted_words(payloads: Iterable[bytes | None]) -> DeletedWords:
 
 
 def pushed_digests(pushed: pb.Messages) -> list[tuple[str, Digests]]:
-    """Return the turn of each message of a pushed history, "" for none, and its digests."""
+    """Return the turn of each message of a pushed history ("" if it names none), and its digests."""
     return [(name, digests(one)) for name, one in zip(invocations_in(pushed), pushed.messages, strict=True)]
 
 
@@ -196,8 +196,8 @@ def first_words(payload: bytes | None, kept: Sequence[int] = (0,)) -> str:
 
 
 def without_words(stored: Entry, hidden: Collection[int] = ()) -> Entry:
-    """Return an entry without what it says: its messages have ids and roles only, an event its turn and what it rewinds
-    before. Of a pushed history only the messages with these indexes lose their words."""
+    """Return an entry without its words: its messages have ids and roles only, an event its turn and the target of its
+    rewind. In a pushed history only the messages with these indexes lose their words."""
     entry = pb.Entry(withheld=True)
     given = pb.Entry.FromString(stored.payload or b"")
     if stored.kind == EVENT:
@@ -247,7 +247,7 @@ def unpack_state(stored: bytes) -> tuple[Mapping[str, Value], Mapping[str, int]]
 
 
 def message_id_in(message: a2a.Message) -> str | None:
-    """Return the id of a message for `Entry.message_id`; None if it has none that can be stored as an id."""
+    """Return the id of a message for `Entry.message_id`; None if it has no id, or an id that cannot be stored."""
     return _id(message.message_id) or None
 
 
@@ -301,5 +301,5 @@ def _given(thing: object, *spellings: str) -> object:
 
 
 def _id(value: object) -> str:
-    """Return a value that can be stored as an id; "" for any other, such as one with a lone surrogate."""
+    """Return the value if it can be stored as an id, else "" (for instance with a lone surrogate)."""
     return value if isinstance(value, str) and is_id(value) else ""

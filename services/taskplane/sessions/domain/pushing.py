@@ -1,5 +1,5 @@
 """The comparison of a pushed history with the entries of its session: the turns that it names and reduces, and the
-messages that are known. Pure."""
+known messages. No I/O."""
 
 from collections.abc import Iterable
 
@@ -11,8 +11,8 @@ from taskplane.sessions.domain.session import Entry
 
 
 def compared(entry: Entry, said: Iterable[tuple[str, str]], known: Iterable[a2a.Message]) -> Entry:
-    """Return a pushed history as it is stored: with the invocations that it reduces, and with the times of those of its
-    messages that are known. One that says something else than every known message under its id gets an id of its own.
+    """Return the stored form of a pushed history: with the invocations that it reduces, and with the times of its known
+    messages. A message that differs from every known message under its id gets a new id.
 
     `said`: invocation and id of each earlier message, in effect or not, of an invocation that it names. `known`:
     messages with their times; one is known that has the id and the content of one of these.

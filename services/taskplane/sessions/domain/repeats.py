@@ -1,4 +1,4 @@
-"""Detection of messages that repeat the id of an earlier one, from a few bytes of each. Pure."""
+"""Detection of messages that repeat the id of an earlier message, from a few bytes of each. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,9 +16,9 @@ _NOTHING: Final = (0, 0, b"")
 
 
 def id_in(head: bytes) -> bytes | None:
-    """Return the id of the message that begins a stored payload, as UTF-8; None if the whole payload is needed.
+    """Return the message id at the beginning of a stored payload, as UTF-8; None if the whole payload is needed.
 
-    Serialized messages have their fields in order, and the id is the first one.
+    Serialized messages have their fields in order, and the id is the first field.
     """
     try:
         # The size follows the tag of the field, in seven bits of each byte.

@@ -1,4 +1,4 @@
-"""The replay of a session's log: which places are cut, and which rewinds count, in the end. Pure.
+"""The replay of a session's log: finds the places that are cut in the end, and the rewinds that count. No I/O.
 
 Every invocation has a place: the position of its first entry in the log. An event of an agent runtime has a place of
 its own, too, since runtimes go by the position of events: kagent's begins every turn with an event of one and the same

@@ -1,4 +1,4 @@
-"""The rules for rewinds, undos, and the mark that their effects on tasks are applied. Pure."""
+"""The rules for rewinds, for undos, and for the mark that their effects on tasks are applied. No I/O."""
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
@@ -20,7 +20,8 @@ _ERRORS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_u
 
 
 def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
-    """Decide a rewind. A refused one is stored, too, so that a repeat is refused whatever the history is by then."""
+    """Decide a rewind. A refused rewind is stored as well, so that a repeat is refused even after the history has
+    changed."""
     was = _check(found, op, REWIND)
     if not isinstance(was, Session):
         return was
@@ -43,7 +44,7 @@ def _restoring(found: Found, entry: Entry) -> bytes | None:
 
 
 def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
-    """Decide an undo. A refused one leaves no trace."""
+    """Decide an undo. A refused undo is not stored."""
     was = _check(found, op, UNDO)
     if not isinstance(was, Session):
         return was
@@ -69,7 +70,8 @@ def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
 
 
 def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Session | PlaneError:
-    """Return the session to rewind, or the one that the same request has rewound before; or a refusal."""
+    """Return the session to rewind, or the session that an earlier call with the same request has rewound; or a
+    refusal."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)

@@ -23,7 +23,7 @@ KINDS: Final[Mapping[int, str]] = {
     VOID: "VOID",
     PUSHED: "PUSHED",
 }
-# Kinds that carry a message: one of a user or of a task, or the outcome of a turn.
+# Kinds with a message: a message of the user or of a task, or the outcome of a turn.
 SAID: Final = frozenset({MESSAGE, OUTCOME})
 # Stands in `Entry.listed` before an invocation that was reduced; no id begins with it.
 REDUCED: Final = "\t"
@@ -61,7 +61,7 @@ class Session(NamedTuple):
     has_session_task: Growing[bool]
     created_at: Fixed[int]
     updated_at: Free[int]
-    # The number of the newest entry that changes the effect of earlier ones; 0: there is none.
+    # The number of the newest entry that changes the effect of earlier entries; 0: there is no such entry.
     steered_seq: Growing[int] = 0
     # The entry up to which its tasks are in line with that; never more.
     applied_seq: Growing[int] = 0
@@ -148,9 +148,9 @@ def begins_session_task(entry: Entry) -> bool:
 
 
 def changes_history(entry: Entry) -> bool:
-    """Return whether the entry changes the effect of earlier ones, and so the display of its tasks.
+    """Return whether the entry changes the effect of earlier entries, and so the display of tasks.
 
-    A void that can be taken back concerns one turn and does not; that of a deleted task does.
+    The void of a deleted task does; a void that can be reverted concerns one turn only and does not.
     """
     if entry.kind == EVENT:
         return bool(entry.target)
@@ -160,7 +160,7 @@ def changes_history(entry: Entry) -> bool:
 
 
 def repeats(stored: Entry, given: Entry) -> bool:
-    """Return whether an entry that is stored under the id of a given one is of the same session and request."""
+    """Return whether two entries with one id, a stored and a given one, have the same session and request."""
     if stored.context_id != given.context_id:
         return False
     return not stored.request_hash or not given.request_hash or stored.request_hash == given.request_hash

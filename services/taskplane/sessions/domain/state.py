@@ -1,4 +1,4 @@
-"""The state of a session, made by the events of an agent runtime by the rules of ADK. Pure.
+"""The state of a session, computed from the events of an agent runtime by the rules of ADK. No I/O.
 
 An event changes the state by its `actions.state_delta`. Keys that begin with "temp:" are not kept, those with "user:"
 belong to the owner and those with "app:" to everybody, both with one agent; all others are the session's. Null removes
@@ -25,7 +25,7 @@ USER: Final = "user:"
 APP: Final = "app:"
 _MOST: Final = 1 << 63
 
-# A serialized `Value`; None: the key is removed.
+# A serialized `Value`; None removes the key.
 Values = Mapping[str, bytes | None]
 
 
@@ -45,8 +45,8 @@ def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
     """Return the changes of entry number `index` of a request, or None if there are none.
 
     `state` and `artifacts` are the event's deltas as its JSON has them. Values that cannot be stored are converted as
-    in messages: U+FFFD, null, and the text of a number or of data nested too deeply. Raise Invalid `BAD_STATE` if the
-    first is no object.
+    in messages: U+FFFD, null, and the text of a number or of data nested too deeply. Raise Invalid `BAD_STATE` if
+    `state` is not an object.
     """
     own: dict[str, Value] = {}
     versions: dict[str, int] = {}
@@ -62,7 +62,7 @@ def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
                 own[key] = value
     if isinstance(artifacts, dict):
         for name, version in cast("dict[str, Any]", artifacts).items():
-            # Those of the owner are not restored by a rewind.
+            # A rewind does not restore the keys of the owner.
             if not name.startswith(USER) and type(version) is int and abs(version) < _MOST and _is_text(name):
                 versions[name] = version
     packed = pack_state(own, versions)
@@ -104,7 +104,7 @@ class State:
         self.versions: dict[str, int] = {}
 
     def add(self, own: bytes) -> None:
-        """Apply one more event; `own` as `Delta` has it."""
+        """Apply one more event. `own`: see `Delta`."""
         values, versions = unpack_state(own)
         for key, value in values.items():
             if value.HasField("null_value"):

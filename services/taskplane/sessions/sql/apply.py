@@ -1,8 +1,8 @@
 """One transaction of the session log: read the rows of a batch of operations, decide each operation, write the results.
 
-The number of statements does not depend on the number of operations, except for rewinds and undos, each of which reads
-the log of its session, and for sessions that were rewound or have deleted tasks, in each of which these are looked up.
-The rules are not here but in `domain.decide`.
+The number of statements does not depend on the number of operations, with two exceptions: each rewind and undo reads
+the log of its session, and in each session with rewinds or deleted tasks these are read. The rules are in
+`domain.decide`.
 """
 
 import time
@@ -26,12 +26,12 @@ from taskplane.sessions.sql.statements import Key
 from taskplane.storage.committer import LATER, Batch, Later
 from taskplane.storage.dialects import Dialect
 
-# Ids in one lookup.
+# The maximum number of ids in one lookup.
 _LOOKUP: Final = 1000
 
 
 def key_of(op: Operation) -> Key:
-    """Return the name that at most one operation of a batch may have: its session."""
+    """Return the key of an operation, its session: a batch may have only one operation with it."""
     scope = op.scope
     return scope.tenant, scope.owner, op.context_id
 
@@ -50,9 +50,9 @@ def size_of(op: Operation) -> int:
 def apply_batch(conn: Connection, operations: Sequence[Operation], dialect: Dialect) -> Batch[Answer]:
     """Apply the operations in their order, each as if it were alone; each must name another session.
 
-    If two operations of a batch would store the same entry id, the second is left for the next batch. So is one whose
-    session another process has made meanwhile. If another process has stored such an entry meanwhile, the database
-    refuses the batch; the next try finds the entry. The batch's effects are its writes.
+    An operation is left for the next batch if an earlier one stores the same entry id, or if another process has just
+    created its session. If another process has just stored the same entry id, the database refuses the batch, and the
+    next try finds the entry. The batch's effects are its writes.
     """
     keys = [key_of(op) for op in operations]
     ids = [_ids(op) for op in operations]
@@ -133,7 +133,8 @@ def _said(conn: Connection, operations: Sequence[Operation], sessions: Mapping[K
 
 
 def _insert_new(conn: Connection, writes: Mapping[int, Write], dialect: Dialect) -> list[int]:
-    """Insert the new sessions; return the indexes of those that another process has made meanwhile."""
+    """Insert the new sessions. Return the indexes of the sessions that another process has inserted since they were
+    read."""
     # In the order of their keys, so that two processes cannot deadlock.
     new = sorted([write.session for write in writes.values() if write.new], key=sql.key_of)
     if not new:

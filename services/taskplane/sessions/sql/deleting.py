@@ -37,7 +37,7 @@ _WORDS: Final = select(entry.c.payload).where(*OF_SESSION, text(DELETES)).order_
 
 
 def read_deletions(conn: Connection, of: Session) -> Deletions | None:
-    """Return the deletions of a session's tasks; None: there are none."""
+    """Return the deletions of a session's tasks; None if there are none."""
     if not of.steered_seq:
         return None
     rows = conn.execute(_DELETIONS, key_of(of)).all()
@@ -76,7 +76,7 @@ def _deleted_in(
 
 
 def _live(conn: Connection, of: Session, lines: Sequence[Line], words: DeletedWords) -> Iterator[Digests]:
-    """Yield the digests of messages in other turns than those of deleted tasks."""
+    """Yield the digests of messages in turns that are not deleted."""
     turns = words.turns
     seqs = [line.seq for line in lines if line.speaks and line.name not in turns and line.group not in turns]
     for payload in _payloads(conn, of, seqs):
@@ -118,7 +118,7 @@ def _line(void: Entry, seq: int) -> Line:
 
 
 def _title(conn: Connection, of: Session, reading: Reading) -> str:
-    """Return the title of the first words in effect; "" if nothing is said."""
+    """Return the title from the first text in effect; "" if there is no text."""
     if reading.push and reading.kept:
         (payload,) = read_payloads(conn, of, [reading.push]).values()
         return title_of(first_words(payload, reading.kept))
@@ -130,7 +130,7 @@ def _title(conn: Connection, of: Session, reading: Reading) -> str:
 
 
 def withheld(conn: Connection, of: Session, entries: Sequence[Entry], since: int = 0) -> Sequence[Entry]:
-    """Return entries of the log without the words of deleted tasks. `since`: of those deleted after this entry only."""
+    """Return entries of the log without the words of deleted tasks. `since`: only of tasks deleted after this entry."""
     if of.steered_seq <= since or not entries:
         return entries
     deletions = read_deletions(conn, of)

@@ -38,7 +38,7 @@ _Unit = tuple[int, int]
 _WHOLE: Final = -1
 _SAID: Final = (MESSAGE, OUTCOME, PUSHED)
 _OF_TASK: Final[Select[Any]] = select(entry.c.seq).where(*OF_SESSION, entry.c.task_id == bindparam("task_id"))
-# An entry that may change the effect of earlier ones, as `Line.changes_history` says.
+# An entry that may change the effect of earlier entries (see `Line.changes_history`).
 _CHANGES: Final[Select[Any]] = (
     select(entry.c.seq)
     .where(*OF_SESSION, entry.c.seq > bindparam("after"), entry.c.seq <= bindparam("last"))
@@ -87,7 +87,8 @@ def list_effective(
 
 
 def _unchanged_seq(conn: Connection, of: Session, known: EffectivePlace | None) -> int:
-    """Return the number of entries of the log that still are in effect, or not, as in a `known` listing; 0: none is."""
+    """Return the number of entries of the log, from the first on, whose effect is the same as in a `known` listing; 0
+    if no entry's is."""
     if known is None or known.seq > of.seq:
         return 0
     changed = conn.execute(_CHANGES, {**key_of(of), "after": known.seq, "last": of.seq}).first()
@@ -130,9 +131,9 @@ class _Listing:
         self.total = len(self._first) + len(self._places)
 
     def unchanged_since(self, seq: int) -> int:
-        """Return how many units at the beginning are those of the listing of when the log had `seq` entries.
+        """Return the number of units at the beginning that a listing had when the log had `seq` entries.
 
-        No later entry changes the effect of those.
+        No later entry changes their effect.
         """
         if not seq:
             return 0
@@ -229,7 +230,7 @@ def list_message_ids(
     return MessageIds(
         of,
         ids,
-        # A turn that says nothing itself is where those before it end.
+        # A turn without messages ends where the turn before it ends.
         {
             name: said[ends[places[before - 1]] if (before := bisect_right(places, place)) else pushed]
             for name, place in seen.items()

@@ -43,7 +43,8 @@ def fork(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Crea
 
 
 def _there(conn: Connection, op: commands.Fork, dialect: Dialect) -> commands.Created | None:
-    """Return the answer to a repeat, if there is a session with the id already. AlreadyExists: it is another one."""
+    """Return the answer to a repeat if the session exists already. AlreadyExists: the session with this id is not this
+    fork."""
     key = op.scope.tenant, op.scope.owner, op.new_context_id
     there = sql.find_locked(conn, dialect, key)
     if there is None:

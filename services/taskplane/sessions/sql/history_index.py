@@ -20,9 +20,9 @@ from taskplane.sessions.domain.session import MESSAGE, OUTCOME, Session
 from taskplane.sessions.sql.loading import OF_SESSION, key_of, read_payloads
 from taskplane.sessions.tables import entry
 
-# The most entries of all sessions together; one takes about half a kilobyte.
+# The maximum number of entries in all cached indexes. An entry takes about half a kilobyte.
 _MOST_ENTRIES: Final = 100_000
-# The most indexes of one session: clients that read older pages need the state of their first page.
+# The maximum number of indexes of one session: clients that read older pages need the state of their first page.
 _MOST_OF_ONE: Final = 4
 # Payloads that are read at once.
 _SOME: Final = 16
@@ -54,7 +54,8 @@ class HistoryIndexCache:
         self._sessions: LRUCache[_Key, Mapping[int, HistoryIndex]] = LRUCache(most, getsizeof=sum)
 
     def newest(self, of: Session) -> HistoryIndex | None:
-        """Return the one that has as many entries as the session, or else the one with the most that has fewer."""
+        """Return the index with the same number of entries as the session, or else the longest of the shorter
+        indexes."""
         with self._lock:
             found = self._sessions.get(_key(of), {})
         return max((one for seq, one in found.items() if seq <= of.seq), key=_seq, default=None)
@@ -66,7 +67,7 @@ class HistoryIndexCache:
             kept = dict(self._sessions.pop(key, {}))
             kept.setdefault(index.reading.seq, index)
             if len(kept) > _MOST_OF_ONE:
-                # The oldest one, not the shortest: somebody may be on an older page.
+                # Remove the oldest index, not the shortest, since a client may still read older pages.
                 kept.pop(next(iter(kept)))
             if sum(kept) <= self._sessions.maxsize:
                 self._sessions[key] = kept
@@ -95,8 +96,8 @@ _steering: Final = case(
 _head: Final = case((entry.c.speaks, func.substr(entry.c.payload, 1, HEAD)))
 
 
-# Entries after one number up to another one, with what a reading needs to know of them, and how the payload begins of
-# what was said.
+# The entries in a range of numbers, with the columns that a reading needs, and the beginning of the payload of
+# messages.
 _LINES_AND_HEADS: Final = (
     select(entry.c.seq, entry.c.kind, entry.c.invocation_id, _first_invocation, entry.c.generation, _steering, _head)
     .where(*OF_SESSION, entry.c.seq > bindparam("after"), entry.c.seq <= bindparam("last"))
@@ -118,7 +119,7 @@ def read_index(conn: Connection, of: Session, cache: HistoryIndexCache) -> Histo
 
 
 def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, bytes]) -> HistoryIndex:
-    """Make an index. `ids`: those of the messages, by the numbers of their entries."""
+    """Make an index. `ids`: the ids of the messages by the number of their entry."""
     pushed: Sequence[bytes] = ()
     if reading.push:
         (payload,) = read_payloads(conn, of, [reading.push]).values()
@@ -127,7 +128,7 @@ def made(conn: Connection, of: Session, reading: Reading, ids: Mapping[int, byte
 
 
 def _followed(conn: Connection, of: Session, before: HistoryIndex) -> HistoryIndex | None:
-    """Return `before` with the new entries; None: a rewind, an undo or the like came since."""
+    """Return `before` with the new entries; None if a new entry changes the effect of earlier entries."""
     lines, ids = _read(conn, of, before.reading.seq)
     reading = before.reading.followed_by(lines)
     if reading is None:
@@ -153,7 +154,8 @@ def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[i
 
 
 def ids_in(conn: Connection, of: Session, heads: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Return the ids of messages by how their payloads begin; the few that this does not tell are read."""
+    """Return the ids of messages from the beginnings of their payloads. The few payloads for which this is not enough
+    are read."""
     ids: dict[int, bytes] = {}
     unknown: list[int] = []
     for seq, head in heads.items():

@@ -1,4 +1,4 @@
-"""Entries with their payloads: small ones come with their row, large ones are fetched when it is known that they count.
+"""Entries with their payloads: a small payload is read with the row, a large payload only if it is needed.
 
 So a page of small entries is one statement, and no statement reads more than some megabytes.
 """
@@ -75,7 +75,7 @@ def to_read(values: Sequence[Any]) -> Read:
 
 
 def get_session(conn: Connection, scope: Scope, context_id: str) -> Session:
-    """Return the row. NotFound."""
+    """Return the row. Raise NotFound."""
     key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
     found = conn.execute(_SESSION, key).one_or_none()
     if found is None:
@@ -89,7 +89,8 @@ def key_of(of: Session) -> dict[str, Any]:
 
 
 class Log(NamedTuple):
-    """A session's log without its payloads: `sizes` has their sizes and `reads` the ones read whole, by number."""
+    """A session's log without most payloads. `sizes`: the sizes of the payloads by entry number. `reads`: the payloads
+    that were read."""
 
     lines: Sequence[Line]
     sizes: Mapping[int, int]
@@ -97,7 +98,7 @@ class Log(NamedTuple):
 
 
 def read_short(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, dict[int, Read] | None]:
-    """Return the session, and all its entries by number if they are few; None: they are many. NotFound."""
+    """Return the session, and all its entries by number if they are few, else None. Raise NotFound."""
     key = {"of_tenant": scope.tenant, "of_owner": scope.owner, "of_context_id": context_id}
     rows = conn.execute(_SESSION_AND_ROWS, key).all()
     if not rows:
@@ -109,7 +110,7 @@ def read_short(conn: Connection, scope: Scope, context_id: str) -> tuple[Session
 
 
 def read_log(conn: Connection, scope: Scope, context_id: str) -> tuple[Session, Log]:
-    """Return the session and its log. NotFound."""
+    """Return the session and its log. Raise NotFound."""
     of, reads = read_short(conn, scope, context_id)
     if reads is None:
         rows = conn.execute(_LINES_AND_SIZES, key_of(of)).all()
@@ -129,7 +130,7 @@ def read_entries(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int
 
 
 def read_payloads(conn: Connection, of: Session, seqs: Iterable[int]) -> dict[int, bytes]:
-    """Return the payloads of the entries with these numbers, whatever their size."""
+    """Return the payloads of the entries with these numbers, of any size."""
     rows = conn.execute(_PAYLOADS_OF, {**key_of(of), "seqs": seqs})
     return {row.seq: row.payload for row in rows}
 

@@ -60,7 +60,7 @@ class EffectivePlace(NamedTuple):
 
     @classmethod
     def known(cls, token: str, key: bytes, bound: Bound) -> "EffectivePlace | None":
-        """Return the place of a token; None: it is of another session or listing."""
+        """Return the place of a token; None if the token belongs to another session or listing."""
         try:
             return cls.read(token, key, bound)
         except Invalid:

@@ -29,10 +29,10 @@ _KNOWN: Final = union_all(
 
 
 def compared(conn: Connection, of: Session, op: Append, stored: Container[str]) -> Append:
-    """Return the operation with the reductions by its pushed histories in the session, and with the times of messages
-    that the session has.
+    """Return the operation with the stored forms of its pushed histories: with their reductions in the session, and the
+    times of known messages.
 
-    Those with ids in `stored` stay as they are.
+    Entries with ids in `stored` are not changed.
     """
     new = {each.id for each in op.entries if each.kind == PUSHED and each.id not in stored}
     if not new:
@@ -60,7 +60,7 @@ def _said(conn: Connection, of: Session, lines: Sequence[Line]) -> Iterator[tupl
 
 
 def _known(conn: Connection, of: Session, message_ids: Collection[str], pushed: int) -> Iterator[a2a.Message]:
-    """Yield the messages with these ids, and those of the pushed history with this number."""
+    """Yield the messages with these ids, and the messages of the pushed history that is the entry with this number."""
     asked = {**key_of(of), "message_id": message_ids, "pushed": pushed}
     for payload, created_at in conn.execute(_KNOWN, asked):
         yield from timed_messages(payload, created_at)

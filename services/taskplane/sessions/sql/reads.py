@@ -38,7 +38,7 @@ _SESSIONS: Final = (
 _AFTER: Final = tuple_(session.c.updated_at, session.c.context_id) < tuple_(
     bindparam("after_at"), bindparam("after_id")
 )
-# Which letters are the same in another case is for ASCII the same everywhere; for others both cases are asked for.
+# All engines agree on the case of ASCII letters only; for other letters both cases are searched.
 _CASES: Final[Sequence[Callable[[str], str]]] = (str, str.lower, str.upper, str.capitalize)
 _TITLED: Final = or_(
     *(
@@ -141,7 +141,7 @@ def _page_query(kinds: bool, task: bool, message: bool, newest_first: bool) -> S
 
 def bound_of(of: Session, query: EntryFilter) -> Bound:
     """Return the listing that a page token of the session's entries is bound to."""
-    # A session that was deleted and made again is another one.
+    # A session that was deleted and created again is a different session.
     session_is = (of.tenant, of.owner, of.context_id, of.created_at, of.salt)
     return (
         *session_is,
@@ -179,7 +179,7 @@ def read_stored(conn: Connection, scope: Scope, context_id: str, seqs: Sequence[
 
 
 def check_reply(size: int, context_id: str) -> None:
-    """Raise Exhausted `HISTORY_TOO_LARGE` if so many bytes do not fit one reply."""
+    """Raise Exhausted `HISTORY_TOO_LARGE` if this number of bytes does not fit in one reply."""
     if size > REPLY_BYTES:
         raise Exhausted(
             f"the history of session {context_id} has {size} bytes and does not fit in one reply",

@@ -1,4 +1,5 @@
-"""Unfinished turns of all sessions: those that may be abandoned, and the time up to which all are finished."""
+"""Unfinished turns of all sessions: the turns that may be abandoned, and the time up to which all turns are
+finished."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -68,7 +69,7 @@ def _turns(*more: str) -> Select[Any]:
 
 _TURNS: Final = _turns()
 _TIMED_TURNS: Final = _turns("created_at")
-# Turns that are looked at to count those of one tenant.
+# The maximum number of turns that are read to count the turns of one tenant.
 _MOST_LOOKED_AT: Final = 10_000
 
 
@@ -88,8 +89,8 @@ def list_unsettled(conn: Connection, before: int, limit: int) -> UnsettledPage:
 
 
 def count_abandoned(conn: Connection, tenant: str, undecided_before: int, before: int) -> AbandonedTurns:
-    """Implement `SessionLog.abandoned`: of turns without an outcome those opened `undecided_before`, of others `before`
-    that time, in microseconds since 1970."""
+    """Implement `SessionLog.abandoned`. Turns without an outcome count if they were opened before `undecided_before`,
+    other turns if before `before` (microseconds since 1970)."""
     since: int = conn.execute(_MARK).scalar_one()
     times = {"since": since, "until": undecided_before, "count": _MOST_LOOKED_AT}
     opened = conn.execute(_TIMES, times).scalars().all()

@@ -121,7 +121,7 @@ def _columns(names: Sequence[str], keys: Iterable[Sequence[str]]) -> dict[str, S
 
 
 def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
-    """Return the entries with these ids that are stored, without their payloads; one lookup where there are none."""
+    """Return the stored entries with these ids, without their payloads. If there are none, this is a single lookup."""
     names = ("tenant", "owner", "id")
     known = [(row[0], row[1], row[2]) for row in _KNOWN_IDS.rows(conn, _columns(names, ids))]
     if not known:
@@ -131,7 +131,7 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
 
 
 def said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, set[str]]:
-    """Return those of the ids under which their session has a message, by session."""
+    """Return the ids under which a session has a message, by session."""
     columns = _columns((*KEY_FIELDS, "message_id"), ((*key, message_id) for key, message_id in wanted))
     found: dict[Key, set[str]] = {}
     for row in _SAID_UNDER.rows(conn, columns):
@@ -141,7 +141,7 @@ def said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, set[s
 
 
 def find_locked(conn: Connection, dialect: Dialect, key: Key) -> Session | None:
-    """Lock the session and return it, if there is one; wait for whoever holds it."""
+    """Lock the session and return it, if it exists. Waits while another transaction holds the lock."""
     found = conn.execute(_locking(dialect), _columns(KEY_FIELDS, [key])).one_or_none()
     return to_session(found) if found is not None else None
 
@@ -174,7 +174,7 @@ def delete_sessions(conn: Connection, sessions: Iterable[Session]) -> None:
 
 
 def insert_missing(conn: Connection, dialect: Dialect, new: Sequence[Session]) -> set[Key]:
-    """Insert sessions that were not found in this transaction; return the keys of those that went in."""
+    """Insert sessions that were not found in this transaction. Return the keys of the inserted sessions."""
     rows = list(map(_to_row, new))
     if dialect.alone or len(new) == 1:
         return set(map(key_of, new)) if _inserting(dialect).execute(conn, rows) else set()

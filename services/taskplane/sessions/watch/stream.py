@@ -27,16 +27,16 @@ class Watch:
     """Serves any number of watchers of any sessions."""
 
     def __init__(self, log: WatchLog, watched: Watched, *, quiet_after: float = 5.0) -> None:
-        """`quiet_after`: seconds without anything to say after which that is said."""
+        """`quiet_after`: seconds without an entry after which `Quiet` is sent."""
         self._log = log
         self._watched = watched
         self._quiet_after = quiet_after
 
     async def stream(self, scope: Scope, context_id: str, after: int | None) -> AsyncGenerator[Seen, None]:
-        """Yield the entries for one watcher, by the contract (`SessionHistory.WatchEntries`). `after` None: from now
-        on.
+        """Yield the entries for one watcher, by the contract (`SessionHistory.WatchEntries`).
 
-        Ends without `Deleted` when the store drains. NotFound; OutOfRange `BEYOND_HEAD`.
+        `after` None: only later entries. When the store drains, the stream ends without `Deleted`. Raise NotFound,
+        OutOfRange `BEYOND_HEAD`.
         """
         session = await self._log.session(scope, context_id)
         place = session.seq if after is None else after
@@ -81,7 +81,7 @@ class Watch:
             seat.leave()
 
     async def _page(self, scope: Scope, session: Session, place: int) -> EntryPage | None:
-        """Return the entries after `place`; None: the session was deleted, even if another one has its id now."""
+        """Return the entries after `place`; None if the session was deleted, even if another session has its id now."""
         try:
             page = await self._log.after(scope, session.context_id, place, PAGE_ENTRIES)
         except NotFound:

@@ -14,7 +14,8 @@ from taskplane.storage.watching import Seat, Watching
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
 
-# Tenant, owner, context id, and when it was created: a session that was deleted and made again is another one.
+# Tenant, owner, context id, and when it was created: a session that was deleted and created again is a different
+# session.
 _Identity = tuple[str, str, str, int]
 
 
