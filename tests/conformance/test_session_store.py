@@ -32,7 +32,7 @@ def create(context_id: str, **values: Any) -> commands.Create:
 
 
 async def test_a_session_is_created_once_and_then_updated(sessions: Sessions) -> None:
-    """S4."""
+    """S4: a second creation under the id gives the session its new values."""
     first = await sessions.log.create(create("s", agent="demo", title="one", source="web"))
     assert (first.created, first.session.version, first.session.seq) == (True, 1, 0)
     again = await sessions.log.create(create("s", title="two"))
@@ -44,7 +44,7 @@ async def test_a_session_is_created_once_and_then_updated(sessions: Sessions) ->
 
 
 async def test_a_rename_raises_the_version(sessions: Sessions) -> None:
-    """S4."""
+    """S4: the version is raised even though the log gets no entry."""
     await sessions.log.create(create("s", agent="demo"))
     renamed = await sessions.log.update(commands.Update(scope=ADA, context_id="s", title="new"))
     assert (renamed.version, renamed.title, renamed.agent) == (2, "new", "demo")
@@ -56,8 +56,8 @@ async def test_a_rename_raises_the_version(sessions: Sessions) -> None:
         await sessions.log.update(commands.Update(scope=ADA, context_id="unknown", title="x"))
 
 
-async def test_of_racing_renames_at_one_version_one_wins(sessions: Sessions) -> None:
-    """S4, R9: the others are told the version, and change nothing."""
+async def test_of_concurrent_renames_at_one_version_one_succeeds(sessions: Sessions) -> None:
+    """S4, R9: the others are refused with the present version, and change nothing."""
     await sessions.log.create(create("s", agent="demo"))
     answers = await asyncio.gather(
         *(
@@ -117,8 +117,8 @@ async def test_entries_are_numbered_without_a_gap_and_kept_as_they_were_given(se
     assert shown == actor_entry
 
 
-async def test_a_repeated_append_is_answered_with_what_is_stored(sessions: Sessions) -> None:
-    """C6, C10."""
+async def test_a_repeated_append_is_answered_with_the_stored_entry(sessions: Sessions) -> None:
+    """C6, C10: the entry is not stored again."""
     first = await sessions.append("s", user("A", request_hash=HASH), outcome("A", "hi"))
     again = await sessions.append("s", user("A", "changed", request_hash=HASH), outcome("A", "other"))
     assert (ids(again.known), again.appended) == (["A", "A-outcome"], 0)
@@ -127,7 +127,7 @@ async def test_a_repeated_append_is_answered_with_what_is_stored(sessions: Sessi
     assert [wire.entry(entry).message.parts[0].text for entry in await sessions.entries("s")] == ["A?", "hi"]
 
 
-async def test_what_was_stored_before_comes_back_whole_and_of_new_entries_only_their_number(sessions: Sessions) -> None:
+async def test_an_append_returns_known_entries_whole_and_the_number_of_new_ones(sessions: Sessions) -> None:
     await sessions.append("s", user("A"), copy("A", 2))
     answer = wire.appended(await sessions.append("s", copy("A", 3), user("A")))
     assert (answer.appended, answer.entry_count, answer.version) == (1, 3, 4)
@@ -136,8 +136,8 @@ async def test_what_was_stored_before_comes_back_whole_and_of_new_entries_only_t
     assert (newest.id, newest.created_at) == ("uid-A-3", answer.updated_at)
 
 
-async def test_of_racing_outcomes_the_first_one_written_wins_and_all_get_it(sessions: Sessions) -> None:
-    """C10."""
+async def test_of_concurrent_outcomes_the_first_is_stored_and_all_callers_get_it(sessions: Sessions) -> None:
+    """C10: a turn has one outcome."""
     await sessions.append("s", user("A"))
     answers = await asyncio.gather(*(sessions.append("s", outcome("A", f"answer {n}")) for n in range(8)))
     told = {wire.entry(answer.known[0]).message.parts[0].text for answer in answers if answer.known}
@@ -160,8 +160,8 @@ async def test_an_id_with_another_hash_or_in_another_session_is_refused(sessions
     assert ids((await sessions.append("s", user("A"))).known) == ["A"]
 
 
-async def test_two_sessions_racing_for_one_id_get_it_once(sessions: Sessions) -> None:
-    """C10."""
+async def test_an_entry_id_is_stored_once_if_two_sessions_append_it_at_once(sessions: Sessions) -> None:
+    """C10: the other session is refused."""
     answers = await asyncio.gather(
         *(sessions.append(f"s{n}", user("A", request_hash=HASH)) for n in range(6)), return_exceptions=True
     )
@@ -171,8 +171,8 @@ async def test_two_sessions_racing_for_one_id_get_it_once(sessions: Sessions) ->
     assert len((await sessions.log.list(ADA, 10, "")).sessions) == 1
 
 
-async def test_an_append_at_another_version_is_refused_and_names_the_version(sessions: Sessions) -> None:
-    """R9."""
+async def test_an_append_that_expects_another_version_is_refused_with_the_present_version(sessions: Sessions) -> None:
+    """R9: nothing is stored then."""
     await sessions.append("s", user("A"))
     with pytest.raises(Conflict) as refused:
         await sessions.append("s", user("B"), expected_version=1)
@@ -185,8 +185,8 @@ async def test_an_append_at_another_version_is_refused_and_names_the_version(ses
     assert refused.value.metadata == {"version": "0"}
 
 
-async def test_of_racing_writers_at_one_version_one_wins(sessions: Sessions) -> None:
-    """R9."""
+async def test_of_concurrent_appends_at_one_version_one_succeeds(sessions: Sessions) -> None:
+    """R9: the others are refused."""
     await sessions.append("s", user("A"))
     answers = await asyncio.gather(
         *(sessions.append("s", rewind("A", f"r{n}"), expected_version=2) for n in range(8)), return_exceptions=True
@@ -205,12 +205,12 @@ async def test_without_create_the_session_must_exist(sessions: Sessions) -> None
     await sessions.append("s", user("B"), create=None)
 
 
-async def test_an_append_of_nothing_makes_the_session_and_no_more(sessions: Sessions) -> None:
+async def test_an_append_without_entries_only_creates_the_session(sessions: Sessions) -> None:
     assert (await sessions.append("s")).session.version == 1
     assert (await sessions.append("s")).session.version == 1
 
 
-async def test_of_racing_writers_each_gets_its_own_numbers_and_there_is_no_gap(sessions: Sessions) -> None:
+async def test_concurrent_appends_get_different_numbers_without_a_gap(sessions: Sessions) -> None:
     """C1 for sessions."""
     await asyncio.gather(
         *(sessions.append(f"s{n % 3}", copy(f"i{n}", 1), copy(f"i{n}", 2)) for n in range(48)),
@@ -264,8 +264,8 @@ async def test_owners_may_use_the_same_ids(sessions: Sessions) -> None:
     assert wire.entry(theirs).message.parts[0].text == "bob's"
 
 
-async def test_a_deleted_session_is_gone_with_its_entries_and_their_ids_are_free(sessions: Sessions) -> None:
-    """S4."""
+async def test_a_deleted_session_loses_its_entries_and_frees_their_ids(sessions: Sessions) -> None:
+    """S4: a new session may use the ids again."""
     await sessions.append("s", user("A"), outcome("A"))
     await sessions.append("t", user("B"))
     await sessions.log.delete(commands.Delete(scope=ADA, context_id="s"))

@@ -64,7 +64,7 @@ async def three_turns(sessions: Sessions) -> None:
     await sessions.append("s", follow_up)
 
 
-async def test_a_fork_reads_like_what_it_was_made_of(sessions: Sessions) -> None:
+async def test_a_fork_has_the_same_conversation_as_its_source(sessions: Sessions) -> None:
     await three_turns(sessions)
     before = await sessions.said("s")
     made = await fork(sessions, title="fork")
@@ -92,7 +92,7 @@ async def test_a_fork_reads_like_what_it_was_made_of(sessions: Sessions) -> None
     assert (await sessions.log.session(ADA, "s")).seq == 10
 
 
-async def test_a_fork_has_what_was_in_effect_before_an_invocation(sessions: Sessions) -> None:
+async def test_a_fork_has_the_entries_in_effect_before_an_invocation(sessions: Sessions) -> None:
     await three_turns(sessions)
     await fork(sessions, before="C")
     assert await sessions.said("f") == ["A?", "A.2", "B?", "direct"]
@@ -122,8 +122,8 @@ async def test_a_fork_goes_on_by_itself(sessions: Sessions) -> None:
     assert {turn.context_id for turn in unsettled.turns} == {"f"}
 
 
-async def test_of_a_pushed_history_the_kept_messages_are_copied(sessions: Sessions) -> None:
-    """R7."""
+async def test_a_fork_copies_the_messages_of_a_pushed_history_that_are_in_effect(sessions: Sessions) -> None:
+    """R7: rewound messages of the history are left out."""
     await sessions.append("s", user("A"))
     listing = [
         message("p1", invocation="A"),
@@ -161,7 +161,7 @@ async def test_a_fork_has_the_state_of_its_events_and_shares_the_wider_ones(sess
     assert await state(sessions, "s") == {"x": 9, "y": 1, "user:u": 2}
 
 
-async def test_a_repeated_fork_is_answered_with_what_is_there(sessions: Sessions) -> None:
+async def test_a_repeated_fork_is_answered_with_the_existing_session(sessions: Sessions) -> None:
     await three_turns(sessions)
     await fork(sessions, before="C")
     await sessions.append("f", user("X"))
@@ -173,7 +173,7 @@ async def test_a_repeated_fork_is_answered_with_what_is_there(sessions: Sessions
     assert len(await sessions.said("f")) == 5
 
 
-async def test_of_racing_forks_one_makes_the_session(sessions: Sessions) -> None:
+async def test_of_concurrent_forks_one_creates_the_session(sessions: Sessions) -> None:
     await three_turns(sessions)
     answers = await asyncio.gather(*(fork(sessions) for _ in range(6)))
     assert sorted(answer.created for answer in answers) == [False] * 5 + [True]
@@ -181,7 +181,7 @@ async def test_of_racing_forks_one_makes_the_session(sessions: Sessions) -> None
     assert len(await sessions.entries("f")) == 8
 
 
-async def test_what_cannot_be_forked_is_refused_and_leaves_nothing(sessions: Sessions) -> None:
+async def test_an_impossible_fork_is_refused_and_stores_nothing(sessions: Sessions) -> None:
     await three_turns(sessions)
     await rewound(sessions, "C", "r")
     for before, of in (("C", "s"), ("nobody", "s"), ("", "none")):

@@ -50,8 +50,8 @@ class Reader:
         return ids(found)
 
 
-async def test_a_known_listing_is_answered_with_what_came_since(sessions: Sessions) -> None:
-    """R5: the beginning that two listings have in common is not sent again, of short sessions and of long ones."""
+async def test_a_known_listing_is_answered_with_the_later_entries(sessions: Sessions) -> None:
+    """R5: the common beginning of two listings is not sent again, for short and long sessions."""
     reader = Reader(sessions.log)
     for size in (3, 400):
         await sessions.append("s", *(user(f"i{size}-{n}") for n in range(size)))
@@ -68,7 +68,7 @@ async def test_a_known_listing_is_answered_with_what_came_since(sessions: Sessio
 
 
 @pytest.mark.more
-async def test_what_is_known_agrees_with_the_whole_after_any_change(sessions: Sessions) -> None:
+async def test_a_continued_listing_equals_the_whole_listing_after_any_change(sessions: Sessions) -> None:
     """R3, R5, R8, R10: rewinds, undos, voids, pushed histories, events and late copies, known from any moment."""
     for seed in range(20 if THOROUGH else 4):
         chance = random.Random(seed)
@@ -110,8 +110,8 @@ async def _change(sessions: Sessions, chance: random.Random, name: str, turns: l
             turns.append(name)
 
 
-async def test_a_listing_of_something_else_counts_as_none(sessions: Sessions) -> None:
-    """R5, S4: of another session under the same id, of another request, of nobody, or of a later state."""
+async def test_a_listing_of_another_session_or_request_is_ignored(sessions: Sessions) -> None:
+    """R5, S4: also of another session under the same id, of another user, or of a later state."""
     await sessions.append("s", user("A"), user("B"))
     whole, messages = Reader(sessions.log), Reader(sessions.log, [MESSAGE])
     await whole.read()

@@ -75,10 +75,10 @@ async def test_ids_may_be_long_and_strange_as_long_as_they_have_no_control_chara
     ("objects", "lists", "readable"),
     [(24, 0, True), (26, 2, True), (27, 2, False), (28, 0, True), (29, 0, False), (33, 0, False), (40, 0, False)],
 )
-async def test_what_is_stored_can_be_read_back_and_anything_else_is_refused(
+async def test_an_entry_that_could_not_be_read_back_is_refused(
     sessions: Sessions, objects: int, lists: int, readable: bool
 ) -> None:
-    """A message can be made that no protobuf parser reads: its data is nested too deeply."""
+    """A message can be nested too deeply for any parser of protobuf."""
     request = pb.AppendEntriesRequest(context_id="s", create=pb.NewSession())
     entry = request.entries.add(id="A", kind=pb.ENTRY_KIND_MESSAGE, invocation_id="A")
     value = entry.message.parts.add().data

@@ -35,8 +35,9 @@ def under(message_id: str, entry: pb.Entry) -> pb.Entry:
     return entry
 
 
-async def test_what_a_session_says_under_an_id_is_found_in_the_order_in_which_it_came(sessions: Sessions) -> None:
-    """T11: messages, copies and direct answers, cut ones too; neither what is not shown nor another session's."""
+async def test_the_messages_under_an_id_are_found_in_the_order_of_the_log(sessions: Sessions) -> None:
+    """T11: messages, copies and direct answers, also cut ones. Entries that are not messages, and other sessions, are
+    left out."""
     mine = [
         under("m", user("A")),
         under("m", copy("A", 2)),
@@ -61,8 +62,8 @@ async def test_what_a_session_says_under_an_id_is_found_in_the_order_in_which_it
 
 
 @pytest.mark.parametrize("message_id", ["", "a\0b", "x" * 256, "\x1b"])
-async def test_a_message_may_have_an_id_that_is_none(sessions: Sessions, message_id: str) -> None:
-    """T11: it is stored as it is, and found by none."""
+async def test_a_message_with_an_unusable_id_is_stored_and_not_found_by_it(sessions: Sessions, message_id: str) -> None:
+    """T11: the message is stored unchanged."""
     await sessions.append("s", under(message_id, user("A")))
     (entry,) = await sessions.entries("s")
     assert messages(entry.payload)[0].message_id == message_id
@@ -70,8 +71,8 @@ async def test_a_message_may_have_an_id_that_is_none(sessions: Sessions, message
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-async def test_a_lookup_gives_what_a_scan_gives(sessions: Sessions, seed: int) -> None:
-    """T11: of generated sessions, small messages and large ones."""
+async def test_a_lookup_by_message_id_equals_a_scan(sessions: Sessions, seed: int) -> None:
+    """T11: for generated sessions with small and large messages."""
     choice = random.Random(seed)
     for context in ("s", "t"):
         entries = [
@@ -115,8 +116,8 @@ async def test_another_message_under_a_used_id_is_stored_under_its_own(sessions:
     assert ids(await sessions.entries("s", message_id="own-B")) == ["B"]
 
 
-async def test_another_answer_under_a_used_id_is_stored_under_its_own(sessions: Sessions) -> None:
-    """T12: also where the message that it answers has the id, in one call or in two."""
+async def test_a_direct_answer_under_a_used_message_id_gets_a_new_id(sessions: Sessions) -> None:
+    """T12: also if the message that it answers has the id, in one call or in two."""
     ids_of: list[tuple[str, str, bool]] = []
     for turn, answer, own in (("A", "m", "own-A"), ("B", "r", "own-B"), ("C", "r", "own-C"), ("D", "own-D", "own-E")):
         request = pb.AppendEntriesRequest(
@@ -154,8 +155,8 @@ async def test_a_text_that_grew_in_its_task_is_shown_as_it_has_become(sessions: 
         assert list((await sessions.log.message_ids(ADA, "s")).ids) == ["A?", "m", "n"][: len(known)]
 
 
-async def test_of_messages_that_come_at_once_under_one_id_the_first_keeps_it(sessions: Sessions) -> None:
-    """T11: in each session by itself."""
+async def test_of_concurrent_messages_under_one_id_the_first_keeps_it(sessions: Sessions) -> None:
+    """T11: each session by itself."""
     for context in "st":
         await sessions.append(context, user(f"begin-{context}"))
     turns = [(context, f"{context}{n}") for n in range(8) for context in "st"]

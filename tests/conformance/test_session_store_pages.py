@@ -73,8 +73,8 @@ def turns(first: int, count: int) -> list[pb.Entry]:
     return entries
 
 
-async def test_the_pages_are_the_conversation_whatever_comes_to_it(sessions: Sessions) -> None:
-    """T6, R3, R5, R8: read again after each step by the process that writes, and by another one."""
+async def test_all_pages_together_equal_the_conversation_after_each_change(sessions: Sessions) -> None:
+    """T6, R3, R5, R8: read after each step by the writing process and by another one."""
     async with SqlSessionLog(sessions.engine) as other:
         await sessions.append("s", *turns(0, 300))
         assert len(await agree(sessions, other)) == 600
@@ -94,7 +94,7 @@ async def test_the_pages_are_the_conversation_whatever_comes_to_it(sessions: Ses
 
 
 async def test_a_pushed_history_is_paged_by_its_messages(sessions: Sessions) -> None:
-    """R7: also where some of it was rewound, and where messages repeat."""
+    """R7: also if some of its messages were rewound, and if messages repeat."""
     await sessions.append("s", *turns(0, 200))
     many = [message(f"p{n}", invocation=f"q{n // 2}") for n in range(200)]
     many[5].message_id = many[3].message_id
@@ -111,7 +111,7 @@ async def test_a_pushed_history_is_paged_by_its_messages(sessions: Sessions) -> 
 
 
 async def test_pages_show_one_point_of_a_long_log(sessions: Sessions) -> None:
-    """R5: what comes between two pages tears nothing, whoever reads meanwhile."""
+    """R5: entries between two pages change no page, with any other readers."""
     await sessions.append("s", *turns(0, 200))
     query = EntryFilter(effective=True, distinct=True, newest_first=True, page_size=150)
     first = await sessions.log.entries(ADA, "s", query)
@@ -180,8 +180,8 @@ async def test_events_are_listed_among_the_ids_of_messages_where_they_are(sessio
         assert entry.id == own
 
 
-async def test_another_session_under_the_same_id_is_read_anew(sessions: Sessions) -> None:
-    """S4: also where it looks as old and as long as the one before."""
+async def test_a_session_that_is_created_again_under_its_id_is_read_again(sessions: Sessions) -> None:
+    """S4: also if it has the same age and length as the earlier session."""
     async with SqlSessionLog(sessions.engine) as other:
         await sessions.append("s", *(user(f"one{n}") for n in range(600)))
         assert (await agree(sessions, other))[:2] == ["one0?", "one1?"]

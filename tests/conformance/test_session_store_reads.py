@@ -28,7 +28,7 @@ from taskplane.sessions.store import PAGE_BYTES, EntryFilter
 
 
 async def test_sessions_are_listed_newest_update_first_page_by_page(sessions: Sessions) -> None:
-    """S4, T9."""
+    """S4, T9: each session is on one page."""
     for n in range(7):
         await sessions.append(f"s{n}", user(f"A{n}"))
     await sessions.append("s2", user("B"))
@@ -59,7 +59,7 @@ async def test_sessions_are_listed_newest_update_first_page_by_page(sessions: Se
     ],
 )
 async def test_sessions_are_found_by_a_part_of_their_title(sessions: Sessions, part: str, found: list[str]) -> None:
-    """T9: whatever is in it means itself; pages are as exact as without it."""
+    """T9: wildcards in the part have no meaning. Pages are as exact as without a part."""
     titles = ["Plan B", "Final plan", "100% sure", "a_b \\ c", "Planung für Österreich", ""]
     for n, title in enumerate(titles):
         await sessions.log.create(commands.Create(scope=ADA, context_id=f"s{n}", title=title))
@@ -138,8 +138,8 @@ async def test_page_tokens_outlive_the_process(migrated: Migrated) -> None:
         assert ids((await sessions.log.entries(ADA, "s", EntryFilter(page_token=token))).entries) == ["B"]
 
 
-async def test_what_is_in_effect_is_listed_in_reading_order(sessions: Sessions) -> None:
-    """R3, R5."""
+async def test_entries_in_effect_are_listed_in_reading_order(sessions: Sessions) -> None:
+    """R3, R5: cut entries are left out."""
     await sessions.append("s", user("A"), outcome("A"), user("B"), outcome("B", "direct"), copy("A", 2))
     assert await sessions.effective("s") == ["A", "uid-A-2", "B", "B-outcome"]
     assert await sessions.effective("s", task_id="task-A") == ["uid-A-2"]
@@ -150,8 +150,8 @@ async def test_what_is_in_effect_is_listed_in_reading_order(sessions: Sessions) 
     assert await sessions.effective("s") == ["A", "uid-A-2", "B", "B-outcome"]
 
 
-async def test_pages_of_what_is_in_effect_show_one_point_of_the_log(sessions: Sessions) -> None:
-    """R5: a rewind between two pages tears nothing."""
+async def test_pages_of_entries_in_effect_show_one_point_of_the_log(sessions: Sessions) -> None:
+    """R5: a rewind between two pages changes no page."""
     await sessions.append("s", *(user(f"i{n}") for n in range(6)))
     first = await sessions.log.entries(ADA, "s", EntryFilter(effective=True, page_size=2))
     await sessions.append("s", rewind("i1", "r"), user("new"))
@@ -172,8 +172,8 @@ async def test_a_long_log_is_read_like_a_short_one(sessions: Sessions) -> None:
     assert (await sessions.said("s"))[10:12] == ["i10?", "i10.2"]
 
 
-async def test_a_pushed_history_replaces_all_before_it(sessions: Sessions) -> None:
-    """R7."""
+async def test_a_pushed_history_replaces_all_earlier_entries(sessions: Sessions) -> None:
+    """R7: later entries follow it."""
     await sessions.append("s", user("A"), user("B"))
     await sessions.append("s", pushed("p", message("one", invocation="A"), message("two", invocation="X")))
     await sessions.append("s", user("C"))
@@ -187,8 +187,8 @@ async def test_a_pushed_history_replaces_all_before_it(sessions: Sessions) -> No
 
 
 @pytest.mark.parametrize("spelling", ["rewind_before_invocation_id", "rewindBeforeInvocationId"])
-async def test_an_event_of_a_runtime_that_rewinds_is_a_rewind(sessions: Sessions, spelling: str) -> None:
-    """R10, R5."""
+async def test_a_rewind_by_an_event_of_a_runtime_cuts_like_any_rewind(sessions: Sessions, spelling: str) -> None:
+    """R10, R5: the conversation ends before its target."""
     await sessions.append("s", event("e1", '{"invocation_id": "A"}'), event("e2", '{"invocationId": "B"}'))
     await sessions.append("s", event("e3", json.dumps({"invocation_id": "r", "actions": {spelling: "B"}})))
     await sessions.append("s", event("e4", '{"invocation_id": "C"}'), event("e5", "not JSON"))
@@ -200,8 +200,10 @@ async def test_an_event_of_a_runtime_that_rewinds_is_a_rewind(sessions: Sessions
     assert (await sessions.log.session(ADA, "s")).has_session_task
 
 
-async def test_a_session_task_is_worth_showing_after_a_rewind_a_push_or_a_direct_answer(sessions: Sessions) -> None:
-    """R5."""
+async def test_a_session_has_a_session_task_after_a_rewind_a_pushed_history_or_a_direct_answer(
+    sessions: Sessions,
+) -> None:
+    """R5: without one of these, the tasks have the whole conversation."""
     for context_id, worth, entry in (
         ("task", False, outcome("A")),
         ("direct", True, outcome("B", "hi")),
@@ -216,7 +218,7 @@ async def test_a_session_task_is_worth_showing_after_a_rewind_a_push_or_a_direct
 
 
 async def test_the_conversation_has_the_first_of_equal_message_ids(sessions: Sessions) -> None:
-    """T6."""
+    """T6: later messages with the id are left out."""
     again = user("B")
     again.message.message_id = "A?"
     await sessions.append("s", user("A"), again, user("C"))

@@ -21,7 +21,7 @@ DELTA = '{"invocation_id": "E", "actions": {"state_delta": {"a": 1, "user:b": 2,
 
 
 async def test_sessions_of_all_owners_are_listed_page_by_page_oldest_first(sessions: Sessions) -> None:
-    """C16: also such that were made at the same moment with the same id, by different owners."""
+    """C16: also sessions of different owners with the same id and time of creation."""
     log = sessions.log
     for scope in (ADA, BOB):
         for number in range(3):
@@ -60,8 +60,8 @@ async def expired_after_a_change(sessions: Sessions) -> Sequence[ExpiredSession]
             return found
 
 
-async def test_a_place_that_was_never_given_is_refused(sessions: Sessions) -> None:
-    """C16: nor is it looked for."""
+async def test_an_invalid_page_position_is_refused(sessions: Sessions) -> None:
+    """C16: no query is made for it."""
     for place in (
         ExpiredSession("", "", "", -(1 << 62) * 1_000_000, 0),
         ExpiredSession("", "", "", 1 << 62, 0),
@@ -105,8 +105,8 @@ async def test_that_tasks_are_to_follow_their_session_is_remembered_with_its_del
         await log.delete(commands.Delete(scope=ADA, context_id="c", tasks_until=1 << 62))
 
 
-async def test_what_is_staged_goes_with_its_owner_or_when_nobody_went_on_with_it(sessions: Sessions) -> None:
-    """C16: of one owner at once; of all owners what is an hour old and has no page that is younger."""
+async def test_staged_pages_are_removed_with_their_owner_or_after_an_hour(sessions: Sessions) -> None:
+    """C16: for an owner at once; for all owners if no page of the import is younger than an hour."""
     log = sessions.log
     for scope, context_id in ((ADA, "a"), (ADA, "b"), (BOB, "a"), (BOB, "b")):
         for number in (1, 2):
@@ -136,8 +136,8 @@ async def staged(sessions: Sessions) -> list[tuple[str, str, int]]:
     return await sessions.engine.read(lambda conn: [(row[0], row[1], row[2]) for row in conn.execute(query)])
 
 
-async def test_the_state_of_one_owner_is_removed_and_that_of_others_is_not(sessions: Sessions) -> None:
-    """C16: what outlives the sessions; that of an agent belongs to nobody alone."""
+async def test_erasing_an_owner_removes_the_state_of_this_owner_only(sessions: Sessions) -> None:
+    """C16: state outlives its sessions. Keys with the prefix `app:` belong to all owners, and stay."""
     log = sessions.log
     await sessions.append("c", event("e", DELTA))
     other = Scope("other tenant", ADA.owner, ADA.actor)

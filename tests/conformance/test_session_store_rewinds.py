@@ -81,8 +81,8 @@ async def test_a_rewind_is_an_entry_that_cuts(sessions: Sessions) -> None:
     assert (stored.actor, stored.request_hash, untimed(stored.message)) == ("user:ada", HASH, message("the request"))
 
 
-async def test_a_repeated_rewind_is_answered_as_the_first_was(sessions: Sessions) -> None:
-    """R4: also when the history says something else by now, and whatever version is expected."""
+async def test_a_repeated_rewind_gets_the_first_answer(sessions: Sessions) -> None:
+    """R4: also after the history has changed, and with any expected version."""
     first = await rewound(sessions, "B", "r", hashed=HASH)
     await sessions.append("s", user("D"))
     again = await rewound(sessions, "B", "r", hashed=HASH, expected_version=1)
@@ -90,8 +90,8 @@ async def test_a_repeated_rewind_is_answered_as_the_first_was(sessions: Sessions
     assert await sessions.said("s") == ["A?", "A.2", "D?"]
 
 
-async def test_a_rewind_before_what_is_not_in_effect_is_refused_and_stays_refused(sessions: Sessions) -> None:
-    """R9: nothing is changed but the log."""
+async def test_a_rewind_to_a_turn_that_is_not_in_effect_is_refused_for_good(sessions: Sessions) -> None:
+    """R9: only the log changes."""
     before = await sessions.said("s")
     for _ in range(2):
         with pytest.raises(NotFound) as refused:
@@ -107,8 +107,8 @@ async def test_a_rewind_before_what_is_not_in_effect_is_refused_and_stays_refuse
     assert (await rewound(sessions, "D", "r2")).done
 
 
-async def test_rewinds_stack_and_what_is_cut_cannot_be_rewound_to(sessions: Sessions) -> None:
-    """R3."""
+async def test_rewinds_stack_and_a_cut_turn_cannot_be_rewound_to(sessions: Sessions) -> None:
+    """R3: each further rewind cuts more."""
     await rewound(sessions, "C", "r1")
     with pytest.raises(NotFound):
         await rewound(sessions, "C", "r2")
@@ -125,8 +125,8 @@ async def test_rewinding_before_a_rewind_takes_it_back(sessions: Sessions) -> No
     assert await cut(sessions) == ["D"]
 
 
-async def test_an_undo_takes_the_newest_rewind_back(sessions: Sessions) -> None:
-    """R8."""
+async def test_an_undo_reverts_the_newest_rewind(sessions: Sessions) -> None:
+    """R8: the cut turns are in effect again."""
     before = await sessions.said("s")
     await rewound(sessions, "C", "r1")
     await rewound(sessions, "B", "r2")
@@ -148,8 +148,8 @@ async def test_an_undo_takes_the_newest_rewind_back(sessions: Sessions) -> None:
     assert (await sessions.log.session(ADA, "s")).seq == 13
 
 
-async def test_it_is_too_late_to_undo_once_a_turn_was_begun(sessions: Sessions) -> None:
-    """R8."""
+async def test_an_undo_is_refused_after_a_new_turn_began(sessions: Sessions) -> None:
+    """R8: the reason is `TOO_LATE_TO_UNDO`."""
     await rewound(sessions, "B", "r")
     await sessions.append("s", copy("B", 9))
     await sessions.append("s", user("D"))
@@ -159,8 +159,8 @@ async def test_it_is_too_late_to_undo_once_a_turn_was_begun(sessions: Sessions) 
     assert await sessions.said("s") == ["A?", "A.2", "D?"]
 
 
-async def test_refusals_come_before_anything_is_written(sessions: Sessions) -> None:
-    """R9."""
+async def test_a_refused_rewind_or_undo_stores_nothing(sessions: Sessions) -> None:
+    """R9: the log does not change."""
     with pytest.raises(Conflict) as conflict:
         await rewound(sessions, "B", "r", expected_version=3)
     assert conflict.value.metadata == {"version": "10"}
@@ -187,16 +187,16 @@ async def test_refusals_come_before_anything_is_written(sessions: Sessions) -> N
     assert (await sessions.log.session(ADA, "s")).seq == 10
 
 
-async def test_of_racing_rewinds_each_is_decided_on_what_the_others_left(sessions: Sessions) -> None:
-    """R9: the decision is made where the entry is written."""
+async def test_concurrent_rewinds_are_decided_one_after_the_other(sessions: Sessions) -> None:
+    """R9: each rewind is decided in the transaction that stores its entry."""
     answers = await asyncio.gather(*(rewound(sessions, "B", f"r{n}") for n in range(6)), return_exceptions=True)
     assert sum(isinstance(answer, commands.Rewound) for answer in answers) == 1
     assert [error.reason for error in answers if isinstance(error, NotFound)] == ["INVOCATION_NOT_FOUND"] * 5
     assert len(ids(await sessions.entries("s"))) == 15
 
 
-async def test_what_steers_is_counted_until_it_was_carried_out(sessions: Sessions) -> None:
-    """R4: an append says so, and the sweep finds it."""
+async def test_a_session_is_listed_as_changed_until_its_rewind_is_applied(sessions: Sessions) -> None:
+    """R4: the answer to an append tells that a rewind is not applied, and the sweep finds it."""
     assert not wire.appended(await sessions.append("s", user("D"))).unapplied
     steering = [pushed("p", message("A?", invocation="A")), rewind("A", "r"), undo("u"), event("e1", "{}")]
     for seq, entry in enumerate(steering, 11):
@@ -227,7 +227,7 @@ async def test_what_steers_is_counted_until_it_was_carried_out(sessions: Session
             await sessions.log.unapplied(limit, place)
 
 
-async def test_marking_beyond_what_steers_marks_what_steers(sessions: Sessions) -> None:
+async def test_marking_beyond_the_newest_rewind_marks_the_newest_rewind(sessions: Sessions) -> None:
     await rewound(sessions, "C", "r1")
     await sessions.append("s", user("D"))
     assert await mark(sessions, 11) == 10
@@ -235,7 +235,7 @@ async def test_marking_beyond_what_steers_marks_what_steers(sessions: Sessions) 
     assert [one[:3] for one in await sessions.log.unapplied(10)] == [("", "ada", "s")]
 
 
-async def test_what_is_cut_is_shown_to_its_owner_only(sessions: Sessions) -> None:
+async def test_cut_invocations_are_shown_to_their_owner_only(sessions: Sessions) -> None:
     with pytest.raises(NotFound):
         await sessions.log.cut(BOB, "s")
     with pytest.raises(NotFound):

@@ -48,8 +48,8 @@ async def found(sessions: Sessions, limit: int = 1000) -> list[str]:
     return [f"{turn.invocation_id}:{turn.task_id}" for turn in turns]
 
 
-async def test_a_task_of_which_nothing_was_heard_is_found_once(sessions: Sessions) -> None:
-    """C10: what was decided to be a task is found again after any crash, and not for ever."""
+async def test_an_unconfirmed_task_is_found_once(sessions: Sessions) -> None:
+    """C10: a turn with a recorded task is found after any crash, but only once."""
     await sessions.append("s", *task("A"))
     await sessions.append("s", *task("B"))
     await sessions.append("s", copy("B", 2))
@@ -64,7 +64,7 @@ async def test_a_task_of_which_nothing_was_heard_is_found_once(sessions: Session
     assert await found(sessions) == ["D:task-D"]
 
 
-async def test_only_what_is_old_enough_is_looked_at(sessions: Sessions) -> None:
+async def test_only_turns_of_the_minimum_age_are_returned(sessions: Sessions) -> None:
     await sessions.append("s", *task("A"))
     assert await sessions.log.unsettled(3600.0, 1000) == ((), None, False)
     assert await found(sessions) == ["A:task-A"]
@@ -86,7 +86,7 @@ async def test_abandoned_turns_are_counted_for_their_tenant_until_they_are_settl
     assert (await sessions.log.abandoned("", 0.0, 0.0)) == (0, None, False)
 
 
-async def test_what_is_unsettled_is_found_after_a_restart(migrated: Migrated) -> None:
+async def test_unsettled_turns_are_found_after_a_restart(migrated: Migrated) -> None:
     url = await migrated("taskplane.sessions")
     async with opened(url) as sessions:
         await sessions.append("s", *task("A"))
@@ -108,7 +108,7 @@ async def test_turns_of_all_owners_are_found_in_the_order_in_which_they_were_beg
     assert await found(sessions) == ["A0:task-A0", "A2:task-A2", "A3:task-A3", "A5:task-A5"]
 
 
-async def test_what_others_have_under_the_same_ids_settles_nothing(sessions: Sessions) -> None:
+async def test_entries_of_other_sessions_under_the_same_ids_settle_no_turn(sessions: Sessions) -> None:
     await sessions.append("s", *task("A"), begun("B"))
     for scope in (BOB, Scope("other", "ada", "user:ada")):
         await sessions.append("s", *task("A"), copy("A", 2), begun("B"), outcome("B", "hi"), scope=scope)
@@ -161,8 +161,8 @@ async def test_a_turn_that_is_taken_up_again_is_found_again(sessions: Sessions) 
     assert await found(sessions) == ["A:task-A", "B:"]
 
 
-async def test_whatever_was_said_in_a_turn_since_settles_it(sessions: Sessions) -> None:
-    """Also where its key had been used for a message to another task, or its own task was answered in another turn."""
+async def test_any_later_message_of_a_turn_settles_it(sessions: Sessions) -> None:
+    """Also if its key had named a message to another task, or its own task was answered in another turn."""
     await sessions.append("s", *task("A"), *task("B"), *task("C"))
     other = pb.Entry(id="x", kind=pb.ENTRY_KIND_MESSAGE, message=message("x"), invocation_id="A", task_id="task-X")
     further = pb.Entry(id="y", kind=pb.ENTRY_KIND_MESSAGE, message=message("y"), invocation_id="Y", task_id="task-B")
@@ -200,7 +200,7 @@ async def test_with_nothing_to_do_it_costs_two_short_reads(sessions: Sessions) -
     ]
 
 
-async def test_what_is_no_age_no_limit_or_no_time_is_refused(sessions: Sessions) -> None:
+async def test_an_invalid_age_limit_or_time_is_refused(sessions: Sessions) -> None:
     for age in (-1.0, float("nan"), float("inf")):
         with pytest.raises(Invalid) as refused:
             await sessions.log.unsettled(age, 10)

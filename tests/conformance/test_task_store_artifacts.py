@@ -143,8 +143,8 @@ async def test_parts_of_every_kind_are_read_as_they_are(plane: Plane) -> None:
     assert head.form == pb.ARTIFACT_FORM_DATA
 
 
-async def test_a_run_that_begins_again_begins_its_artifacts_anew(plane: Plane) -> None:
-    """P7, C9: what a lost attempt wrote is not part of them, and one that is not written again is gone."""
+async def test_a_repeated_run_starts_with_empty_artifacts(plane: Plane) -> None:
+    """P7, C9: the pieces of a lost attempt are not part of them, and an artifact that is not written again is gone."""
     row = await worked(plane)
     await plane.orphan(row)
     await plane.claim(row)
@@ -215,8 +215,8 @@ async def test_nobody_learns_of_artifacts_of_others(plane: Plane) -> None:
         assert refused.value.reason == "ARTIFACT_NOT_FOUND"
 
 
-async def test_what_is_written_while_an_artifact_is_read_is_not_in_it(plane: Plane) -> None:
-    """P7: it is read as it was, also if it is replaced or its run is lost meanwhile."""
+async def test_an_artifact_is_read_as_of_the_beginning_of_the_read(plane: Plane) -> None:
+    """P7: also if it is replaced or its run is lost during the read."""
     row = await worked(plane)
     before, _ = await read(plane, row, "raw", LOGGED)
     reading = ArtifactReader(plane.log, small=LOGGED).stream(ADA, row.id, "raw", 0)
@@ -253,8 +253,8 @@ async def held(plane: Plane, reader: ArtifactReader, row: Row) -> AsyncGenerator
     return reading
 
 
-async def test_large_artifacts_that_only_memory_can_hold_are_counted(plane: Plane) -> None:
-    """C13: of trimmed tasks, so many bytes are held at once; whoever comes too late is told when to come again."""
+async def test_the_memory_for_artifacts_of_trimmed_tasks_is_limited(plane: Plane) -> None:
+    """C13: a read beyond the limit is refused with the time after which to retry."""
     row = await plane.create()
     await plane.grow(row, 10, 10_000)
     ended = await plane.complete(row)

@@ -222,8 +222,8 @@ async def test_a_task_of_4000_events_is_read_in_bounded_rows_and_bytes(plane: Pl
     assert rows <= 3, rows
 
 
-async def test_all_rewrites_of_a_snapshot_weigh_no_more_than_the_log(plane: Plane) -> None:
-    """A tail must outweigh the snapshot before that is rewritten: all rewrites together are no more than the log."""
+async def test_all_rewrites_of_a_snapshot_write_at_most_the_size_of_the_log(plane: Plane) -> None:
+    """A tail must be larger than the snapshot before the snapshot is rewritten."""
     row = await plane.create()
     now, rewritten, last = row, 0, row.snapshot_generation
     for _ in range(40):
@@ -360,8 +360,8 @@ async def test_a_long_queue_of_one_owner_is_read_in_its_order_and_passed_over_by
         assert "task_queued" in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
 
 
-async def test_retention_walks_along_its_indexes(plane: Plane) -> None:
-    """C16: what was trimmed already costs nothing, and nothing is sorted."""
+async def test_retention_reads_along_its_indexes(plane: Plane) -> None:
+    """C16: trimmed tasks cost nothing, and nothing is sorted."""
     with statements() as seen:
         await plane.log.trimmable(HOUR, (0, ""), 10)
         await plane.log.untrimmed_documents("", 10)
@@ -370,8 +370,8 @@ async def test_retention_walks_along_its_indexes(plane: Plane) -> None:
         assert index in shown and "TEMP B-TREE" not in shown and "Sort" not in shown, shown
 
 
-async def test_a_lookup_by_name_costs_what_it_names(plane: Plane) -> None:
-    """Ids and turns are looked up by the index that begins with them, not among all of a tenant or an owner."""
+async def test_a_lookup_by_id_reads_only_the_rows_with_the_id(plane: Plane) -> None:
+    """Ids and turns are read by the index that begins with them, not among all rows of a tenant or an owner."""
     row = await plane.create()
     await plane.log.submit_all([plane.creation() for _ in range(400)])
     await plane.engine.write(lambda conn: conn.exec_driver_sql("ANALYZE"))

@@ -45,7 +45,7 @@ async def test_a_replacement_that_expects_another_generation_changes_nothing(pla
     await plane.log.submit(commands.Delete(scope=ADA, task_id="doc", expected_generation=2))
 
 
-async def test_new_documents_of_one_batch_are_all_there(plane: Plane) -> None:
+async def test_all_new_documents_of_one_batch_are_stored(plane: Plane) -> None:
     """C1: of two documents with one id in a batch, the second replaces the first."""
     answers = await plane.log.submit_all([plane.document(f"d{number % 5}", str(number)) for number in range(10)])
     assert [only(commands.Done, answer).created for answer in answers] == [True] * 5 + [False] * 5

@@ -54,8 +54,8 @@ async def snapshot_is_its_fold(plane: Plane, row: Row) -> None:
 
 @pytest.mark.parametrize("error", ["UNAVAILABLE", "INTERNAL"])
 @pytest.mark.parametrize("together", [1, 3])
-async def test_of_what_was_rolled_back_nothing_is_left(plane: Plane, error: str, together: int) -> None:
-    """C1: the next item continues the log as the database has it; alone, and where a batch was taken apart."""
+async def test_nothing_is_left_of_a_rolled_back_append(plane: Plane, error: str, together: int) -> None:
+    """C1: the next item continues the log of the database, alone and after the split of a batch."""
     rows = [await plane.create() for _ in range(together)]
     for row in rows:
         await plane.append(row, chunk("kept"), status(WORKING, message("kept", "m-kept")))
@@ -73,7 +73,7 @@ async def test_of_what_was_rolled_back_nothing_is_left(plane: Plane, error: str,
         await snapshot_is_its_fold(plane, row)
 
 
-async def test_of_a_task_that_was_rolled_back_nothing_is_left(plane: Plane) -> None:
+async def test_nothing_is_left_of_a_rolled_back_task(plane: Plane) -> None:
     creation = plane.creation()
     with failing("append.before_commit", "UNAVAILABLE"), pytest.raises(Unavailable):
         await plane.log.submit(creation)
@@ -82,8 +82,8 @@ async def test_of_a_task_that_was_rolled_back_nothing_is_left(plane: Plane) -> N
     await snapshot_is_its_fold(plane, row)
 
 
-async def test_what_was_committed_unbeknown_is_read_again(plane: Plane) -> None:
-    """C1, C2: where nobody learns that a transaction was committed, the next one goes by the database."""
+async def test_a_commit_with_an_unknown_outcome_is_read_from_the_database(plane: Plane) -> None:
+    """C1, C2: if the answer of a commit is lost, the next operation uses the state in the database."""
     row = await plane.create()
     await plane.append(row, chunk("first"))
     item = await plane.item(row, chunk("unknown", append=True))
@@ -136,8 +136,8 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_of_a_batch_with_a_row_that_is_refused_nothing_is_written(plane: Plane, wrong: str, place: int) -> None:
-    """C1, C2: whatever the statement had written before it came to that row is rolled back with it."""
+async def test_a_batch_with_a_refused_row_writes_nothing(plane: Plane, wrong: str, place: int) -> None:
+    """C1, C2: all rows that the statement had written before are rolled back."""
     rows = [await plane.create() for _ in range(3)]
     items: list[commands.Operation] = [await plane.item(row, chunk("half")) for row in rows]
     misread = list(rows)

@@ -36,7 +36,7 @@ async def one(plane: Plane, row: Row) -> Info:
 
 
 async def test_a_session_shows_its_tasks_oldest_first_with_each_change_of_state(plane: Plane) -> None:
-    """M1: and when, and by which event; a status that changes nothing is no change."""
+    """M1: each change has its time and event. A status that changes nothing is not a change."""
     first = await plane.create()
     await plane.append(first, status(WORKING))
     await plane.pause(first)
@@ -56,8 +56,8 @@ async def test_a_session_shows_its_tasks_oldest_first_with_each_change_of_state(
     assert [change.state for change in waiting.changes] == [SUBMITTED] and waiting.completed_at is None
 
 
-async def test_tasks_that_one_session_gets_at_once_are_listed_in_the_order_in_which_they_came(plane: Plane) -> None:
-    """T6: however many transactions are in flight."""
+async def test_concurrent_tasks_of_a_session_are_listed_in_the_order_of_arrival(plane: Plane) -> None:
+    """T6: with any number of transactions in flight."""
     made: list[asyncio.Task[Row]] = []
     async with asyncio.TaskGroup() as group:
         for _ in range(60):
@@ -73,8 +73,8 @@ async def test_a_lost_attempt_is_a_change_back(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("state", [FAILED, REJECTED])
-async def test_a_failure_says_why(plane: Plane, state: int) -> None:
-    """M1, M2: the text of the last status and the code in its metadata, of managed tasks and of documents."""
+async def test_a_failed_task_has_its_error_text_and_code(plane: Plane, state: int) -> None:
+    """M1, M2: the text of the last status and the code in its metadata, for managed tasks and documents."""
     row = await plane.create()
     said = message("no such file", "m-end")
     said.metadata.fields["reason"].string_value = "AGENT_ERROR"
@@ -176,8 +176,8 @@ async def test_the_figures_of_a_session(plane: Plane) -> None:
     assert (await plane.log.infos_of([running.uid, "nobody"]))[0].task.id == running.id
 
 
-async def test_a_thousand_tasks_of_many_events_are_shown_by_a_few_statements(plane: Plane) -> None:
-    """M1: whatever else is in their logs; the changes come from an index alone."""
+async def test_a_thousand_tasks_of_many_events_are_listed_by_a_few_statements(plane: Plane) -> None:
+    """M1: the changes are read from an index alone, with any other events in the logs."""
     for _ in range(4):
         await plane.log.submit_all([plane.creation() for _ in range(250)])
     busy = await plane.create()
@@ -216,8 +216,8 @@ def analyse(conn: Connection) -> None:
     conn.exec_driver_sql("ANALYZE")
 
 
-async def test_a_fingerprint_is_that_of_what_is_known_and_one_statement_takes_all(plane: Plane) -> None:
-    """C3: the re-check of all watched sessions; streamed events leave it as it is."""
+async def test_the_fingerprints_of_all_sessions_are_read_by_one_statement(plane: Plane) -> None:
+    """C3: a fingerprint equals the one computed from the known tasks. Streamed events do not change it."""
     row = await plane.create()
     await plane.queued(context_id="c2")
     names = [("", "ada", "c1"), ("", "ada", "c2"), ("", "bob", "c1")]

@@ -67,7 +67,7 @@ async def stored(plane: Plane, row: Row) -> int:
     return int(await plane.engine.read(lambda conn: conn.execute(query, {"uid": row.uid}).scalar_one()))
 
 
-async def test_large_pieces_are_stored_compressed_beside_those_that_are_not(
+async def test_large_pieces_are_stored_compressed_and_uncompressed_rows_stay_readable(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7: PostgreSQL compresses rows itself; for SQLite the store does. Uncompressed rows stay readable."""

@@ -19,7 +19,7 @@ RERUN = int(pb.ON_ORPHAN_RERUN)
 
 
 async def test_a_queued_task_is_claimed_once(plane: Plane) -> None:
-    """C8: of many claimants one gets the lease, with a new fence; the others get nothing and no error."""
+    """C8: of many claimants one gets the lease, with a new fence. The others get no lease and no error."""
     row = await plane.queued()
     answers = await asyncio.gather(*(plane.claim(row, f"p{number}") for number in range(8)))
     (claimed,) = [answer for answer in answers if answer is not None]
@@ -28,8 +28,8 @@ async def test_a_queued_task_is_claimed_once(plane: Plane) -> None:
     assert await plane.claim(row) is None
 
 
-async def test_the_queue_names_what_may_be_claimed_now_and_the_oldest_first(plane: Plane) -> None:
-    """C8: of the agents asked for, neither leased nor resting nor backing off."""
+async def test_the_queue_lists_claimable_tasks_oldest_first(plane: Plane) -> None:
+    """C8: tasks of the requested agents that are not leased, not at rest, and not waiting for a further attempt."""
     first = await plane.queued()
     second = await plane.queued()
     await plane.queued(agent="other")
@@ -44,7 +44,7 @@ async def test_the_queue_names_what_may_be_claimed_now_and_the_oldest_first(plan
 
 
 async def test_a_renewal_extends_the_lease_of_its_holder_only(plane: Plane) -> None:
-    """C8: also one that ran out, as long as nobody took over; and it tells of a new message."""
+    """C8: also an expired lease that nobody has taken. The answer reports a new message of the user."""
     row = await plane.create(lease_until=1)
     assert [each.task_uid for each in await plane.log.expired(10)] == [row.uid]
     added = await plane.say(row, "i2")
@@ -73,8 +73,8 @@ async def test_no_renewal_makes_a_lease_end_sooner(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("loss", ["cancel", "pause", "complete", "delete", "orphan", "rewind"])
-async def test_a_lease_goes_with_what_ends_it(plane: Plane, loss: str) -> None:
-    """C8: in the same transaction, so that it neither expires nor counts any more; the next one is another."""
+async def test_the_end_of_a_run_removes_its_lease(plane: Plane, loss: str) -> None:
+    """C8: in the same transaction, so the lease neither expires nor counts any more."""
     row, other = await plane.create(on_orphan=RERUN, context_id="other"), await plane.create()
     match loss:
         case "cancel":
@@ -97,8 +97,8 @@ async def test_a_lease_goes_with_what_ends_it(plane: Plane, loss: str) -> None:
         assert again is not None and await plane.renew(row, again) == [Renewed(still_yours=False), Renewed(True, 1)]
 
 
-async def test_every_commit_names_who_held_the_lease_before(plane: Plane) -> None:
-    """C8, C11: so that the holder can be told."""
+async def test_every_commit_names_the_earlier_holder_of_the_lease(plane: Plane) -> None:
+    """C8, C11: so that the holder can be notified."""
     row = await plane.create()
     await plane.say(row, "i2")
     await plane.cancel(row)
@@ -107,8 +107,9 @@ async def test_every_commit_names_who_held_the_lease_before(plane: Plane) -> Non
     assert told == [None, "p1", "p1", None]
 
 
-async def test_who_lives_and_how_much_it_does_is_read_from_the_database(plane: Plane) -> None:
-    """C8: a process is alive until its last renewal, or its announcement, is a lease time old; leases prove nothing."""
+async def test_the_loads_of_living_processes_are_read_from_the_database(plane: Plane) -> None:
+    """C8: a process is alive for the time of a lease after its last renewal or announcement. A lease alone does not
+    make it alive."""
     now = await plane.log.now()
     await plane.create(claim_for="silent")
     await plane.log.announce("idle", now + HOUR, 100)
@@ -143,8 +144,8 @@ async def test_an_agent_is_unserved_when_no_living_process_runs_it(plane: Plane)
     assert await plane.log.unserved(asked) == frozenset()
 
 
-async def test_a_process_with_too_many_agents_may_run_any(plane: Plane) -> None:
-    """C8: what is kept of a process stays small, since each renewal writes it again."""
+async def test_a_process_with_too_many_agents_counts_as_running_any(plane: Plane) -> None:
+    """C8: the stored list stays small, since each renewal writes it again."""
     until = await plane.log.now() + HOUR
     await plane.log.announce("large", until, 100, [f"{number:0200}" for number in range(200)])
     assert await plane.log.unserved(["far"]) == frozenset()
@@ -161,8 +162,8 @@ async def test_processes_that_are_long_dead_are_forgotten(plane: Plane) -> None:
     assert await plane.engine.read(lambda conn: conn.execute(select(executor.c.process_id)).scalars().all()) == ["new"]
 
 
-async def test_what_is_left_of_a_lease(plane: Plane) -> None:
-    """C10: of the one that is meant."""
+async def test_the_remaining_time_of_a_lease(plane: Plane) -> None:
+    """C10: 0 for another fence and for a lost lease."""
     now = await plane.log.now()
     row = await plane.create(lease_until=now + HOUR)
     assert 3500 < await plane.log.lease_left(row.uid, 1) <= 3600
@@ -230,8 +231,8 @@ async def test_a_task_lost_after_it_began_fails_by_default(plane: Plane) -> None
     await plane.check(row)
 
 
-async def test_what_is_said_of_a_lost_run_belongs_to_the_turn_it_was_in(plane: Plane) -> None:
-    """C9, R1: the message has the invocation of the user's newest message, not of the one that created the task."""
+async def test_the_final_message_of_a_lost_run_belongs_to_its_newest_turn(plane: Plane) -> None:
+    """C9, R1: the message has the invocation of the user's newest message, not of the message that created the task."""
     row = await plane.create()
     await plane.pause(row)
     await plane.say(row, "second")
@@ -275,8 +276,8 @@ async def test_a_task_declared_safe_to_run_again_is_queued_anew(plane: Plane) ->
     await plane.check(row)
 
 
-async def test_each_lost_attempt_marks_what_it_said_itself(plane: Plane) -> None:
-    """C9: neither the user's messages nor those of the attempt before."""
+async def test_each_lost_attempt_marks_its_own_messages_only(plane: Plane) -> None:
+    """C9: neither messages of the user nor messages of an earlier attempt."""
     row = await plane.create(on_orphan=RERUN)
     await plane.append(row, status(WORKING, message("first", "m2")))
     await plane.orphan(row)

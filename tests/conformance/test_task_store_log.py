@@ -30,7 +30,7 @@ async def test_a_new_task_and_its_first_changes_are_one_commit(plane: Plane) -> 
 
 
 async def test_generations_of_concurrent_appends_have_no_gap_in_any_task(plane: Plane) -> None:
-    """C1: whatever shares a batch, each task counts 1, 2, 3, ..."""
+    """C1: each task counts 1, 2, 3, in any combination of batches."""
     rows = await asyncio.gather(*(plane.create() for _ in range(12)))
     for _ in range(5):
         await asyncio.gather(*(plane.append(row, chunk("x"), chunk("y")) for row in rows))
@@ -39,7 +39,7 @@ async def test_generations_of_concurrent_appends_have_no_gap_in_any_task(plane: 
 
 
 async def test_an_item_sent_again_is_answered_with_its_first_generations(plane: Plane) -> None:
-    """C6: also where the item paused or ended its task; nothing is appended twice."""
+    """C6: also if the item paused or ended its task. Nothing is appended twice."""
     row = await plane.create()
     item = await plane.item(row, chunk("x"), chunk("y"))
     first = await plane.log.submit(item)
@@ -96,7 +96,7 @@ async def test_a_refusal_concerns_its_item_only(plane: Plane) -> None:
 
 
 async def test_two_operations_on_one_task_in_one_batch_take_effect_in_their_order(plane: Plane) -> None:
-    """C1: also where one names the task by its uid and the other by its id."""
+    """C1: also if one operation has the uid of the task and the other its id."""
     row = await plane.create()
     item = await plane.item(row, chunk("x"))
     plane.commits.clear()
@@ -124,8 +124,8 @@ async def test_a_batch_changes_a_task_once_and_leaves_the_rest_for_the_next(plan
     await plane.check(row)
 
 
-async def test_what_a_commit_announces_can_be_read(plane: Plane) -> None:
-    """C2: rows and events are announced after they are committed, in order, before the answer is given."""
+async def test_announced_rows_and_events_are_already_committed(plane: Plane) -> None:
+    """C2: they are announced in order, after the commit and before the answer."""
     row = await plane.create()
     plane.commits.clear()
     answer = await plane.append(row, chunk("x"), chunk("y"))
@@ -178,8 +178,8 @@ async def test_an_artifact_outlives_pauses_and_replacements_but_not_its_lost_att
     await plane.check(row)
 
 
-async def test_what_was_acknowledged_is_there_after_a_restart(migrated: Migrated) -> None:
-    """C2: the store process may go away at any time."""
+async def test_acknowledged_operations_survive_a_restart(migrated: Migrated) -> None:
+    """C2: the store process may be lost at any time."""
     url = await migrated("taskplane.tasks")
     async with opened(url) as plane:
         row = await plane.create()
@@ -267,7 +267,7 @@ async def test_a_long_stream_reads_as_the_fold_of_its_events(plane: Plane) -> No
 
 
 async def test_the_end_of_a_task_is_announced_with_the_whole_task(plane: Plane) -> None:
-    """C3: who waits for the end need not read it."""
+    """C3: a watcher that waits for the end need not read the task."""
     row = await plane.create()
     await plane.append(row, chunk("x"))
     await plane.complete(row)

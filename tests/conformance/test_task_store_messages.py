@@ -62,8 +62,10 @@ async def agree(plane: Plane, other: SqlTaskLog) -> list[str]:
     return [each.message_id for each in expected]
 
 
-async def test_the_pages_are_the_flatten_of_the_tasks_whatever_becomes_of_them(plane: Plane, other: SqlTaskLog) -> None:
-    """T5, T6: read after each step by the process that writes, and by another one."""
+async def test_all_pages_of_messages_equal_the_flattened_tasks_after_each_change(
+    plane: Plane, other: SqlTaskLog
+) -> None:
+    """T5, T6: read after each step by the writing process and by another one."""
     rows = [await plane.create() for _ in range(5)]
     assert await agree(plane, other) == ["t1-m1", "t2-m1", "t3-m1", "t4-m1", "t5-m1"]
     await plane.append(rows[1], status(WORKING, message("so f", "m2", partial=True)))
@@ -91,8 +93,8 @@ async def test_the_pages_are_the_flatten_of_the_tasks_whatever_becomes_of_them(p
     assert (await agree(plane, other))[-1] == "t1-m1"
 
 
-async def test_a_document_is_read_as_it_was_written_last(plane: Plane, other: SqlTaskLog) -> None:
-    """T4, T6: and a task under the id and uid of one that is gone is another one."""
+async def test_the_messages_of_a_document_are_those_of_its_last_version(plane: Plane, other: SqlTaskLog) -> None:
+    """T4, T6: a new task under the id and uid of a deleted task is read again."""
     for step in range(3):
         document = plane.document("d", "x")
         document.task.context_id = "c1"
@@ -126,8 +128,8 @@ async def woven(log: SqlTaskLog, size: int, shown: Sequence[str], ends: Mapping[
         before = found[0]
 
 
-async def test_what_a_task_says_besides_follows_what_is_shown_of_it(plane: Plane) -> None:
-    """R5, T6: a document and a task of which nothing is shown come last, in the order in which they were created."""
+async def test_further_messages_of_a_task_follow_its_shown_messages(plane: Plane) -> None:
+    """R5, T6: documents and tasks without shown messages come last, in the order of their creation."""
     rows = [await plane.create() for _ in range(4)]
     document = plane.document("d", "x")
     document.task.context_id = "c1"
@@ -180,8 +182,8 @@ def test_an_outline_is_read_out_of_a_task() -> None:
 
 
 async def test_messages_are_compared_with_those_of_documents(plane: Plane) -> None:
-    """R7, T11: turn and time of each, and the turns that say more; documents and turns that are hidden count, other
-    owners and what still grows do not."""
+    """R7, T11: turn and time of each message, and the turns with further messages. Hidden documents and turns count;
+    other owners and growing texts do not."""
 
     def said(message_id: str, turn: str = "", text: str = "x", role: int = a2a.ROLE_AGENT) -> a2a.Message:
         one = message(text, message_id)

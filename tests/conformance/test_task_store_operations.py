@@ -47,8 +47,8 @@ async def test_the_statements_do_not_depend_on_the_number_of_tasks(plane: Plane)
         (TenantFilter(states=ALL, executor="p1"), "lease_by_owner"),
     ],
 )
-async def test_a_list_for_operators_walks_along_an_index(plane: Plane, query: TenantFilter, index: str) -> None:
-    """V1: of each state the newest tasks only; what was found is then put in order, which is a page of each."""
+async def test_a_list_for_operators_reads_along_an_index(plane: Plane, query: TenantFilter, index: str) -> None:
+    """V1: the newest tasks of each state only, a page of each, which are then sorted."""
     await some(plane, 1)
     with statements() as seen:
         await plane.log.tenant_tasks(ADA, query)
@@ -58,8 +58,8 @@ async def test_a_list_for_operators_walks_along_an_index(plane: Plane, query: Te
     assert not scanned, shown
 
 
-async def test_an_overview_scans_no_table_of_tasks(plane: Plane) -> None:
-    """V1: what is open is read from indexes of only that, what ended from its newest end."""
+async def test_an_overview_reads_along_indexes_only(plane: Plane) -> None:
+    """V1: open tasks by an index of open tasks, ended tasks from the newest one on."""
     await some(plane, 1)
     with statements() as seen:
         await plane.log.overview("", 15.0)
@@ -71,8 +71,11 @@ async def test_an_overview_scans_no_table_of_tasks(plane: Plane) -> None:
         assert not found, f"{executed[0]}\n{shown}"
 
 
-async def test_what_is_beyond_a_limit_is_told(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    """V1: counts stop, and the overview says so; with an agent a page is shorter, and the list goes on after it."""
+async def test_an_overview_and_a_list_report_that_a_limit_was_reached(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """V1: counts stop, and the overview is `bounded`. With an agent a page is shorter, and the list continues after
+    it."""
     for _ in range(3):
         await plane.complete(await plane.create(agent="other"))
     last = await plane.complete(await plane.create())

@@ -29,8 +29,8 @@ async def planes(engine_name: str, migrated: Migrated) -> AsyncGenerator[Planes,
         yield one, two, three
 
 
-async def test_generations_have_no_gap_whoever_writes(planes: Planes) -> None:
-    """C1: the row lock orders the processes; nobody's answer is lost."""
+async def test_generations_have_no_gap_with_several_writing_processes(planes: Planes) -> None:
+    """C1: the row lock orders the processes, and every caller gets its answer."""
     rows = [await planes[0].create() for _ in range(4)]
 
     async def talk(number: int) -> int:
@@ -43,8 +43,8 @@ async def test_generations_have_no_gap_whoever_writes(planes: Planes) -> None:
         assert (await planes[2].check(row)).generation == 17
 
 
-async def test_of_racing_claims_in_several_processes_one_wins(planes: Planes) -> None:
-    """C8: two processes that saw the same queue hand a task out once."""
+async def test_of_concurrent_claims_in_several_processes_one_succeeds(planes: Planes) -> None:
+    """C8: two processes that read the same queue assign a task once."""
     rows = [await planes[0].queued() for _ in range(10)]
     for row in rows:
         claims = await asyncio.gather(*(plane.claim(row, f"p{number}") for number, plane in enumerate(planes)))

@@ -185,8 +185,8 @@ def test_a_voided_rewind_is_none() -> None:
     assert turns("A", "B").rewind("B", "r").void("r").shown == ["A?", "A.", "B?", "B."]
 
 
-def test_a_pushed_history_replaces_all_before_it() -> None:
-    """R7."""
+def test_a_pushed_history_replaces_all_earlier_entries() -> None:
+    """R7: later entries follow it."""
     log = turn(turns("A", "B").push("p", "A", "A"), "C")
     assert log.shown == ["pushed[0, 1]", "C?", "C."]
     assert log.push("q").shown == ["pushed[]"]
