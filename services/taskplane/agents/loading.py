@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from taskplane.agents.adapters.detection import advice, detect, is_url
 from taskplane.agents.adapters.refusals import bad_agent, bad_code
-from taskplane.agents.agent import ISOLATIONS, Agent
+from taskplane.agents.agent import Agent
 from taskplane.agents.demo import Demo
 from taskplane.agents.elsewhere import Elsewhere, OnOrphan
 from taskplane.agents.hosted import NO_THREAD, Hosted
 from taskplane.agents.llm.settings import PREFIX as LLM
 from taskplane.agents.llm.settings import LlmSettings
+from taskplane.agents.policy import ISOLATIONS
 from taskplane.agents.sources import described, in_parentheses, line_of, place_of, said
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
