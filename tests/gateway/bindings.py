@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+from urllib.parse import quote, urlencode
 
 import httpx
 from a2a.compat.v0_3 import conversions
@@ -17,7 +18,7 @@ from google.protobuf.json_format import MessageToDict
 from tests.gateway.plane import Json, Plane, events, named, said
 
 from taskplane.gateway.a2a.operations import OPERATIONS
-from taskplane.gateway.errors import error_0_3, error_1_0
+from taskplane.gateway.errors import error_0_3, error_1_0, error_rest
 from taskplane.runtime.errors import PlaneError
 
 
@@ -147,7 +148,60 @@ class JsonRpc03:
         return {"jsonrpc": "2.0", "id": "r", "error": error_0_3(error, "r")}
 
 
-BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03())
+@dataclass(frozen=True)
+class Rest:
+    """REST, by the paths of A2A 1.0."""
+
+    name: str = "rest-1.0"
+    version: str = "1.0"
+    operations: Collection[str] = tuple(OPERATIONS)
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        verb, path = PATHS[operation]
+        ids = {name for name in ("taskId", "id") if f"{{{name}}}" in path}
+        for name in ids:
+            path = path.replace(f"{{{name}}}", quote(params[name], safe=""))
+        if verb == "POST":
+            return Framed(verb, path, params)
+        query = {name: value for name, value in params.items() if name not in ids}
+        texts = {name: json.dumps(value) if isinstance(value, bool) else value for name, value in query.items()}
+        return Framed(verb, f"{path}?{urlencode(texts)}" if texts else path)
+
+    def read(self, operation: str, body: Json) -> Json | Failure:
+        error = body.get("error")
+        return body if error is None else failure(_code(error), error["details"])
+
+    def refused(self, error: PlaneError) -> Json:
+        return error_rest(error, "r")
+
+
+def _code(error: Json) -> int:
+    """Return the code in JSON-RPC of an error of REST, which clients find by its reason, or else by its status."""
+    return _CODES.get(error["details"][0]["reason"]) or _CODES_OF_STATUS[error["code"]]
+
+
+_CODES: Final = {
+    "TASK_NOT_FOUND": -32001,
+    "TASK_NOT_CANCELABLE": -32002,
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
+    "UNSUPPORTED_OPERATION": -32004,
+}
+_CODES_OF_STATUS: Final = {400: -32602, 404: -32601, 409: -32602, 413: -32602, 500: -32603}
+PATHS: Final = {
+    "SendMessage": ("POST", "/message:send"),
+    "SendStreamingMessage": ("POST", "/message:stream"),
+    "GetTask": ("GET", "/tasks/{id}"),
+    "ListTasks": ("GET", "/tasks"),
+    "CancelTask": ("POST", "/tasks/{id}:cancel"),
+    "SubscribeToTask": ("POST", "/tasks/{id}:subscribe"),
+    "CreateTaskPushNotificationConfig": ("POST", "/tasks/{taskId}/pushNotificationConfigs"),
+    "GetTaskPushNotificationConfig": ("GET", "/tasks/{taskId}/pushNotificationConfigs/{id}"),
+    "ListTaskPushNotificationConfigs": ("GET", "/tasks/{taskId}/pushNotificationConfigs"),
+    "DeleteTaskPushNotificationConfig": ("DELETE", "/tasks/{taskId}/pushNotificationConfigs/{id}"),
+    "GetExtendedAgentCard": ("GET", "/extendedAgentCard"),
+}
+
+BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03(), Rest())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
 """Those with a list of tasks."""
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from tests.gateway.plane import Json
 
+from taskplane.gateway.bindings import rest
+
 NDJSON: Final = "application/x-ndjson"
 
 
@@ -249,4 +251,6 @@ ROUTES: Final[dict[str, Row]] = {
         *_of_session({"id": "{new}", "data": {"a": 1}}),
         Cell("201", {"session": "mine"}, body={"id": "{event}", "data": {"a": 1}}),
     ),
+    # REST, whose operations have rows of their own.
+    **{f"{method} {base}{path}": () for base in ("", "/agents/{agent}") for method, path, _ in rest.PATHS},
 }

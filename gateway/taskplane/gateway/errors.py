@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import NotFound, PlaneError, Unimplemented
 
 A2A_DOMAIN: Final = "a2a-protocol.org"
 OWN_DOMAIN: Final = "taskplane"
@@ -140,6 +140,39 @@ def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
     if error.retry_after is not None:
         data.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{error.retry_after:g}s"})
     return {"code": known.code, "message": error.message, "data": data}
+
+
+def without_agent(error: PlaneError) -> PlaneError:
+    """Return the error of a call; that there is no such agent is told as a method that does not exist, since A2A knows
+    no other error for it."""
+    if error.reason != "AGENT_NOT_FOUND":
+        return error
+    return Unimplemented(error.message, reason="METHOD_NOT_FOUND", suggestion=error.suggestion)
+
+
+def rest_status(error: PlaneError) -> tuple[int, str]:
+    """Return the HTTP status for `error` in the REST binding of A2A 1.0 (section 5.4), and its name in gRPC."""
+    known = a2a_error(error)
+    status = http_status(error)
+    if known is TASK_NOT_FOUND:
+        return 404, "NOT_FOUND"
+    if error.reason == "METHOD_NOT_FOUND":
+        return 404, error.code
+    if known is INVALID_PARAMS:
+        return (status if status in (409, 413) else 400), "ABORTED" if error.code == "ABORTED" else "INVALID_ARGUMENT"
+    if known.reason == "CONTENT_TYPE_NOT_SUPPORTED":
+        return status, "INVALID_ARGUMENT"
+    if status == 500 or known.reason == "INVALID_AGENT_RESPONSE":
+        return 500, "INTERNAL"
+    return (400, "FAILED_PRECONDITION") if known.reason else (status, error.code)
+
+
+def error_rest(error: PlaneError, request_id: str) -> dict[str, Any]:
+    """Return the body of an error in the REST binding of A2A 1.0 (section 11.6, AIP-193); the details are those of
+    `error_1_0`."""
+    status, name = rest_status(error)
+    shown = error_1_0(error, request_id)
+    return {"error": {"code": status, "status": name, "message": shown["message"], "details": shown["data"]}}
 
 
 def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:

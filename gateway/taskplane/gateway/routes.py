@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from taskplane.gateway import probes
 from taskplane.gateway.a2a import card
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.bindings import jsonrpc
+from taskplane.gateway.bindings import jsonrpc, rest
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.kagent import agents, session_list, sessions, tasks
 from taskplane.gateway.ops import operators
@@ -110,6 +110,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("POST", "/api/sessions/{session}/undo_rewind", rewinds.undo, writes=True),
     Route("POST", "/api/sessions/{session}/fork", rewinds.fork, writes=True),
     Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
+    *(Route(method, base + path, handler) for base in _BASES[:2] for method, path, handler in rest.PATHS),
 )
 
 # With a star it may have slashes.

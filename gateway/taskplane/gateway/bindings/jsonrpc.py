@@ -21,7 +21,7 @@ from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
-from taskplane.gateway.errors import error_0_3, error_1_0
+from taskplane.gateway.errors import error_0_3, error_1_0, without_agent
 from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_any_depth
 from taskplane.gateway.metrics import SECONDS, answered
@@ -44,7 +44,7 @@ from taskplane.gateway.web.http import (
     remedies,
 )
 from taskplane.runtime import json_lines, logs, tracing
-from taskplane.runtime.errors import Internal, Invalid, NotFound, PermissionDenied, PlaneError, Unimplemented
+from taskplane.runtime.errors import Internal, Invalid, PermissionDenied, PlaneError, Unimplemented
 from taskplane.runtime.struct_values import Digits
 
 METHODS: Final[Mapping[str, tuple[Operation, Dialect]]] = {
@@ -189,8 +189,8 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     status = 200
     if isinstance(error, BodyTooLarge):
         error, status = PlaneError(error.message, reason="INVALID_REQUEST", metadata=error.metadata), 413
-    elif isinstance(error, NotFound) and error.reason == "AGENT_NOT_FOUND":
-        error, status = Unimplemented(error.message, reason="METHOD_NOT_FOUND", suggestion=error.suggestion), 404
+    elif error.reason == "AGENT_NOT_FOUND":
+        error, status = without_agent(error), 404
     elif isinstance(error, PermissionDenied):
         status = 403
     elif isinstance(error, BodyEncoded):

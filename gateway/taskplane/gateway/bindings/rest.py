@@ -1,0 +1,161 @@
+"""The REST binding of A2A 1.0 (section 11): paths, query and body in, JSON of 1.0 and its errors (AIP-193) out.
+
+Checks are made in the order of the JSON-RPC binding. What a path says wins over what a body repeats.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.a2a.follow import Item, total_bytes
+from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
+from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
+from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
+from taskplane.gateway.bindings.params import read
+from taskplane.gateway.errors import error_rest, rest_status, without_agent
+from taskplane.gateway.event_streams import event_stream
+from taskplane.gateway.json_body import parse_json
+from taskplane.gateway.metrics import SECONDS, answered
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.fields import is_object
+from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.web import sse
+from taskplane.gateway.web.http import JSON, ClientGone, Headers, Reply, Request, bytes_reply, remedies
+from taskplane.runtime import json_lines, logs, tracing
+from taskplane.runtime.errors import Internal, Invalid, PlaneError
+
+_log = logging.getLogger(__name__)
+_A2A_JSON: Final = b"application/a2a+json"
+# Texts of a query for the values of JSON that are no texts; numbers are read from texts anyway.
+_VALUES: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The handler of one path: the operation, and the names in requests of the ids in the path."""
+
+    operation: Operation
+    ids: tuple[tuple[str, str], ...] = ()
+
+    async def __call__(self, plane: Plane, request: Request, caller: Caller) -> Reply:
+        """Answer one request to the agent in the path."""
+        name = self.operation.name
+        try:
+            tracing.describe({"rpc.method": name}, name=name)
+            reply = await self._answer(plane, request, caller)
+            answered(name)
+        except PlaneError as error:
+            reply = _failed(request, name, error)
+        except ClientGone:
+            raise
+        except Exception:  # noqa: BLE001 - the client gets a response and the log the details
+            _log.exception("a REST request failed")
+            reply = _failed(request, name, Internal("internal error"))
+        SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
+        return reply
+
+    async def _answer(self, plane: Plane, request: Request, caller: Caller) -> Reply:
+        operation = self.operation
+        params = await _params(plane, request)
+        params |= {name: request.arguments[part] for name, part in self.ids}
+        call = call_of(plane, request, caller, V1_0.version)
+        await admit(call, operation, asked_version(request))
+        exact = plane.settings.large_integers == "refuse"
+        found = await plane.worker.run(request.size, read, operation, V1_0, params, exact=exact)
+        if isinstance(operation, Stream):
+            slot = take_slot(call)
+            flow = await begin(operation.serve(call, found.request), slot)
+            return event_stream(plane, caller, _events(call, flow), slot=slot, headers=echo(call))
+        answer = await operation.serve(call, found.request)
+
+        def written() -> Response:
+            return _content(request, 200, V1_0.result(answer), echo(call))
+
+        return await plane.worker.run(answer.total_bytes(), written)
+
+
+async def _params(plane: Plane, request: Request) -> dict[str, Any]:
+    """Return the fields of the request, of its query or of its body, which may be missing."""
+    if request.method in ("GET", "HEAD", "DELETE"):
+        return {name: _VALUES.get(value, value) for name, value in request.query.items() if value}
+    request.check_json()
+    body = await plane.uploads.whole(request)
+    if not body:
+        return {}
+    try:
+        value = await plane.worker.run(request.size, parse_json, body)
+    except ValueError:
+        raise Invalid("the request is not JSON", reason="PARSE_ERROR") from None
+    if not is_object(value):
+        raise Invalid("the body must be a JSON object", reason="INVALID_REQUEST")
+    return value
+
+
+async def _events(call: Call, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    def written(items: Sequence[Item]) -> bytes:
+        return b"".join(
+            [sse.event(json_lines.encode(V1_0.event(payload, cursor)), cursor) for cursor, payload in items]
+        )
+
+    try:
+        async for items in flow:
+            yield await call.plane.worker.run(total_bytes(items), written, items)
+    except PlaneError as error:
+        # Without the name of the event, official clients take an error for an event without content.
+        yield sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")
+    finally:
+        await flow.aclose()
+
+
+def _failed(request: Request, name: str, error: PlaneError) -> Response:
+    error = without_agent(error)
+    answered(name, error.reason)
+    tracing.describe({"error.type": error.reason})
+    status, _ = rest_status(error)
+    return _content(request, status, error_rest(error, logs.request_id.get()), remedies(error))
+
+
+def _content(request: Request, status: int, value: Any, headers: Headers) -> Response:
+    """Return a response of the media type that the client names: `Accept` counts, then `Content-Type`; by default that
+    of A2A (1.0 section 11.1)."""
+    media_type = _A2A_JSON
+    for header in (b"accept", b"content-type"):
+        named = request.header(header)
+        if _A2A_JSON.decode() in named:
+            break
+        if JSON.decode() in named:
+            media_type = JSON
+            break
+    return bytes_reply(status, json_lines.encode(value), media_type, headers)
+
+
+def _paths() -> tuple[tuple[str, str, Rest], ...]:
+    task, config = (("id", "task"),), (("taskId", "task"), ("id", "config"))
+    configs = "/tasks/{task}/pushNotificationConfigs"
+    found = (
+        ("POST", "/message:send", "SendMessage", ()),
+        ("POST", "/message:stream", "SendStreamingMessage", ()),
+        ("GET", "/tasks", "ListTasks", ()),
+        # The paths with a verb come before the one that would take it for the end of an id.
+        ("POST", "/tasks/{task}:cancel", "CancelTask", task),
+        ("GET", "/tasks/{task}:subscribe", "SubscribeToTask", task),
+        ("POST", "/tasks/{task}:subscribe", "SubscribeToTask", task),
+        ("GET", "/tasks/{task}", "GetTask", task),
+        ("POST", configs, "CreateTaskPushNotificationConfig", config[:1]),
+        ("GET", configs, "ListTaskPushNotificationConfigs", config[:1]),
+        ("GET", f"{configs}/{{config}}", "GetTaskPushNotificationConfig", config),
+        ("DELETE", f"{configs}/{{config}}", "DeleteTaskPushNotificationConfig", config),
+        ("GET", "/extendedAgentCard", "GetExtendedAgentCard", ()),
+    )
+    return tuple((method, path, Rest(OPERATIONS[name], ids)) for method, path, name, ids in found)
+
+
+PATHS: Final = _paths()
+"""The paths below the base of an agent, with their methods and handlers."""

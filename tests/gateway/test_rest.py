@@ -1,0 +1,174 @@
+"""The REST binding: paths, queries, media types, statuses and error bodies; the official client reads it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.client import ClientConfig, ClientFactory
+from a2a.types import (
+    AgentCard,
+    AgentInterface,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    TaskState,
+)
+from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
+from google.protobuf.json_format import MessageToDict
+from tests.executor.scripted import Stepped
+from tests.gateway.plane import JSON_TYPE, Json, Plane, events, fresh, open_all, said
+
+PLAIN = {"content-type": "text/plain"}
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_body_may_be_missing_and_what_it_repeats_of_the_path_does_not_count(plane: Plane) -> None:
+    first, second = await plane.send("ask"), await plane.send("ask")
+    reply = await plane.http.post(f"/tasks/{first['id']}:cancel")
+    assert (reply.status_code, reply.json()["id"]) == (200, first["id"])
+    reply = await plane.http.post(f"/tasks/{second['id']}:cancel", json={"id": first["id"], "metadata": {"why": "x"}})
+    assert (reply.status_code, reply.json()["id"]) == (200, second["id"])
+
+
+async def test_a_query_has_either_spelling_and_its_texts_are_numbers_and_booleans(plane: Plane) -> None:
+    context = fresh()
+    task = await plane.send("artifact", message={"contextId": context})
+    camel, snake = (
+        ("contextId", "includeArtifacts", "historyLength"),
+        ("context_id", "include_artifacts", "history_length"),
+    )
+    for names in (camel, snake):
+        query = dict(zip(names, (context, "true", "0"), strict=True))
+        (listed,) = (await plane.http.get("/tasks", params=query)).json()["tasks"]
+        assert (len(listed["artifacts"]), "history" in listed) == (3, False)
+    bare: Json = (await plane.http.get(f"/tasks/{task['id']}?history_length=0&status=")).json()
+    assert "history" not in bare
+    refused = (await plane.http.get("/tasks?pageSize=x&includeArtifacts=maybe")).json()["error"]
+    assert [each["field"] for each in refused["details"][1]["fieldViolations"]] == ["pageSize", "includeArtifacts"]
+
+
+async def test_a_subscription_is_made_by_get_and_by_post(tmp_path: Path) -> None:
+    agent = Stepped()
+    async with open_all(tmp_path, ("a", agent)) as plane:
+        task = await plane.send("go", returnImmediately=True)
+        path = f"/tasks/{task['id']}:subscribe"
+        async with (
+            plane.http.stream("GET", path) as got,
+            plane.http.stream("POST", path, headers={"accept": "text/event-stream"}) as posted,
+        ):
+            agent.end()
+            for reply in (got, posted):
+                found = [event.data async for event in events(reply)]
+                assert [list(each) for each in (found[0], found[-1])] == [["task"], ["statusUpdate"]]
+                assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("headers", "media_type"),
+    [
+        ({}, "application/a2a+json"),
+        ({"accept": "*/*"}, "application/a2a+json"),
+        ({"accept": "application/json"}, "application/json"),
+        ({"accept": "text/html, application/json;q=0.9"}, "application/json"),
+        ({"content-type": "application/json"}, "application/json"),
+        ({"accept": "application/a2a+json", "content-type": "application/json"}, "application/a2a+json"),
+    ],
+)
+async def test_responses_and_errors_have_the_media_type_that_the_client_names(
+    plane: Plane, headers: dict[str, str], media_type: str
+) -> None:
+    for path, status in (("/tasks", 200), ("/tasks/none", 404)):
+        reply = await plane.http.get(path, headers={"accept": "", **headers})
+        assert (reply.status_code, reply.headers["content-type"]) == (status, media_type)
+
+
+async def test_an_error_has_a_status_its_name_and_typed_details(plane: Plane) -> None:
+    reply = await plane.http.get("/tasks/none")
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
+    info = error["details"][0]
+    assert info["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
+    assert (info["reason"], info["domain"]) == ("TASK_NOT_FOUND", "a2a-protocol.org")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "name"),
+    [
+        ("POST", "/message:send", {"content": b"{", "headers": JSON_TYPE}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/message:send", {"json": []}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/message:send", {}, 400, "INVALID_ARGUMENT"),
+        (
+            "POST",
+            "/message:send",
+            {"content": b"{}", "headers": PLAIN},
+            415,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "POST",
+            "/message:send",
+            {"content": b"x" * (8_388_609), "headers": JSON_TYPE},
+            413,
+            "INVALID_ARGUMENT",
+        ),
+        ("POST", "/message:send", {"json": {"message": said("x", taskId="none")}}, 404, "NOT_FOUND"),
+        ("POST", "/agents/none/message:send", {"json": {"message": said("x")}}, 404, "UNIMPLEMENTED"),
+        ("GET", "/tasks?pageSize=0", {}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/tasks/none:cancel", {}, 404, "NOT_FOUND"),
+        ("GET", "/tasks", {"headers": {"a2a-version": "0.3"}}, 400, "FAILED_PRECONDITION"),
+        ("GET", "/tasks?A2A-Version=1.1", {}, 400, "FAILED_PRECONDITION"),
+        ("GET", "/extendedAgentCard", {}, 400, "FAILED_PRECONDITION"),
+        ("DELETE", "/tasks/none/pushNotificationConfigs/none", {}, 400, "FAILED_PRECONDITION"),
+    ],
+)
+async def test_each_mistake_has_its_status(
+    plane: Plane, method: str, path: str, sent: dict[str, Any], status: int, name: str
+) -> None:
+    reply = await plane.http.request(method, path, **sent)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error["status"]) == (status, status, name)
+
+
+async def test_a_key_used_for_another_message_is_a_conflict(plane: Plane) -> None:
+    """C10."""
+    headers = {"idempotency-key": fresh()}
+    assert (await plane.http.post("/message:send", json={"message": said("message a")}, headers=headers)).is_success
+    reply = await plane.http.post("/message:send", json={"message": said("message b")}, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["status"]) == (409, "INVALID_ARGUMENT")
+
+
+async def test_each_agent_has_the_paths_below_its_own(plane: Plane) -> None:
+    for base in ("", "/agents/demo"):
+        reply = await plane.http.post(f"{base}/message:send", json={"message": said("message hello")})
+        assert reply.json()["message"]["parts"] == [{"text": "hello"}]
+
+
+async def test_the_official_client_streams_gets_lists_cancels_and_reads_errors(plane: Plane) -> None:
+    card = AgentCard(name="demo", version="1", capabilities={"streaming": True})
+    card.supported_interfaces.append(
+        AgentInterface(url=plane.gateway.url, protocol_binding="HTTP+JSON", protocol_version="1.0")
+    )
+    factory = ClientFactory(ClientConfig(httpx_client=plane.http, supported_protocol_bindings=["HTTP+JSON"]))
+    client = factory.create(card)
+    message = Message(message_id=fresh(), role=Role.ROLE_USER, parts=[Part(text="chunks 3 4")])
+    async with asyncio.timeout(20):
+        found = [MessageToDict(one) async for one in client.send_message(SendMessageRequest(message=message))]
+    assert list(found[0]) == ["task"]
+    assert sum("artifactUpdate" in one for one in found) == 3
+    assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    task = found[0]["task"]
+    assert (await client.get_task(GetTaskRequest(id=task["id"]))).status.state == TaskState.TASK_STATE_COMPLETED
+    (listed,) = (await client.list_tasks(ListTasksRequest(context_id=task["contextId"]))).tasks
+    assert listed.id == task["id"]
+    with pytest.raises(TaskNotCancelableError):
+        await client.cancel_task(CancelTaskRequest(id=task["id"]))
+    with pytest.raises(TaskNotFoundError):
+        await client.get_task(GetTaskRequest(id="none"))
+    asked = await plane.send("ask")
+    canceled = await client.cancel_task(CancelTaskRequest(id=asked["id"]))
+    assert canceled.status.state == TaskState.TASK_STATE_CANCELED
