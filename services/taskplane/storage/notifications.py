@@ -4,7 +4,6 @@ A NOTIFY inside a transaction that writes would serialise all commits of the ser
 one notification for all commits since the last NOTIFY has returned.
 """
 
-import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Iterable
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from taskplane.runtime.retry import pause_after
+from taskplane.runtime.backoff import Backoff
 from taskplane.storage.bell import Bell, Listener, OnNotified, key_of
 from taskplane.storage.connecting import PRIMARY, connect
 from taskplane.storage.metrics import NOTIFICATIONS
@@ -74,23 +73,22 @@ class NotifyingBell(Bell):
 
     async def run(self) -> None:
         """Listen and notify until cancelled; replace a lost connection."""
-        failures = 0
+        backoff = Backoff()
         while True:
             try:
                 async with self._connected() as (connection, channel):
-                    if failures:
+                    if backoff.failures:
                         _log.info("notifications of %s arrive again", self._name)
-                    failures = 0
+                    backoff.reset()
                     self._on_notified(None)
                     with NOTIFICATIONS.labels(self._name).during():
                         await self._serve(connection, channel)
             except _FAILURES as error:
-                failures += 1
-                if failures == 1:
+                if not backoff.failures:
                     _log.warning(
                         "notifications of %s are interrupted, polling for changes instead: %s", self._name, error
                     )
-                await asyncio.sleep(pause_after(failures, None))
+                await backoff.wait()
 
     @asynccontextmanager
     async def _connected(self) -> "AsyncGenerator[tuple[_Connection, str], None]":

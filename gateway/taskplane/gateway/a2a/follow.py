@@ -10,8 +10,8 @@ from taskplane.api.message_metadata import RESYNC
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.gateway.a2a.history import bounded
-from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.translate.dialect import Payload
+from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import NotFound, OutOfRange, Unavailable
 
 # A cursor and the element before it; the cursor is empty for an element that is in no log.
@@ -51,13 +51,13 @@ async def watch(
     Unavailable before the first response unless the caller has `begun`.
     """
     resync = ""
-    reconnect = ReconnectPolicy(patience)
+    backoff = Backoff(patience=patience)
     while True:
         unseen = False
         call = tasks.WatchTask(pb.WatchTaskRequest(task_id=task_id, cursor=cursor, stop_at=state_values(stop)))
         try:
             async for response in call:
-                reconnect.reset()
+                backoff.reset()
                 begun = True
                 before = cursor
                 which = response.WhichOneof("response")
@@ -88,7 +88,7 @@ async def watch(
         finally:
             call.cancel()
         # Reconnect at the same cursor.
-        if not await reconnect.wait():
+        if not await backoff.wait():
             return
 
 

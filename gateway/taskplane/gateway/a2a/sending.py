@@ -12,12 +12,12 @@ from taskplane.gateway.a2a import tasks
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
 from taskplane.gateway.a2a.history import bounded
-from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Wait
 from taskplane.gateway.translate.rewinds import has_rewind
+from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.validation import invalid
 
@@ -95,13 +95,13 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
     request = pb.WatchTaskRequest.FromString(end)
     request.task_id = reference.task_id
     request.cursor = reference.cursor
-    reconnect = ReconnectPolicy(plane.settings.store_patience)
+    backoff = Backoff(patience=plane.settings.store_patience)
     while True:
         lost = Unavailable("the task store is shutting down and did not come back")
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
-                reconnect.reset()
+                backoff.reset()
                 if response.HasField("end"):
                     if response.end.record.HasField("task"):
                         return response.end.record.task, response.end.cursor
@@ -111,5 +111,5 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
         finally:
             call.cancel()
         # The store restarts, or the connection has reached its age.
-        if not await reconnect.wait():
+        if not await backoff.wait():
             raise lost

@@ -10,7 +10,6 @@ from grpc.aio import UnaryStreamCall
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a.merge import merged
-from taskplane.gateway.a2a.reconnect import ReconnectPolicy
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.errors import error_api
 from taskplane.gateway.event_streams import event_stream
@@ -21,6 +20,7 @@ from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime import json_lines, logs
+from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import NotFound, OutOfRange, PlaneError, Unavailable
 
 T = TypeVar("T")
@@ -169,13 +169,13 @@ async def _tasks(plane: Plane, context_id: str) -> AsyncGenerator[pb.WatchSessio
 async def _reconnecting(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T]]) -> AsyncGenerator[T, None]:
     """Yield the responses of a watch, which is opened again while the store drains or cannot be reached, for up to
     `store_patience` seconds. Raise Unavailable before the first response."""
-    reconnect = ReconnectPolicy(plane.settings.store_patience)
+    backoff = Backoff(patience=plane.settings.store_patience)
     begun = False
     while True:
         call = watch()
         try:
             async for response in call:
-                reconnect.reset()
+                backoff.reset()
                 begun = True
                 yield response
         except Unavailable:
@@ -183,5 +183,5 @@ async def _reconnecting(plane: Plane, watch: Callable[[], UnaryStreamCall[Any, T
                 raise
         finally:
             call.cancel()
-        if not await reconnect.wait():
+        if not await backoff.wait():
             return

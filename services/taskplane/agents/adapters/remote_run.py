@@ -37,6 +37,7 @@ from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CURSOR, INVOCATION
 from taskplane.runtime import message_times
+from taskplane.runtime.backoff import growing
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +247,7 @@ class RemoteRun:
         if self._polls:
             await asyncio.sleep(_POLL_SECONDS)
         elif self._misses:
-            await asyncio.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (self._misses - 1)))
+            await asyncio.sleep(growing(self._misses, _FIRST_WAIT, _LONGEST_WAIT))
         self._misses += 1
 
     def _learn_ids(self, event: a2a.StreamResponse) -> bool:

@@ -10,10 +10,10 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
 
 from taskplane.agents.llm.failures import RETRIED
+from taskplane.runtime.backoff import growing
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 20.0
-_DOUBLED: Final = 10
 
 
 @dataclass
@@ -43,4 +43,4 @@ def pause_after(attempt: int, asked: float | None = None) -> float | None:
     """
     if asked is not None:
         return asked if asked <= _LONGEST_PAUSE else None
-    return min(_FIRST_PAUSE * 2.0 ** min(attempt - 1, _DOUBLED), _LONGEST_PAUSE)
+    return growing(attempt, _FIRST_PAUSE, _LONGEST_PAUSE)

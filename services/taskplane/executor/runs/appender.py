@@ -10,9 +10,10 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
 from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
 from taskplane.executor.runs.tries import Tries
 from taskplane.runtime import tracing
+from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import DeadlineExceeded, PlaneError
 from taskplane.runtime.failpoints import afp
-from taskplane.runtime.retry import RETRYABLE, pause_after
+from taskplane.runtime.retry import RETRYABLE
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Appender:
         self._tries = tries
         self._ready: dict[Outbox, None] = {}
         self._bell = asyncio.Event()
-        self._failures = 0
+        self._backoff = Backoff()
         self.calls = 0
 
     def ring(self, outbox: Outbox) -> None:
@@ -89,12 +90,12 @@ class Appender:
             self._tries.unanswered()
         except RETRYABLE as error:
             log.warning("appending %d items failed, will retry: %s", len(batch), error)
-            self._failures += 1
-            await asyncio.sleep(pause_after(self._failures, error))
+            await self._backoff.wait(error)
         except PlaneError as error:
             await self._one_by_one(batch, error)
         else:
-            self._failures = 0
+            if self._backoff.failures:
+                self._backoff.reset()
             self._tries.answered()
             for outbox, result in zip(batch, response.results, strict=True):
                 self._ready.pop(outbox, None)

@@ -1,6 +1,5 @@
 """Session entries of a new turn: the user's message and the outcome."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from taskplane.executor.session_entries import OPENING, title_of, unvoid
 from taskplane.executor.session_log import MAX_CALL_BYTES, SessionLog, outcome_id
 from taskplane.executor.turns.routing import Routing
 from taskplane.runtime import message_times
+from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.retry import retry_briefly
 from taskplane.runtime.times import micros
 
-# Seconds that an executor takes to store the decision of its router, and between two looks for that.
+# Seconds that an executor takes to store the decision of its router, and at most between two looks for that.
 _TO_STORE: Final = 1.0
-_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5
 
 
@@ -99,14 +98,10 @@ class Opening:
         """
         most = route_timeout + min(route_timeout, _TO_STORE)
         age = time.time() - saved.known[0].created_at.ToMicroseconds() / 1e6
-        until = time.monotonic() + min(max(most - age, 0.0), most)
-        pause = _PAUSE
+        looks = Backoff(longest=_LONGEST_PAUSE, jitter=False, patience=min(max(most - age, 0.0), most))
         while (found := await log.outcome(self.context_id, self.invocation_id)) is None:
-            left = until - time.monotonic()
-            if left <= 0:
+            if not await looks.wait():
                 return None
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)
         return found
 
     async def _begin(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:

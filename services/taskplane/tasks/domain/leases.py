@@ -1,12 +1,14 @@
 """The rules of leases: to take a lease, to keep it, and the next state of a task after its loss."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
 from taskplane.runtime import final_message
+from taskplane.runtime.backoff import growing
 from taskplane.tasks.domain import commands
 from taskplane.tasks.domain.changes import read_status
 from taskplane.tasks.domain.commands import Found, Write
@@ -166,4 +168,4 @@ def _backoff(uid: str, attempts: int) -> int:
     if attempts <= 1:
         return 0
     spread = hashlib.sha256(f"{uid}:{attempts}".encode()).digest()[0] / 255
-    return int(2 ** (attempts - 2) * _SECOND * (0.75 + 0.5 * spread))
+    return int(growing(attempts - 1, _SECOND, math.inf) * (0.75 + 0.5 * spread))
