@@ -251,5 +251,5 @@ async def test_the_operator_may_have_an_agent_in_a_thread() -> None:
     with pytest.raises(Invalid) as refused:
         load_agents(["demo@threat"])
     assert "did you mean 'thread'?" in refused.value.suggestion
-    with pytest.raises(ValueError, match="no isolation"):
+    with pytest.raises(ValueError, match="isolation must be one of"):
         Policy(isolation="loop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from tests.gateway.plane import JSON_TYPE, Plane, fresh, request, said
 
-from taskplane.gateway.web.worker import LARGE, THREAD, Worker
+from taskplane.gateway.web.translation_thread import LARGE, THREAD, TranslationThread
 from taskplane.runtime.errors import Invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,12 +21,12 @@ _ROWS = [{"a": 1}] * 190_000
 
 
 @pytest.fixture
-def worker() -> Generator[Worker, None, None]:
-    with contextlib.closing(Worker()) as worker:
+def worker() -> Generator[TranslationThread, None, None]:
+    with contextlib.closing(TranslationThread()) as worker:
         yield worker
 
 
-async def test_the_event_loop_goes_on_while_large_work_is_done(worker: Worker) -> None:
+async def test_the_event_loop_goes_on_while_large_work_is_done(worker: TranslationThread) -> None:
     """The work waits for the loop, which would wait for the work if it were done there."""
     released = threading.Event()
     working = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))
@@ -37,7 +37,7 @@ async def test_the_event_loop_goes_on_while_large_work_is_done(worker: Worker) -
     assert await working is True
 
 
-async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: Worker) -> None:
+async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: TranslationThread) -> None:
     running = worker.run(LARGE - 1, threading.get_ident)
     with pytest.raises(StopIteration) as done:
         running.send(None)
@@ -46,7 +46,7 @@ async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: Work
 
 
 @pytest.mark.parametrize("size", [0, LARGE])
-async def test_what_the_work_raises_is_raised(worker: Worker, size: int) -> None:
+async def test_what_the_work_raises_is_raised(worker: TranslationThread, size: int) -> None:
     def refuse() -> None:
         raise Invalid("no", fields={"a": "is wrong"})
 
@@ -55,7 +55,7 @@ async def test_what_the_work_raises_is_raised(worker: Worker, size: int) -> None
     assert caught.value.fields == {"a": "is wrong"}
 
 
-async def test_large_work_waits_for_large_work(worker: Worker) -> None:
+async def test_large_work_waits_for_large_work(worker: TranslationThread) -> None:
     """It takes turns with the loop, not with several others."""
     released = threading.Event()
     first = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))

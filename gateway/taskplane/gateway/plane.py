@@ -11,8 +11,8 @@ from taskplane.gateway.auth.authenticator import Authenticator
 from taskplane.gateway.built_page import BuiltPage
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.streams import Streams
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.gateway.web.uploads import Uploads
-from taskplane.gateway.web.worker import Worker
 from taskplane.runtime.pacing import Pacer
 
 
@@ -30,7 +30,7 @@ class Plane:
     agents: Agents
     authenticator: Authenticator
     streams: Streams
-    worker: Worker
+    worker: TranslationThread
     # The web page as it was built.
     page: BuiltPage
     # Paces long reads.

@@ -23,8 +23,8 @@ from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.protocol import Protocol
 from taskplane.gateway.web.streams import Streams
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.gateway.web.uploads import Uploads
-from taskplane.gateway.web.worker import Worker
 from taskplane.runtime.client import PATIENCE, client
 from taskplane.runtime.http_server import listening, serving_http
 from taskplane.runtime.pacing import Pacer
@@ -86,7 +86,7 @@ async def open_gateway(
     streams = Streams(settings.max_streams, settings.max_streams_per_principal)
     drain = asyncio.Event()
     with (
-        contextlib.closing(Worker()) as worker,
+        contextlib.closing(TranslationThread()) as worker,
         listening(settings.host, settings.port, setting="TASKPLANE_GATEWAY_PORT", send_buffer=SEND_BUFFER) as listener,
     ):
         port: int = listener.getsockname()[1]

@@ -7,7 +7,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.web.worker import Worker
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime import json_lines
 from taskplane.runtime.json_values import to_json
 
@@ -27,7 +27,7 @@ async def contiguous(responses: Responses, length: int) -> AsyncGenerator[bytes,
         yield data
 
 
-async def single_value(responses: Responses, worker: Worker) -> bytes:
+async def single_value(responses: Responses, worker: TranslationThread) -> bytes:
     """Return the JSON of an artifact that is one data part."""
     part = a2a.Part()
     data = b"".join([piece.data async for response in responses for piece in response.pieces.pieces])
@@ -35,7 +35,9 @@ async def single_value(responses: Responses, worker: Worker) -> bytes:
     return await worker.run(len(data), lambda: json_lines.encode(to_json(part.data)))
 
 
-async def as_json(artifact: a2a.Artifact, responses: Responses, worker: Worker) -> AsyncGenerator[bytes, None]:
+async def as_json(
+    artifact: a2a.Artifact, responses: Responses, worker: TranslationThread
+) -> AsyncGenerator[bytes, None]:
     """Yield the JSON of an artifact (A2A 0.3), of which `artifact` has all but the parts. Of a long text a piece is in
     memory, of another part the part."""
     fields = {name: value for name, value in V0_3.artifact(artifact).items() if name != "parts"}
@@ -69,7 +71,7 @@ class _Text:
         head, self._head = self._head, b""
         return head + json_lines.encode(self._decoder.decode(data))[1:-1]
 
-    async def end(self, worker: Worker) -> bytes:
+    async def end(self, worker: TranslationThread) -> bytes:
         return _AFTER
 
 
@@ -84,7 +86,7 @@ class _Whole:
         self._data.append(data)
         return b""
 
-    async def end(self, worker: Worker) -> bytes:
+    async def end(self, worker: TranslationThread) -> bytes:
         data = b"".join(self._data)
         part = self._part
         kind = part.WhichOneof("content")

@@ -18,9 +18,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Worker:
-    """The translation thread. Work must not touch state of the event loop; messages that are no longer changed may be
-    read."""
+class TranslationThread:
+    """The only thread for large work.
+
+    Work must not touch state of the event loop; messages that are no longer changed may be read.
+    """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=THREAD)
