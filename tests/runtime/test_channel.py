@@ -41,7 +41,7 @@ async def test_a_call_runs_without_being_awaited_and_beside_others(dial: Dial) -
         assert first.done()
 
 
-async def test_who_asks_how_a_call_ended_waits_for_its_end(dial: Dial) -> None:
+async def test_the_code_of_a_call_is_known_after_its_end(dial: Dial) -> None:
     held = Held()
     async with dial(echo_services(held.say)) as channel:
         call = as_alice(channel).Say(HELLO)
@@ -65,7 +65,7 @@ async def test_metadata_arrives_as_it_was_sent(dial: Dial) -> None:
     assert [pair for pair in seen if pair[0] in ("x-one", "x-raw-bin")] == list(sent)
 
 
-async def test_bytes_arrive_as_text_unless_their_key_says_otherwise(dial: Dial) -> None:
+async def test_metadata_arrives_as_text_unless_the_key_ends_with_bin(dial: Dial) -> None:
     seen: dict[str, object] = {}
 
     async def say(request: BytesValue, context: Context) -> BytesValue:
@@ -119,7 +119,7 @@ async def test_a_handler_sees_nothing_of_its_callers_context_but_metadata(dial: 
     ] * 2
 
 
-async def test_calls_act_for_whoever_is_acted_for_and_else_for_the_channels_identity(dial: Dial) -> None:
+async def test_calls_use_the_principal_of_acting_as_or_else_of_the_channel(dial: Dial) -> None:
     seen: list[Principal] = []
 
     async def say(request: BytesValue, context: Context) -> BytesValue:
@@ -156,7 +156,7 @@ async def test_a_request_beyond_4_mib_is_refused_before_the_handler_runs(dial: D
     assert calls == [4 * MIB - 5]
 
 
-async def test_a_reply_may_have_64_mib_and_no_more(dial: Dial) -> None:
+async def test_a_reply_may_have_at_most_64_mib(dial: Dial) -> None:
     """Replies of our channels are limited to 64 MiB."""
 
     async def say(request: BytesValue, context: Context) -> BytesValue:
@@ -354,7 +354,7 @@ async def test_an_error_arrives_whole(dial: Dial) -> None:
     assert (error.fields, error.metadata, error.retry_after) == ({"items": "too many"}, {"limit": "10"}, 1.5)
 
 
-async def test_the_bare_status_and_trailers_are_those_of_grpc(dial: Dial) -> None:
+async def test_status_and_trailers_in_process_equal_those_of_grpc(dial: Dial) -> None:
     async def say(request: BytesValue, context: Context) -> BytesValue:
         raise errors.NotFound("no such task")
 
@@ -390,7 +390,7 @@ async def test_a_handler_may_set_trailers_and_abort_by_itself(dial: Dial) -> Non
         assert ("x-more", "yes") in tuple(failed.value.trailing_metadata())
 
 
-async def test_an_aborted_call_is_aborted_whatever_its_handler_makes_of_it(dial: Dial) -> None:
+async def test_an_aborted_call_stays_aborted_if_its_handler_suppresses_the_error(dial: Dial) -> None:
     async def say(request: BytesValue, context: Context) -> BytesValue:
         with suppress(grpc.aio.AbortError):
             await context.abort(grpc.StatusCode.DATA_LOSS, "gone")

@@ -38,7 +38,7 @@ async def test_an_error_is_raised_from_the_nth_time_on() -> None:
         await afp("two")
 
 
-async def test_a_pause_says_that_it_was_reached_and_ends_when_its_file_exists(tmp_path: Path) -> None:
+async def test_a_pause_marks_that_it_was_reached_and_ends_when_its_file_exists(tmp_path: Path) -> None:
     failpoints.configure(f"one=pause({tmp_path}/go);two=pause({tmp_path}/on)")
     for name, file, point in (("loop", "go", afp("one")), ("thread", "on", asyncio.to_thread(fp, "two"))):
         waiting = asyncio.create_task(point, name=name)

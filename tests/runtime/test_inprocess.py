@@ -116,7 +116,7 @@ async def test_a_message_written_to_a_waiting_reader_does_not_hold_up_the_handle
         assert await stream.read() is grpc.aio.EOF
 
 
-async def test_each_call_ends_at_its_own_deadline_whatever_others_were_given() -> None:
+async def test_each_call_ends_at_its_own_deadline() -> None:
     held = Held()
     loop = asyncio.get_running_loop()
     ends: list[str] = []

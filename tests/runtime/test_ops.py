@@ -37,8 +37,8 @@ async def test_readyz_follows_the_health_of_the_process_and_back_again() -> None
         probing.cancel()
 
 
-async def test_readyz_says_why_in_words_of_ours_only() -> None:
-    """C15: code and sentence of an error that is for clients, nothing of what else a probe dies of."""
+async def test_readyz_gives_the_reason_of_plane_errors_only() -> None:
+    """C15: the code and the sentence of a PlaneError; no text of any other exception of a probe."""
     dying: Exception = Unavailable("the database is read-only at the moment", reason="DATABASE_READ_ONLY")
 
     async def probe() -> bool:

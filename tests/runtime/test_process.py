@@ -93,8 +93,8 @@ def test_a_drain_that_hangs_ends_with_3_at_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_process_whose_event_loop_is_blocked_ends_after_sigterm(block: str) -> None:
-    """C14: nothing in the event loop is needed for it."""
+def test_a_process_with_a_blocked_event_loop_ends_after_sigterm(block: str) -> None:
+    """C14: this needs nothing of the event loop."""
     with started(f"print('blocked', flush=True); {BLOCKS[block]}", drain=0.3) as process:
         line(process)
         assert line(process) == "blocked"
@@ -177,8 +177,8 @@ def test_a_thread_that_a_library_left_does_not_keep_the_process() -> None:
     assert "of a library" in done.stderr
 
 
-def test_a_process_that_ends_by_itself_is_not_hurried() -> None:
-    """C14: what libraries do at its exit, such as sending the last spans, may take longer than threads are given."""
+def test_a_process_that_ends_by_itself_has_time_for_its_exit() -> None:
+    """C14: libraries may work longer at the exit than threads are given, for instance to send the last spans."""
     program = (
         "import atexit, time\nfrom taskplane.runtime.process import LEAVING, leave\n"
         "atexit.register(lambda: (time.sleep(LEAVING + 0.2), print('sent', flush=True)))\nleave(0)"
@@ -187,7 +187,7 @@ def test_a_process_that_ends_by_itself_is_not_hurried() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "sent\n", "")
 
 
-def test_what_main_raises_is_loud() -> None:
+def test_an_exception_of_main_ends_the_process_with_a_traceback() -> None:
     with started("raise LookupError('a part died')") as process:
         line(process)
         code, _, err = ended(process)

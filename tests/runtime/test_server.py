@@ -191,8 +191,8 @@ async def test_without_a_probe_a_server_is_ready() -> None:
             pass
 
 
-async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
-    """C14: health NOT_SERVING, then stop(grace); what ends within the grace is answered."""
+async def test_a_drain_reports_not_serving_first_and_then_lets_calls_finish() -> None:
+    """C14: health is NOT_SERVING, then stop(grace): calls that end within the grace are answered."""
     begun, release = asyncio.Event(), asyncio.Event()
 
     async def say(request: BytesValue, context: Context) -> BytesValue:
@@ -223,10 +223,10 @@ async def test_draining_says_not_serving_first_then_lets_calls_finish() -> None:
     await serving_task
 
 
-async def test_a_server_that_leaves_serves_what_comes_until_its_clients_have_heard(
+async def test_a_draining_server_serves_calls_until_its_clients_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C14: calls that arrive while a gRPC server stops are lost, so clients go elsewhere first."""
+    """C14: calls that arrive while a gRPC server stops are lost, so clients must go elsewhere first."""
     monkeypatch.setattr(server_module, "NOTICE", 600.0)
     async with (
         serving(echo_services(), "127.0.0.1:0", grace=0.1) as server,
@@ -243,7 +243,7 @@ async def test_a_server_that_leaves_serves_what_comes_until_its_clients_have_hea
         await asyncio.wait({leaving})
 
 
-async def test_what_does_not_end_within_the_grace_is_cancelled() -> None:
+async def test_calls_that_do_not_end_within_the_grace_are_cancelled() -> None:
     """C14: stop(grace) ends every stream."""
     cancelled = asyncio.Event()
 
@@ -285,7 +285,7 @@ async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
             assert await stub.Say(HELLO) == HELLO
 
 
-async def test_a_stream_whose_messages_nobody_takes_stands_still() -> None:
+async def test_the_handler_of_an_unread_stream_waits() -> None:
     """C13: a slow client costs no memory: its handler waits, and other calls on the connection do not."""
     told = 0
 

@@ -61,7 +61,7 @@ def test_an_empty_optional_is_none() -> None:
         ("DURABILITY", "none", "must be one of full, relaxed"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_named_with_what_is_wanted(name: str, value: str, what: str) -> None:
+def test_the_error_for_an_unreadable_value_names_the_expected_type(name: str, value: str, what: str) -> None:
     with pytest.raises(Invalid, match=f"{PREFIX}{name} {what}"):
         load(Example, PREFIX, {f"{PREFIX}URL": "x", f"{PREFIX}{name}": value})
 
@@ -83,6 +83,6 @@ def test_an_unknown_variable_is_an_error_with_a_suggestion() -> None:
         check_unknown(**known(TASKPLANE_XQZ="3"))
 
 
-def test_known_variables_and_those_of_others_are_fine() -> None:
+def test_known_variables_and_variables_of_other_programs_are_accepted() -> None:
     names = dict.fromkeys(variables(Example, PREFIX), "x")
     check_unknown(**known(**names, TASKPLANE_URL="x", TASKPLANE_FAILPOINTS="", PATH="/bin", TASKPLANED="x"))

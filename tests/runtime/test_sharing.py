@@ -26,8 +26,9 @@ def test_one_owner_alone_leaves_a_quarter_and_none_below_four(capacity: int, of_
 
 
 @pytest.mark.parametrize(("capacity", "greedy"), [(8, 1), (20, 2), (100, 3)])
-def test_an_owner_who_has_nothing_finds_a_slot_beside_several_who_want_all(capacity: int, greedy: int) -> None:
-    """Each leaves a part of what the one before has left; the last slot is for whoever has nothing."""
+def test_an_owner_without_a_run_finds_a_slot_beside_owners_that_want_all(capacity: int, greedy: int) -> None:
+    """Each owner leaves a part of the slots that the owner before has left. The last slot is for an owner without a
+    run."""
     slots = Slots(capacity, "users")
     for number in range(greedy):
         assert taken(slots, ("t", f"greedy {number}")) > 0
@@ -38,8 +39,8 @@ def test_an_owner_who_has_nothing_finds_a_slot_beside_several_who_want_all(capac
     assert not slots.may_have_slot(BOB)
 
 
-def test_those_who_want_all_come_to_have_the_same_as_their_runs_end() -> None:
-    """The first one had three quarters; then each time one of its runs ends, the slot goes to who has fewest."""
+def test_owners_that_want_all_slots_get_equal_shares_as_runs_end() -> None:
+    """The first owner has three quarters; each slot that becomes free goes to the owner with the fewest."""
     slots = Slots(100, "users")
     held = {ANN: taken(slots, ANN), BOB: 0, CARL: 0}
     for _ in range(200):
@@ -72,8 +73,8 @@ def test_where_there_is_only_one_nothing_is_left(shared_by: SharedBy, of_ann: in
     assert of_ann + taken(slots, BOB) + taken(slots, CARL) == of_tenant
 
 
-def test_what_is_given_back_is_there_again() -> None:
-    """Also where more was taken than there is."""
+def test_a_returned_slot_can_be_taken_again() -> None:
+    """Also if more slots were taken than there are."""
     slots = Slots(4, held={ANN: 3, BOB: 2})
     assert slots.free == -1 and not slots.may_have_slot(EVE)
     for owner in (ANN, ANN, ANN):

@@ -317,7 +317,7 @@ class Failing:
         yield request
 
 
-async def test_what_may_be_repeated_is_a_few_times_and_nothing_else_is() -> None:
+async def test_only_idempotent_calls_are_retried() -> None:
     for times, method, calls in (
         (2, "Look", 3),
         (2, "Tell", 3),
@@ -342,7 +342,7 @@ async def test_what_may_be_repeated_is_a_few_times_and_nothing_else_is() -> None
         assert failing.calls == calls, method
 
 
-async def test_a_stream_that_told_anything_is_not_repeated() -> None:
+async def test_a_stream_is_not_retried_after_its_first_message() -> None:
     begun = 0
 
     async def tell(request: BytesValue, context: Context) -> AsyncIterator[BytesValue]:

@@ -26,7 +26,7 @@ def sent(error: PlaneError) -> grpc.aio.AioRpcError:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_error_comes_back_as_what_it_was(kind: type[PlaneError]) -> None:
+def test_every_error_is_the_same_after_a_round_trip(kind: type[PlaneError]) -> None:
     error = kind(
         "what happened",
         reason="WHY",
@@ -45,7 +45,7 @@ def test_an_error_without_extras_comes_back_without(kind: type[PlaneError]) -> N
     assert vars(from_rpc_error(sent(kind("what happened")))) == vars(kind("what happened"))
 
 
-def test_a_status_has_what_google_rpc_asks_for() -> None:
+def test_a_status_has_the_details_of_google_rpc() -> None:
     error = errors.Exhausted("full", reason="QUEUE_FULL", fields={"items": "too many"}, retry_after=2)
     status = to_status(error)
     assert (status.code, status.message) == (8, "full")

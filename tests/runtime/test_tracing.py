@@ -41,7 +41,7 @@ async def test_without_an_sdk_the_context_of_a_caller_is_passed_on(bare: None) -
     assert tracing.trace_id() == "a" * 32
 
 
-async def test_what_is_no_traceparent_begins_a_trace_of_its_own(exported: InMemorySpanExporter) -> None:
+async def test_an_invalid_traceparent_begins_a_new_trace(exported: InMemorySpanExporter) -> None:
     span = serve({"traceparent": "00-zz-1-01"})
     assert span is not None
     span.end()
@@ -49,7 +49,7 @@ async def test_what_is_no_traceparent_begins_a_trace_of_its_own(exported: InMemo
     assert served.parent is None and served.kind is trace.SpanKind.SERVER
 
 
-async def test_a_call_is_a_child_of_whoever_made_it(exported: InMemorySpanExporter) -> None:
+async def test_a_call_is_a_child_of_the_span_of_its_caller(exported: InMemorySpanExporter) -> None:
     with tracing.span("caller", {}):
         headers, trace_id = dict(tracing.carrier()), tracing.trace_id()
     span = serve(headers)
@@ -71,7 +71,7 @@ async def test_a_span_that_the_server_was_given_already_is_the_parent(exported: 
     assert parent_of(served) == id_of(instrumented)
 
 
-async def test_what_is_stored_goes_on_in_the_same_trace(exported: InMemorySpanExporter) -> None:
+async def test_a_stored_traceparent_continues_the_trace(exported: InMemorySpanExporter) -> None:
     with tracing.span("first attempt", {}):
         stored, trace_id = tracing.packed(), tracing.trace_id()
     with tracing.span("second attempt", {}, parent=tracing.unpack(stored)) as again:
@@ -82,7 +82,7 @@ async def test_what_is_stored_goes_on_in_the_same_trace(exported: InMemorySpanEx
     assert second.status.description == "UNAVAILABLE"
 
 
-def test_a_traceparent_has_25_bytes_and_what_is_none_has_none() -> None:
+def test_a_traceparent_has_25_bytes_and_other_texts_have_none() -> None:
     packed = tracing.pack(ONE)
     assert packed is not None and len(packed) == 25
     assert (tracing.unpack(packed), tracing.trace_id_of(ONE)) == (ONE, "a" * 32)
@@ -123,7 +123,7 @@ def test_within_a_traceparent_calls_carry_it_and_after_it_they_do_not(exported: 
     assert tracing.carrier() == ()
 
 
-async def test_what_becomes_known_later_is_added(exported: InMemorySpanExporter) -> None:
+async def test_attributes_that_are_known_later_are_added_to_the_span(exported: InMemorySpanExporter) -> None:
     with tracing.span("POST", {}):
         tracing.describe({"rpc.method": "SendMessage"}, name="SendMessage")
         tracing.describe({"error.type": "NOT_FOUND"})

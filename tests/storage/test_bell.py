@@ -7,7 +7,7 @@ import pytest
 from taskplane.storage.bell import Listener
 
 
-async def test_a_ring_wakes_who_waits() -> None:
+async def test_a_notification_wakes_the_waiting_task() -> None:
     listener, other = Listener(), Listener()
     waiting = asyncio.create_task(listener.wait(5))
     idle = asyncio.create_task(other.wait(0.05))

@@ -108,7 +108,7 @@ def stored(conn: Connection) -> list[tuple[str, int]]:
     return [(row.key, row.value) for row in conn.execute(text("SELECT key, value FROM put"))]
 
 
-async def test_what_comes_in_together_is_one_transaction_and_what_waits_meanwhile_is_the_next(
+async def test_operations_submitted_together_share_a_transaction_and_later_ones_share_the_next(
     engine: Engine, journal: Journal
 ) -> None:
     async with committing(engine, journal) as committer:
@@ -120,7 +120,7 @@ async def test_what_comes_in_together_is_one_transaction_and_what_waits_meanwhil
     assert len(await engine.read(stored)) == 50
 
 
-async def test_leaving_writes_what_was_submitted_a_moment_before(engine: Engine, journal: Journal) -> None:
+async def test_leaving_the_committer_commits_submitted_operations(engine: Engine, journal: Journal) -> None:
     async with committing(engine, journal) as committer:
         answer = asyncio.create_task(committer.submit(Put("k", 1)))
         await asyncio.sleep(0)
@@ -139,10 +139,11 @@ async def test_operations_of_one_key_are_carried_out_in_order_one_per_batch(engi
     assert len(journal.batches) == 5
 
 
-async def test_operations_of_one_key_that_share_leave_in_one_batch_behind_what_is_ready(
+async def test_operations_of_one_key_that_share_a_batch_leave_together_behind_ready_ones(
     engine: Engine, journal: Journal
 ) -> None:
-    """Those of other keys do not wait behind a long line; one that does not share goes alone, in its place."""
+    """Operations of other keys do not wait behind a long line. An operation that does not share goes alone, in its
+    place."""
     ops = [Put("a", value, shares=value != 3) for value in range(6)]
     async with committing(engine, journal, max_ops=4) as committer:
         await asyncio.gather(*(committer.submit(op) for op in [*ops, Put("b", 0), Put("c", 0)]))
@@ -235,10 +236,8 @@ async def test_a_fault_of_the_store_function_reaches_the_caller_as_such(engine: 
     assert isinstance(fault.value.__cause__, LookupError)
 
 
-async def test_an_unavailable_database_is_told_to_all_and_nothing_is_tried_again(
-    engine: Engine, journal: Journal
-) -> None:
-    """C15: no hidden retries; the outcome is unknown, and the callers retry with their own numbers."""
+async def test_an_unavailable_database_fails_all_operations_without_a_retry(engine: Engine, journal: Journal) -> None:
+    """C15: the outcome is unknown, and the callers retry with their own numbers."""
     journal.fail = Unavailable("gone")
     async with committing(engine, journal) as committer:
         answers = await committer.submit_all([Put(f"k{n}", n) for n in range(10)])
@@ -249,14 +248,14 @@ async def test_an_unavailable_database_is_told_to_all_and_nothing_is_tried_again
     assert len({id(answer) for answer in answers}) == 10
 
 
-async def test_what_is_left_for_later_is_tried_again_at_once(engine: Engine, journal: Journal) -> None:
+async def test_an_operation_left_for_later_is_retried_at_once(engine: Engine, journal: Journal) -> None:
     journal.later = lambda op: len(journal.batches) == 1 and op.key == "b"
     async with committing(engine, journal) as committer:
         assert await committer.submit_all([Put(key, 1) for key in "abcd"]) == ["a=1", "b=1", "c=1", "d=1"]
     assert [[op.key for op in batch] for batch in journal.batches] == [["a", "b", "c", "d"], ["b"]]
 
 
-async def test_what_has_to_wait_delays_its_own_key_only(engine: Engine, journal: Journal) -> None:
+async def test_an_operation_that_must_wait_delays_its_own_key_only(engine: Engine, journal: Journal) -> None:
     held = True
     journal.later = lambda op: held and op.key == "held"
     async with committing(engine, journal) as committer:
@@ -268,7 +267,9 @@ async def test_what_has_to_wait_delays_its_own_key_only(engine: Engine, journal:
     assert [value for key, value in await engine.read(stored) if key == "held"] == [1, 2]
 
 
-async def test_what_is_left_for_later_again_and_again_does_not_spin(engine: Engine, journal: Journal) -> None:
+async def test_an_operation_that_is_left_for_later_repeatedly_is_retried_with_pauses(
+    engine: Engine, journal: Journal
+) -> None:
     held = True
     journal.later = lambda op: held and op.key == "held"
     async with committing(engine, journal) as committer:
@@ -308,8 +309,8 @@ async def test_a_full_queue_refuses_at_once_and_takes_in_again_when_there_is_roo
         assert await committer.submit(Put("a", 2)) == "a=2"
 
 
-async def test_committed_is_told_after_the_commit_and_before_any_answer(engine: Engine) -> None:
-    """C2: visible implies durable, and whoever is answered finds the bell rung already."""
+async def test_committed_is_called_after_the_commit_and_before_any_answer(engine: Engine) -> None:
+    """C2: visible implies durable, and watchers are notified before the caller is answered."""
     order: list[str] = []
     journal = Journal()
     reading: list[asyncio.Task[list[tuple[str, int]]]] = []
@@ -340,7 +341,7 @@ async def test_a_listener_that_fails_costs_no_answer(engine: Engine, caplog: pyt
     assert "no bell" in caplog.text
 
 
-async def test_closing_commits_what_was_submitted_and_refuses_the_rest(engine: Engine, journal: Journal) -> None:
+async def test_closing_commits_submitted_operations_and_refuses_later_ones(engine: Engine, journal: Journal) -> None:
     async with committing(engine, journal) as committer:
         late = [asyncio.ensure_future(committer.submit(Put("a", n))) for n in range(5)]
         await asyncio.sleep(0)
@@ -367,9 +368,7 @@ async def test_an_engine_closed_before_its_committer_leaves_nobody_waiting(dsn: 
         await committer.__aexit__(None, None, None)
 
 
-async def test_a_caller_that_goes_away_takes_back_what_has_not_begun_and_nothing_else(
-    engine: Engine, journal: Journal
-) -> None:
+async def test_a_cancelled_caller_withdraws_only_its_waiting_operations(engine: Engine, journal: Journal) -> None:
     async with committing(engine, journal) as committer:
         first = asyncio.create_task(committer.submit(Put("a", 0)))
         await begun(journal)
@@ -429,7 +428,7 @@ async def test_a_transaction_that_takes_long_does_not_block_the_loop(
 
 
 @pytest.mark.parametrize("engine_name", ["sqlite"])
-async def test_on_sqlite_one_batch_is_in_flight_whatever_comes_meanwhile(engine: Engine, journal: Journal) -> None:
+async def test_on_sqlite_only_one_batch_is_in_flight(engine: Engine, journal: Journal) -> None:
     go_on = threading.Event()
 
     def apply(conn: Connection, ops: Sequence[Put]) -> Batch[str]:

@@ -43,7 +43,7 @@ async def test_a_guard_refuses_with_its_message_where_its_condition_holds_and_no
     await run(boxes, "UPDATE box SET size = 9 WHERE id = 2")
 
 
-async def test_a_guard_whose_condition_is_null_does_not_refuse(boxes: Engine) -> None:
+async def test_a_trigger_with_a_null_condition_does_not_refuse(boxes: Engine) -> None:
     await trigger(boxes, "BEFORE UPDATE", "NEW.lid = 'shut'")
     await run(boxes, "UPDATE box SET lid = NULL")
 
@@ -55,7 +55,7 @@ async def test_a_guard_on_columns_fires_where_one_of_them_is_named(boxes: Engine
         await run(boxes, "UPDATE box SET lid = 'shut', size = size")
 
 
-async def test_a_guard_may_ask_other_rows_and_sees_those_of_its_own_statement(boxes: Engine) -> None:
+async def test_a_trigger_may_read_other_rows_and_sees_rows_of_its_own_statement(boxes: Engine) -> None:
     follows = "NEW.id > 1 AND NOT EXISTS (SELECT 1 FROM box WHERE id = NEW.id - 1)"
     await trigger(boxes, "BEFORE INSERT", follows)
     await run(boxes, "INSERT INTO box (id) VALUES (3), (4), (5)")
@@ -100,7 +100,7 @@ async def test_distinct_counts_null_as_a_value(boxes: Engine) -> None:
     assert [await boxes.read(ask, left, right) for left, right in pairs] == [0, 1, 0, 1]
 
 
-async def test_insert_ignore_leaves_out_what_is_there_and_returns_what_went_in(boxes: Engine) -> None:
+async def test_insert_ignore_leaves_out_existing_rows_and_returns_inserted_ones(boxes: Engine) -> None:
     def add(conn: Connection) -> list[int]:
         statement = boxes.dialect.insert_ignore(BOX).returning(BOX.c.id)
         return sorted(conn.execute(statement, [{"id": n, "lid": "new", "size": 0} for n in (1, 3, 4)]).scalars())

@@ -10,7 +10,7 @@ from taskplane.storage.engine import open_engine, run_alone
 URL = "postgresql://u:p@127.0.0.1:1/x"
 
 
-async def test_a_missing_driver_is_told_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_for_a_missing_driver_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """C15: wherever the database is opened."""
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(Invalid) as opening:

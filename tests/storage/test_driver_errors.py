@@ -47,18 +47,18 @@ async def test_a_server_that_is_not_there_is_not_named(caplog: pytest.LogCapture
         assert str(port) in await refused(lambda: opened(url), caplog)
 
 
-async def test_what_a_server_says_of_a_connection_is_not_passed_on(
+async def test_the_text_of_a_connection_error_is_not_passed_on(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C15."""
+    """C15: the text may have hosts and users."""
     url = cluster.url("no_such_database")
     assert "no_such_database" in await refused(lambda: opened(url), caplog)
 
 
-async def test_what_a_server_says_of_a_statement_is_not_passed_on(
+async def test_the_text_of_a_statement_error_is_not_passed_on(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C15."""
+    """C15: the text may have values of rows."""
 
     def slow(conn: Connection) -> None:
         conn.execute(text("SET LOCAL statement_timeout = '50ms'"))
@@ -88,8 +88,8 @@ def grow(conn: Connection) -> None:
     conn.execute(text("INSERT INTO note VALUES (:body)"), {"body": "x" * 1_000_000})
 
 
-async def test_what_sqlite_says_is_not_passed_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """C15."""
+async def test_the_text_of_a_sqlite_error_is_not_passed_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C15: the text may have paths of files."""
     async with full(tmp_path / "plane.db") as engine:
         assert "disk is full" in await refused(lambda: engine.write(grow), caplog)
 

@@ -50,7 +50,7 @@ async def test_a_write_is_committed_when_it_returns_and_seen_by_the_next_read(en
     assert await engine.read(count) == 1
 
 
-async def test_what_a_function_raises_undoes_all_it_wrote_and_reaches_the_caller(engine: Engine) -> None:
+async def test_an_exception_of_a_store_function_rolls_back_and_reaches_the_caller(engine: Engine) -> None:
     def half(conn: Connection) -> None:
         add(conn, 1)
         raise LookupError("enough")
@@ -89,8 +89,8 @@ async def test_a_statement_the_database_does_not_understand_is_a_fault_of_ours(e
         await engine.read(lambda conn: conn.execute(text("SELECT * FROM nowhere")))
 
 
-async def test_a_read_sees_one_snapshot_whatever_is_committed_meanwhile(engine: Engine) -> None:
-    """Reads go on during writes, and a read never sees half of what happened between its statements."""
+async def test_a_read_sees_one_snapshot_during_commits(engine: Engine) -> None:
+    """Reads continue during writes, and a read never sees a part of the commits between its statements."""
     await engine.write(add, 1)
     first = threading.Event()
     loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ async def test_a_read_cannot_write(engine: Engine) -> None:
     assert await engine.read(count) == 0
 
 
-async def test_a_read_whose_caller_goes_away_is_interrupted_and_its_connection_serves_on(
+async def test_a_read_of_a_cancelled_caller_is_interrupted_and_its_connection_stays_usable(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -164,7 +164,7 @@ async def test_concurrent_writers_lose_nothing(engine: Engine) -> None:
     assert await engine.read(lambda conn: conn.execute(text("SELECT body FROM note")).scalar_one()) == "40"
 
 
-async def test_probe_says_yes(engine: Engine) -> None:
+async def test_probe_returns_true(engine: Engine) -> None:
     await engine.probe()
 
 
@@ -177,8 +177,8 @@ async def test_a_closed_engine_refuses(dsn: str) -> None:
         await engine.read(count)
 
 
-async def test_durability_relaxed_is_said_at_each_start(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    """C2: whoever may lose commits is told so every time."""
+async def test_durability_relaxed_is_logged_at_each_start(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    """C2: an operator whose plane may lose commits must know it."""
     for _ in range(2):
         caplog.clear()
         async with open_engine(dsn, durability="relaxed"):

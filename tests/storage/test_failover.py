@@ -80,8 +80,9 @@ def test_a_connection_that_did_not_answer_in_time_is_dropped() -> None:
 
 @pytest.mark.more
 @pytest.mark.parametrize("scope", ["SYSTEM", "DATABASE"])
-async def test_a_database_that_takes_no_writes_for_a_while_takes_them_again(server: Cluster, scope: str) -> None:
-    """C15: of the server, whose connections hear of it; or of the database, which new connections begin with."""
+async def test_writes_work_again_after_a_time_without_writes(server: Cluster, scope: str) -> None:
+    """C15: read-only by a setting of the server, which its connections learn at once; or of the database, which new
+    connections begin with."""
     name = server.create()
     target = "SYSTEM" if scope == "SYSTEM" else f"DATABASE {name}"
 
@@ -148,8 +149,8 @@ async def test_reads_and_the_bell_follow_the_writes_to_another_server(server: Cl
 
 
 @pytest.mark.more
-async def test_of_several_hosts_the_one_that_takes_writes_is_used(server: Cluster) -> None:
-    """C15: the first one is gone, or a standby; and a URL is shown with its hosts and without its password."""
+async def test_the_host_that_accepts_writes_is_used(server: Cluster) -> None:
+    """C15: the first host is lost, or a standby. The shown URL has its hosts and not its password."""
     name = server.create()
     with refusing_port() as nobody, server.standby() as standby:
         await wait_for_copy(server)

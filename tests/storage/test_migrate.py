@@ -36,7 +36,7 @@ async def test_processes_that_start_at_once_migrate_once(dsn: str) -> None:
         await check(engine, ORCHARD)
 
 
-async def test_a_schema_that_is_behind_is_refused_and_says_what_to_do(dsn: str) -> None:
+async def test_an_older_schema_is_refused_with_the_remedy(dsn: str) -> None:
     await upgrade(dsn, ORCHARD, "0001")
     async with open_engine(dsn) as engine:
         with pytest.raises(Refused, match="is at 0001, but this release requires 0002") as refused:
@@ -82,8 +82,8 @@ async def test_a_migrated_copy_has_the_schema_and_its_triggers(migrated: Migrate
             await engine.write(lambda conn: conn.execute(text("UPDATE tree SET height = 4")))
 
 
-async def test_triggers_are_those_of_this_release_whatever_was_there(dsn: str) -> None:
-    """What an older release made is removed, what somebody took away is back; a schema on its way has none."""
+async def test_a_migration_leaves_exactly_the_triggers_of_this_release(dsn: str) -> None:
+    """Triggers of an older release are removed, missing ones are created; during a migration there are none."""
 
     def guarded_otherwise(conn: Connection) -> None:
         for name in ("tree_grows", "tree_stands"):

@@ -50,7 +50,7 @@ def url(cluster: Cluster) -> str:
     return cluster.url(cluster.create())
 
 
-async def test_what_one_process_rings_the_others_hear_and_it_does_not(url: str) -> None:
+async def test_a_notification_reaches_the_other_processes_only(url: str) -> None:
     one, two, three = Process(url), Process(url), Process(url)
     async with ringing(one, two, three):
         one.bell.ring(["a", "b"])
@@ -60,7 +60,7 @@ async def test_what_one_process_rings_the_others_hear_and_it_does_not(url: str) 
         assert one.rings.empty() and two.rings.empty()
 
 
-async def test_what_is_rung_meanwhile_goes_into_one_notification(url: str) -> None:
+async def test_keys_during_a_notify_are_sent_in_one_notification(url: str) -> None:
     one, two = Process(url), Process(url)
     async with ringing(one, two):
         for number in range(100):
@@ -70,8 +70,8 @@ async def test_what_is_rung_meanwhile_goes_into_one_notification(url: str) -> No
         assert await two.heard() == {"last"}
 
 
-async def test_what_does_not_fit_into_a_payload_is_everything(url: str) -> None:
-    """No matter how much it is; and what is rung next is told by name again."""
+async def test_keys_that_do_not_fit_into_a_payload_notify_of_everything(url: str) -> None:
+    """For any number of keys; the next notification has keys again."""
     one, two = Process(url), Process(url)
     async with ringing(one, two):
         for number in range(20_000):
@@ -98,10 +98,8 @@ async def test_rooms_and_schemas_have_channels_of_their_own(url: str) -> None:
         assert room.rings.empty() and schema.rings.empty() and one.rings.empty()
 
 
-async def test_a_connection_that_is_killed_comes_back_and_what_was_rung_meanwhile_is_told(
-    url: str, cluster: Cluster
-) -> None:
-    """Everything is rung once when it is back, for what others rang meanwhile is lost."""
+async def test_a_killed_connection_is_replaced_and_everything_is_notified_then(url: str, cluster: Cluster) -> None:
+    """Notifications of others are lost while there is no connection."""
     one, two = Process(url), Process(url)
     database = url.rpartition("/")[2]
     async with ringing(one, two):
@@ -128,7 +126,7 @@ async def test_a_bell_waits_for_a_server_that_is_not_there_yet(url: str) -> None
     await asyncio.wait({running})
 
 
-async def test_a_process_that_is_alone_or_told_not_to_notifies_nobody(dsn: str) -> None:
+async def test_a_store_on_sqlite_or_without_the_setting_notifies_nobody(dsn: str) -> None:
     async with open_engine(dsn) as engine:
         for notifications in (True, False):
             bell = make_bell(engine, dsn, "plane", lambda _: None, notifications=notifications)

@@ -146,8 +146,8 @@ async def test_a_statement_that_takes_too_long_is_unavailable(engine: Engine) ->
     await engine.write(add, 1)
 
 
-async def test_a_transaction_that_loses_is_run_again_three_times_and_no_more(engine: Engine) -> None:
-    """C15: 40001 and 40P01."""
+async def test_a_transaction_after_a_conflict_is_run_again_at_most_three_times(engine: Engine) -> None:
+    """C15: serialization failures (40001) and deadlocks (40P01)."""
     runs = 0
 
     def lose(conn: Connection, times: int) -> int:
@@ -166,7 +166,7 @@ async def test_a_transaction_that_loses_is_run_again_three_times_and_no_more(eng
     assert runs == 4
 
 
-async def test_of_two_that_deadlock_both_get_through(engine: Engine) -> None:
+async def test_two_transactions_in_a_deadlock_both_succeed(engine: Engine) -> None:
     await engine.write(add, 1)
     await engine.write(add, 2)
     both = asyncio.Barrier(2)
@@ -187,7 +187,7 @@ async def test_of_two_that_deadlock_both_get_through(engine: Engine) -> None:
     assert await engine.read(lambda c: c.execute(text("SELECT body FROM note")).scalars().all()) == ["xyy", "xyy"]
 
 
-async def test_a_read_whose_caller_goes_away_ends_on_the_server_too(engine: Engine, cluster: Cluster, url: str) -> None:
+async def test_a_read_of_a_cancelled_caller_also_ends_on_the_server(engine: Engine, cluster: Cluster, url: str) -> None:
     running_now = (
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
         f" AND datname = '{url.rpartition('/')[2]}'"
@@ -207,7 +207,9 @@ async def until(cluster: Cluster, query: str, wanted: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_of_processes_that_take_the_same_name_one_goes_on(engine: Engine, cluster: Cluster, url: str) -> None:
+async def test_of_transactions_that_lock_the_same_name_one_continues(
+    engine: Engine, cluster: Cluster, url: str
+) -> None:
     order: list[str] = []
     held = asyncio.Event()
     go_on = asyncio.Event()

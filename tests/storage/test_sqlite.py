@@ -157,8 +157,8 @@ async def test_a_second_process_is_refused_until_the_first_is_dead_and_then_find
         assert await engine.read(count) >= acknowledged + 1
 
 
-async def test_a_full_disk_is_unavailable_and_passes(engine: Engine) -> None:
-    """C15: what the database's surroundings refuse is no fault of the statement."""
+async def test_writes_on_a_full_disk_are_unavailable_until_there_is_space(engine: Engine) -> None:
+    """C15: a fault around the database is not a fault of the statement."""
     pages = await engine.write(pragma, "page_count")
     await engine.write(pragma, f"max_page_count = {pages}")
     with pytest.raises(Unavailable):
@@ -198,7 +198,7 @@ async def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path) -> No
             pass
 
 
-async def test_a_write_whose_caller_goes_away_before_it_began_is_left_out(engine: Engine) -> None:
+async def test_a_waiting_write_of_a_cancelled_caller_is_not_executed(engine: Engine) -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def block(_conn: Connection) -> None:
@@ -218,8 +218,8 @@ async def test_a_write_whose_caller_goes_away_before_it_began_is_left_out(engine
     assert await engine.read(count) == 1
 
 
-async def test_a_constraint_of_the_commit_refuses_what_went_past_sqlalchemy(engine: Engine) -> None:
-    """C15: as it does for statements of SQLAlchemy, and the next transaction goes on."""
+async def test_a_deferred_constraint_refuses_prepared_rows_at_the_commit(engine: Engine) -> None:
+    """C15: as for statements of SQLAlchemy; the next transaction works."""
     reply = "CREATE TABLE reply (note INTEGER REFERENCES note DEFERRABLE INITIALLY DEFERRED)"
     await engine.write(lambda conn: conn.execute(text(reply)))
     with pytest.raises(IntegrityError):
@@ -245,7 +245,7 @@ async def test_reads_go_on_while_a_write_is_running(engine: Engine) -> None:
     assert await engine.read(count) == 1
 
 
-async def test_closing_finishes_what_was_given_and_merges_the_log(file: Path) -> None:
+async def test_closing_finishes_given_transactions_and_merges_the_log(file: Path) -> None:
     async with open_engine(f"sqlite:///{file}") as engine:
         await engine.write(lambda conn: conn.execute(text("CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT)")))
         late = [asyncio.ensure_future(engine.write(add, number)) for number in range(20)]
@@ -269,8 +269,8 @@ async def test_opening_a_database_logs_nothing(file: Path, caplog: pytest.LogCap
     assert caplog.records == []
 
 
-async def test_what_is_written_again_and_again_does_not_make_the_log_longer(engine: Engine, file: Path) -> None:
-    """SQLite copies the log into the database by itself, about every 1000 pages."""
+async def test_repeated_writes_do_not_make_the_log_longer(engine: Engine, file: Path) -> None:
+    """SQLite copies the log into the database by itself, about every 1,000 pages."""
     log = file.with_name(f"{file.name}-wal")
     for number in range(40):
         await engine.write(add, number, "x" * 400_000)

@@ -17,10 +17,10 @@ from taskplane.storage.temporary import open_temporary, template
 
 
 @pytest.mark.parametrize("package", ["taskplane.tasks", "taskplane.sessions"])
-async def test_a_temporary_database_has_the_schema_of_this_release_and_is_gone_afterwards(
+async def test_a_temporary_database_has_the_present_schema_and_is_deleted_afterwards(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P14: and is one of its own each time."""
+    """P14: each call makes a new database."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     async with open_temporary(package) as one, open_temporary(package) as another:
         await migrate.check(one, package)

@@ -43,8 +43,9 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_next_place_goes_to_the_owner_who_has_the_fewest() -> None:
-    """Whoever asked for a hundred before; of one owner in order, and among those who have as few by turns."""
+async def test_the_next_place_goes_to_the_owner_with_the_fewest() -> None:
+    """Even if another owner has asked for a hundred before. Requests of one owner keep their order; owners with equally
+    few take turns."""
     journal = Journal(2)
     asked = journal.ask("ann", *(f"a{number}" for number in range(100)))
     await turn()
@@ -58,8 +59,8 @@ async def test_the_next_place_goes_to_the_owner_who_has_the_fewest() -> None:
     assert [name for name in journal.order if name[0] == "a"] == [f"a{number}" for number in range(100)]
 
 
-async def test_an_owner_who_holds_more_waits_behind_those_who_hold_less() -> None:
-    """Whoever asked first."""
+async def test_an_owner_with_more_places_waits_behind_owners_with_fewer() -> None:
+    """In any order of the requests."""
     journal = Journal(3)
     held = journal.ask("ann", "a0", "a1") + journal.ask("bob", "b0")
     await turn()
@@ -73,8 +74,8 @@ async def test_an_owner_who_holds_more_waits_behind_those_who_hold_less() -> Non
     await asyncio.gather(*asked)
 
 
-async def test_a_place_is_passed_on_by_those_who_go_away() -> None:
-    """Before their turn, in the moment of it, and with it; then all places are free."""
+async def test_a_cancelled_request_passes_its_place_on() -> None:
+    """Cancelled before it gets the place, at that moment, and afterwards; then all places are free."""
     journal = Journal(1)
     holder, *waiting = journal.ask("ann", "a0", "a1", "a2", "a3")
     await turn()
@@ -147,7 +148,7 @@ async def test_one_owner_leaves_a_quarter_of_the_queue_of_writes_to_others() -> 
         queue.put(waiting("ann", size))
 
 
-async def test_a_write_larger_than_a_share_goes_in_where_the_owner_has_none() -> None:
+async def test_a_write_larger_than_a_share_is_accepted_if_the_owner_has_no_other() -> None:
     queue: Queue[str, None] = Queue(max_ops=8, max_bytes=100)
     queue.put(waiting("bob", 5))
     queue.put(waiting("ann", 90))
