@@ -30,7 +30,7 @@ async def served(url: str, poll_every: float, *, notifications: bool) -> AsyncGe
 
 
 @pytest.mark.parametrize(("notifications", "poll_every"), [(True, 3600.0), (False, 0.05)], ids=["bell", "poll"])
-async def test_what_one_service_writes_or_deletes_is_told_at_the_other(
+async def test_writes_and_deletions_at_one_service_reach_watchers_at_the_other(
     cluster: Cluster, notifications: bool, poll_every: float
 ) -> None:
     """C3 for sessions: at once by notifications, without them at the pace of the poll."""

@@ -70,7 +70,7 @@ def test_a_new_session_begins_at_version_one_and_counts_its_entries() -> None:
     assert (write.session.seq, write.session.version, write.new, write.session.created_at) == (1, 2, True, NOW)
 
 
-def test_only_what_is_not_stored_is_written() -> None:
+def test_only_entries_that_are_not_stored_are_written() -> None:
     write = written(decide(found(SESSION, stored(user("A"))), appending(user("A"), outcome("A")), NOW))
     assert [entry.id for entry in write.entries] == ["A-outcome"]
     assert isinstance(write.answer, commands.Appended)

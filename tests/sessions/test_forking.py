@@ -78,8 +78,8 @@ def test_everything_that_was_copied_is_in_effect(log: list[Line], before: str) -
 
 @settings(max_examples=examples(150), deadline=None)
 @given(lines(), names)
-def test_a_fork_before_a_turn_is_what_a_rewind_before_it_leaves(log: list[Line], before: str) -> None:
-    """R3."""
+def test_a_fork_before_a_turn_equals_a_rewind_before_it(log: list[Line], before: str) -> None:
+    """R3: both have the same conversation."""
     copies = to_copy(log, before)
     if copies is not None:
         assert plain(copies) == plain(effective([*log, Line(len(log) + 1, REWIND, "new", target=before)]))

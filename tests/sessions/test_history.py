@@ -72,7 +72,7 @@ def turns(*invocations: str) -> Log:
     return log
 
 
-def test_without_rewinds_everything_said_is_shown_in_order() -> None:
+def test_without_rewinds_all_messages_are_shown_in_order() -> None:
     assert turns("A", "B").user("C").direct("C").shown == ["A?", "A.", "B?", "B.", "C?", "C!"]
 
 
@@ -100,8 +100,8 @@ def test_a_copy_is_cut_with_the_turn_that_created_its_task() -> None:
     assert log.rewind("A", "r").copy("late", "A3", "A", 9).shown == []
 
 
-def test_turns_of_one_task_stand_together_whatever_came_between() -> None:
-    """R5, T7: A, B, C, then the answer to A (the ABCA case) reads like the flatten of the tasks."""
+def test_turns_of_one_task_are_together_even_with_others_between() -> None:
+    """R5, T7: a, B, C, then the answer to A (the ABCA case) reads like the flatten of the tasks."""
     log = turns("A", "B", "C").copy("A2?", "A2", "A", 5).copy("A2.", "A2", "A", 7)
     assert log.shown == ["A?", "A.", "A2?", "A2.", "B?", "B.", "C?", "C."]
 
@@ -118,7 +118,7 @@ def test_rewinds_stack() -> None:
     assert turn(log, "E").shown == ["A?", "A.", "E?", "E."]
 
 
-def test_rewinding_twice_before_the_same_turn_cuts_what_came_between() -> None:
+def test_a_second_rewind_before_the_same_turn_cuts_the_turns_between() -> None:
     """R3, R10: as ADK does it."""
     assert turn(turns("A", "B").rewind("B", "r1"), "C").rewind("B", "r2").shown == ["A?", "A."]
 
@@ -142,8 +142,8 @@ def test_a_refused_rewind_has_no_effect_and_is_no_place_to_rewind_to() -> None:
     assert log.rewind("r", "r2").shown == ["A?", "A.", "B?", "B.", "C?", "C."]
 
 
-def test_an_undo_restores_what_the_rewind_cut() -> None:
-    """R8."""
+def test_an_undo_restores_the_turns_that_the_rewind_cut() -> None:
+    """R8: the history is the same as before the rewind."""
     assert turns("A", "B").rewind("B", "r").undo("u").shown == ["A?", "A.", "B?", "B."]
 
 
@@ -168,7 +168,7 @@ def test_a_voided_turn_is_out_and_an_un_void_takes_it_back() -> None:
     assert log.void("A", off=True).shown == ["A?", "A.", "A late", "B?", "B."]
 
 
-def test_a_void_stands_whatever_is_rewound() -> None:
+def test_a_void_stays_in_effect_after_a_rewind() -> None:
     assert turns("A", "B").void("A").rewind("B", "r").shown == []
 
 
@@ -181,7 +181,7 @@ def test_a_voided_turn_that_was_cut_is_begun_anew_by_an_un_void_once() -> None:
     assert turns("A", "B").rewind("B", "r").void("B", off=True).shown == ["A?", "A."]
 
 
-def test_a_voided_rewind_is_none() -> None:
+def test_a_voided_rewind_cuts_nothing() -> None:
     assert turns("A", "B").rewind("B", "r").void("r").shown == ["A?", "A.", "B?", "B."]
 
 
@@ -238,7 +238,7 @@ def test_entries_without_an_invocation_are_turns_of_their_own() -> None:
     assert log.rewind("A", "r").shown == ["e1"]
 
 
-def test_what_is_cut_and_voided_no_longer_stands_and_rewinds_stand_while_they_count() -> None:
+def test_cut_and_voided_turns_are_not_in_effect_and_rewinds_are_while_they_count() -> None:
     """R3, R9: an invocation that is no longer in effect is not found."""
     log = turn(turns("A", "B", "C").rewind("B", "r"), "D").void("D")
     assert [name for name in "ABCD" if can_rewind_to(log.lines, name)] == ["A"]
@@ -250,8 +250,8 @@ def test_what_is_cut_and_voided_no_longer_stands_and_rewinds_stand_while_they_co
     assert cut(log.lines)[:2] == (["D"], ["D"])
 
 
-def test_a_voided_turn_and_what_was_said_in_its_task_are_listed_as_voided() -> None:
-    """R4: their tasks are left alone; when the void is taken back, the turn begins again."""
+def test_a_voided_turn_and_later_turns_of_its_task_are_listed_as_voided() -> None:
+    """R4: their tasks are not changed. When the void is reverted, the turn begins again."""
     log = turns("A", "B").copy("late", "B2", "B", 5).void("B").rewind("B", "r")
     assert not can_rewind_to(log.lines, "B") and not can_rewind_to(log.lines, "B2")
     assert cut(log.lines)[:2] == (["B", "B2"], ["B", "B2"])
@@ -263,8 +263,8 @@ def test_a_follow_up_in_a_cut_task_that_comes_late_does_not_stand() -> None:
     assert cut(log.lines).invocations == ["A", "A2"]
 
 
-def test_what_a_pushed_history_replaced_does_not_stand_and_what_it_names_does() -> None:
-    """R7."""
+def test_a_pushed_history_replaces_earlier_turns_except_those_that_it_names() -> None:
+    """R7: only the named turns can be rewound to."""
     log = turn(turns("A", "B").push("p", "A"), "C")
     assert [name for name in ("A", "B", "C", "p") if can_rewind_to(log.lines, name)] == ["A", "C", "p"]
     assert cut(log.lines).invocations == ["B"]

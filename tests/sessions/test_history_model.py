@@ -20,10 +20,10 @@ def test_the_effective_history_is_that_of_a_naive_reference(log: list[Line]) -> 
 
 @settings(max_examples=examples(250), deadline=None)
 @given(lines(), st.data())
-def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
+def test_a_known_reading_with_the_later_entries_equals_the_reading_of_the_whole_log(
     log: list[Line], data: st.DataObject
 ) -> None:
-    """R5: or it is said that all has to be read anew."""
+    """R5: or the whole log must be read again."""
     known = data.draw(st.integers(0, len(log)))
     reading, whole = Reading.of(log[:known]).followed_by(log[known:]), Reading.of(log)
     assert (reading is None) == any(line.changes_history for line in log[known:])
@@ -38,8 +38,8 @@ def test_what_is_known_of_a_log_and_what_came_since_is_what_all_of_it_says(
 
 @settings(max_examples=examples(250), deadline=None)
 @given(lines())
-def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log: list[Line]) -> None:
-    """R3, R8, R9."""
+def test_effective_cut_and_undoable_turns_equal_those_of_a_simple_model(log: list[Line]) -> None:
+    """R3, R8, R9: for generated logs."""
     asked = [*INVOCATIONS, *(f"own{n}" for n in range(1, 15))]
     undoable = Naive(log).undo_error() == ""
     deletions = [line for line in log if line.kind == VOID and line.listed]
@@ -54,8 +54,8 @@ def test_what_stands_is_cut_and_may_be_undone_is_what_a_naive_reference_says(log
 
 @settings(max_examples=examples(100), deadline=None)
 @given(lines(), names)
-def test_a_rewind_to_what_stands_cuts_it_and_undoing_it_is_never_too_late(log: list[Line], target: str) -> None:
-    """R3, R8."""
+def test_a_rewind_cuts_a_turn_in_effect_and_can_be_undone_at_once(log: list[Line], target: str) -> None:
+    """R3, R8: for generated logs."""
     if can_rewind_to(log, target):
         after = [*log, Line(len(log) + 1, REWIND, "new", target=target)]
         assert not can_rewind_to(after, target)
@@ -78,8 +78,8 @@ def test_a_rewind_and_its_undo_leave_no_trace(log: list[Line], target: str) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(lines(), names)
-def test_rewinding_before_a_rewind_restores_what_was_before_it(log: list[Line], target: str) -> None:
-    """R8."""
+def test_a_rewind_before_a_rewind_restores_the_earlier_state(log: list[Line], target: str) -> None:
+    """R8: for generated logs."""
     seq = len(log) + 1
     both = [*log, Line(seq, REWIND, "new1", target=target), Line(seq + 1, REWIND, "new2", target="new1")]
     assert plain(effective(both)) == plain(effective(log))
@@ -90,7 +90,7 @@ def test_rewinding_before_a_rewind_restores_what_was_before_it(log: list[Line], 
 def test_the_turn_of_a_deleted_task_is_never_in_effect_again(
     before: list[Line], after: list[Line], turns: list[str]
 ) -> None:
-    """C16: whatever rewinds, undos, voids, pushed histories, copies and events follow, in any order."""
+    """C16: after any rewinds, undos, voids, pushed histories, copies and events, in any order."""
     seq = len(before) + 1
     log = [*before, deletion(seq, turns), *(line._replace(seq=line.seq + seq) for line in after)]
     for end in range(seq, len(log) + 1):
@@ -108,8 +108,8 @@ def test_the_turn_of_a_deleted_task_is_never_in_effect_again(
 
 @settings(max_examples=examples(250), deadline=None)
 @given(lines(), st.lists(names, min_size=1, max_size=2, unique=True))
-def test_a_deletion_brings_nothing_back(log: list[Line], turns: list[str]) -> None:
-    """C16: what a deleted turn had cut stays cut, and nothing is in another order."""
+def test_a_deletion_restores_no_cut_turn(log: list[Line], turns: list[str]) -> None:
+    """C16: the turns that a deleted turn had cut stay cut, and the order stays the same."""
     before = {one.seq: one.kept for one in effective(log)}
     after = effective([*log, deletion(len(log) + 1, turns)])
     assert [one.seq for one in after] == [seq for seq in before if seq in {one.seq for one in after}]
@@ -121,7 +121,7 @@ def test_a_deletion_brings_nothing_back(log: list[Line], turns: list[str]) -> No
 
 @settings(max_examples=60, deadline=None)
 @given(lines())
-def test_what_is_in_effect_is_a_choice_from_the_log_and_nothing_twice(log: list[Line]) -> None:
+def test_entries_in_effect_are_entries_of_the_log_without_repetitions(log: list[Line]) -> None:
     found = [one.seq for one in effective(log)]
     assert len(set(found)) == len(found)
     assert set(found) <= {line.seq for line in log}

@@ -92,8 +92,8 @@ async def test_rewinds_of_an_older_schema_are_still_to_be_carried_out(dsn: str) 
         assert await engine.read(steered) == [("s", 2, 0), ("t", 0, 0), ("u", 0, 0)]
 
 
-async def test_the_state_of_older_events_is_found_again(dsn: str) -> None:
-    """R12: of a key of a wider scope the newest value; what could not be kept is passed over."""
+async def test_the_migration_computes_the_state_of_older_events(dsn: str) -> None:
+    """R12: a shared key gets its newest value; values that cannot be stored are left out."""
     await upgrade(dsn, ROOM, "0002")
     deltas = [
         ("s", 1, 10, {"x": 1, "user:u": 1, "app:a": 1}),

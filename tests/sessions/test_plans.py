@@ -220,8 +220,8 @@ async def test_a_rewind_reads_its_log_once_and_without_payloads(sessions: Sessio
     assert await sessions.engine.write(bytes_read, [each for each in found if each[0].startswith("SELECT")]) < 100_000
 
 
-async def test_of_two_operations_of_a_batch_for_one_id_the_second_waits_for_the_next(migrated: Migrated) -> None:
-    """So that the batch need not fail and be taken apart."""
+async def test_of_two_operations_for_one_id_the_second_waits_for_the_next_batch(migrated: Migrated) -> None:
+    """So that the batch need not fail and be split."""
     (first,) = appends(1)
     second = replace(first, context_id="other", entries=[each._replace(context_id="other") for each in first.entries])
     async with open_engine(await migrated("taskplane.sessions")) as engine:

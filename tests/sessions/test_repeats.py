@@ -29,7 +29,7 @@ def test_an_id_is_found_in_the_beginning_of_a_payload_or_nowhere(message_id: str
 
 @given(lines(), st.lists(IDS, min_size=60, max_size=60), st.lists(IDS, min_size=60, max_size=60))
 def test_of_messages_with_one_id_the_first_one_stays(log: list[Line], ids: list[bytes], pushed: list[bytes]) -> None:
-    """T6, R5."""
+    """T6, R5: for generated logs with a pushed history."""
     reading = Reading.of(log)
     of_entries = dict(enumerate(ids))
     repeated, kept = repeats(reading, of_entries, pushed)

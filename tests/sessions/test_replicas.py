@@ -47,8 +47,8 @@ async def test_racing_replicas_store_an_id_once_and_all_answer_with_it(replicas:
         assert {answer.known[1].payload for answer in answers if answer.known} == {decided.payload}
 
 
-async def test_of_replicas_racing_for_an_id_with_different_sessions_one_wins(replicas: list[Sessions]) -> None:
-    """C10."""
+async def test_of_replicas_that_store_one_id_in_different_sessions_one_succeeds(replicas: list[Sessions]) -> None:
+    """C10: the others are refused."""
     for n in range(10):
         answers = await asyncio.gather(
             *(each.append(f"s{n}-{k}", user(f"A{n}")) for k, each in enumerate(replicas)), return_exceptions=True
@@ -57,8 +57,8 @@ async def test_of_replicas_racing_for_an_id_with_different_sessions_one_wins(rep
         assert [answer.reason for answer in answers if isinstance(answer, Refused)] == ["KEY_REUSED"] * 2
 
 
-async def test_of_replicas_racing_at_one_version_one_wins(replicas: list[Sessions]) -> None:
-    """R9."""
+async def test_of_replicas_that_append_at_one_version_one_succeeds(replicas: list[Sessions]) -> None:
+    """R9: the others are refused with the present version."""
     for n in range(10):
         await replicas[0].append(f"s{n}", user(f"A{n}"))
         answers = await asyncio.gather(

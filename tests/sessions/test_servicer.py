@@ -130,8 +130,8 @@ async def test_the_session_task_is_completed_and_has_the_effective_history(ann: 
     assert answer.session.has_session_task
 
 
-async def test_what_a_runtime_writes_by_itself_is_served_too(ann: SessionHistoryStub) -> None:
-    """R7, R10."""
+async def test_events_and_pushed_histories_of_a_runtime_are_served(ann: SessionHistoryStub) -> None:
+    """R7, R10: by the same reads as other entries."""
     await ann.AppendEntries(append("s", event("e1", '{"invocation_id": "A"}'), event("e2", '{"invocationId": "B"}')))
     await ann.AppendEntries(append("s", event("e3", '{"actions": {"rewindBeforeInvocationId": "B"}}')))
     page = await ann.ListEntries(pb.ListEntriesRequest(context_id="s", effective=True, kinds=[pb.ENTRY_KIND_EVENT]))
@@ -176,7 +176,7 @@ async def test_a_service_acts_for_the_owner_its_principal_names_and_is_named_as_
     assert (await bob.GetSession(pb.GetSessionRequest(context_id="s"))).session.owner == "bob"
 
 
-async def test_executors_see_what_is_unsettled_in_any_session_and_nobody_else_does(plane: Plane) -> None:
+async def test_only_executors_can_list_unsettled_turns_of_all_sessions(plane: Plane) -> None:
     mine = [user("A", request_hash=HASH, task_id="t", generation=1), outcome("A", task_id="t")]
     ann, executor = plane.acting(ANN), plane.acting(EXECUTOR)
     await ann.AppendEntries(append("s", *mine))
@@ -229,8 +229,8 @@ async def test_a_rewind_and_its_undo_over_the_wire(plane: Plane) -> None:
         await ann.MarkApplied(pb.MarkAppliedRequest(context_id="s", seq=5))
 
 
-async def test_what_is_left_of_a_deleted_session_is_between_executors(plane: Plane) -> None:
-    """C16, S1: a user cannot have tasks deleted later, nor see what is to be."""
+async def test_only_executors_see_the_remains_of_a_deleted_session(plane: Plane) -> None:
+    """C16, S1: a user cannot have tasks deleted later, nor list the tasks to delete."""
     ann, executor = plane.acting(ANN), plane.acting(EXECUTOR)
     await ann.AppendEntries(append("s", user("A")))
     until = Timestamp(seconds=5, nanos=7_000)
@@ -330,7 +330,7 @@ async def test_nobody_in_particular_is_refused(plane: Plane) -> None:
     assert refused.value.code().name == Unauthenticated.code
 
 
-async def test_of_sixteen_callers_at_once_each_gets_its_own_session(plane: Plane) -> None:
+async def test_sixteen_concurrent_callers_each_get_their_own_session(plane: Plane) -> None:
     stub = plane.acting(EXECUTOR)
     answers = await asyncio.gather(
         *(stub.AppendEntries(append(f"s{n}", user(f"A{n}"), outcome(f"A{n}"))) for n in range(16))

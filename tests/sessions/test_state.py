@@ -71,7 +71,7 @@ def test_keys_go_where_their_prefix_says() -> None:
         '{"score": NaN}',
     ],
 )
-def test_what_says_nothing_of_the_state_changes_nothing(data: str) -> None:
+def test_an_event_without_a_state_delta_changes_nothing(data: str) -> None:
     assert delta_of(data) is None
 
 
@@ -106,8 +106,8 @@ def test_a_delta_that_cannot_be_kept_is_refused(delta: str) -> None:
         ('{"a": ' + "[" * 500 + "]" * 500 + "}", None),
     ],
 )
-def test_what_cannot_be_kept_in_a_state_is_converted(delta: str, kept: Json | None) -> None:
-    """T3: as in messages, and the event stays as it is."""
+def test_values_that_a_state_cannot_hold_are_converted(delta: str, kept: Json | None) -> None:
+    """T3: as in messages. The event itself stays unchanged."""
     found = delta_of('{"actions": {"state_delta": ' + delta + "}}")
     assert found is not None
     state = plain(dict(unpack_state(found.own)[0]))
@@ -128,7 +128,7 @@ def test_null_removes_and_the_newest_value_and_version_stay() -> None:
     assert shown(fold(changes, frozenset({1, 3}))) == {"a": 1.0, "b": 3.0}
 
 
-def test_a_rewind_carries_what_brings_the_state_back_and_the_versions_of_then() -> None:
+def test_a_rewind_has_the_changes_that_restore_the_state_and_the_earlier_versions() -> None:
     """R4: as ADK computes them."""
     changes = [
         (1, own({"same": 1, "changed": 1, "gone": 1}, {"f": 0})),
@@ -211,8 +211,8 @@ def sessions_of_adk(draw: st.DrawFn) -> Adk:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(sessions_of_adk())
-def test_what_a_runtime_rewinds_by_itself_leaves_the_state_that_adk_has(adk: Adk) -> None:
-    """R10, R12: without the delta that its rewinds bring, which is thus not needed."""
+def test_a_rewind_by_the_runtime_gives_the_same_state_as_adk(adk: Adk) -> None:
+    """R10, R12: computed without the delta in the runtime's rewind."""
     lines = adk.lines()
     assert events_in_effect(lines) == frozenset(adk.live())
     assert shown(fold(adk.changes(), events_in_effect(lines))) == adk.state
@@ -220,8 +220,8 @@ def test_what_a_runtime_rewinds_by_itself_leaves_the_state_that_adk_has(adk: Adk
 
 @settings(max_examples=examples(150), deadline=None)
 @given(sessions_of_adk(), st.data())
-def test_a_rewind_of_ours_carries_what_adk_would_have_written(adk: Adk, data: st.DataObject) -> None:
-    """R4, R12: and its undo leaves the state as it was."""
+def test_a_rewind_of_ours_has_the_delta_that_adk_would_write(adk: Adk, data: st.DataObject) -> None:
+    """R4, R12: an undo restores the state from before."""
     lines, before = adk.lines(), dict(adk.state)
     target = data.draw(st.sampled_from([name for name, _, _ in adk.events]))
     after = [*lines, rewind_line(target, lines)]

@@ -91,7 +91,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_raw_sql_cannot_take_back_what_was_appended(sessions: Sessions, case: str) -> None:
+async def test_raw_sql_cannot_change_appended_entries(sessions: Sessions, case: str) -> None:
     statement, message = REFUSED[case]
     before = await everything(sessions)
     with pytest.raises(IntegrityError, match=message):

@@ -103,8 +103,8 @@ async def test_old_entries_come_first_and_new_ones_as_they_are_committed(room: R
     assert len(room.watched) == 0
 
 
-async def test_without_a_number_only_what_comes_from_now_on(room: Room) -> None:
-    """M5: nothing between the session as it was shown and the first entry is missed."""
+async def test_a_watch_without_a_number_begins_with_later_entries(room: Room) -> None:
+    """M5: no entry is missed between the shown session and the first entry."""
     watcher = Watcher(room.watch)
     assert (await watcher.session()).seq == 2
     await room.sessions.append("s", user("C"))
@@ -198,7 +198,7 @@ async def test_a_session_that_is_unknown_or_shorter_or_of_another_is_refused(roo
     assert len(room.watched) == 0
 
 
-async def test_what_bob_writes_into_a_session_of_the_same_name_is_not_seen(room: Room) -> None:
+async def test_entries_of_another_owner_under_the_same_id_are_not_seen(room: Room) -> None:
     watcher = Watcher(room.watch)
     await watcher.session()
     waiting = asyncio.ensure_future(watcher.next())
@@ -227,7 +227,7 @@ async def test_a_drain_ends_every_watch_without_a_word(room: Room) -> None:
     assert len(room.watched) == 0
 
 
-async def test_an_outage_that_lasts_is_told(room: Room) -> None:
+async def test_a_long_outage_ends_a_watch_with_an_error(room: Room) -> None:
     watcher = Watcher(room.watch)
     await watcher.session()
     await room.sessions.append("s", user("C"))
@@ -237,7 +237,7 @@ async def test_an_outage_that_lasts_is_told(room: Room) -> None:
         await watcher.next()
 
 
-async def test_silence_is_told_from_time_to_time(migrated: Migrated) -> None:
+async def test_a_silent_watch_sends_quiet_from_time_to_time(migrated: Migrated) -> None:
     async with watching(await migrated("taskplane.sessions"), quiet_after=0.01) as room:
         await room.sessions.append("s", user("A"))
         watcher = Watcher(room.watch)
@@ -247,8 +247,8 @@ async def test_silence_is_told_from_time_to_time(migrated: Migrated) -> None:
         await watcher.leave()
 
 
-async def test_what_another_process_writes_or_deletes_is_noticed(cluster: Cluster) -> None:
-    """C3 for sessions: several processes over one database."""
+async def test_writes_and_deletions_of_another_process_are_noticed(cluster: Cluster) -> None:
+    """Several processes use one database (C3 for sessions)."""
     async with copied(cluster, SESSIONS) as url, AsyncExitStack() as stack:
         other = await stack.enter_async_context(opened(url))
         await other.append("s", user("A"), create=NEW)

@@ -24,8 +24,8 @@ def test_the_path_to_a_text_is_that_of_the_contract() -> None:
     assert tuple(kind.DESCRIPTOR.fields_by_name[name].number for kind, name in names) == PATH
 
 
-def test_the_words_are_those_of_all_text_parts_up_to_a_limit() -> None:
-    """V1: and nothing else of the message."""
+def test_the_text_is_that_of_all_text_parts_up_to_a_limit() -> None:
+    """V1: no other part of the message is read."""
     values = Struct()
     values.update({"text": "a value"})
     data = a2a.Part(filename="a file")
@@ -36,8 +36,8 @@ def test_the_words_are_those_of_all_text_parts_up_to_a_limit() -> None:
         assert asked_of(without) == ""
 
 
-def test_what_is_cut_off_is_read_as_far_as_it_goes() -> None:
-    """V1: at any byte, also within a character and a length."""
+def test_a_message_that_is_cut_off_is_read_as_far_as_possible() -> None:
+    """V1: cut at any byte, also within a character and a length."""
     whole = created(a2a.Part(text="Wörter " * 9, filename="x"), a2a.Part(text="z" * 300))
     found = [asked_of(whole[:size]) for size in range(len(whole) + 1)]
     assert found[0] == "" and found[-1] == asked_of(whole) and len(found[-1]) == MOST_ASKED

@@ -24,7 +24,7 @@ class Slow(Sqlite):
 
 
 def test_an_answer_that_comes_late_does_not_set_the_clock_back() -> None:
-    """C8: what another one was told meanwhile is not in the future."""
+    """C8: a time that another thread got before is never in the future."""
     told: list[int] = []
 
     def ask() -> None:

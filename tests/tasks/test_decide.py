@@ -119,8 +119,8 @@ def test_the_times_of_a_task_go_with_its_generations_though_a_clock_falls_back()
     assert log.task().status.timestamp.ToMicroseconds() == row_of(log).updated_at == row_of(log).status_at == times[-1]
 
 
-def test_a_task_that_is_ahead_of_the_clock_is_ready_at_once_when_it_is_answered() -> None:
-    """I1: also one that was imported from a machine whose clock is ahead."""
+def test_an_answered_task_with_times_ahead_of_the_clock_is_ready_at_once() -> None:
+    """I1: also a task that was imported from a machine with a clock that is ahead."""
     log = started()
     assert log.append(status(INPUT_REQUIRED, message("?", "m-ask")), consumed=1).refusal is None
     log.now -= 50
@@ -128,7 +128,7 @@ def test_a_task_that_is_ahead_of_the_clock_is_ready_at_once_when_it_is_answered(
     assert row_of(log).ready_at == log.now < row_of(log).updated_at
 
 
-def test_whoever_lost_the_lease_writes_nothing() -> None:
+def test_an_executor_without_the_lease_writes_nothing() -> None:
     """C8: claim, pause, release, requeue and cancel raise the fence."""
     paused = started()
     paused.append(status(INPUT_REQUIRED, message("?", "q")), consumed=1)
@@ -194,7 +194,7 @@ def test_a_message_to_an_ended_task_is_refused_and_changes_nothing() -> None:
 
 
 def test_of_complete_and_cancel_the_first_wins() -> None:
-    """C11."""
+    """C11: the second is refused."""
     log = in_state(COMPLETED)
     assert reason(log.do(commands.Cancel(scope=SCOPE, task_id="t1"))) == "TERMINAL"
     other = in_state(CANCELED)
@@ -204,7 +204,7 @@ def test_of_complete_and_cancel_the_first_wins() -> None:
 
 @pytest.mark.parametrize("how", ["cancel", "fail", "reject", "orphan"])
 def test_an_interrupted_text_stays_as_a_final_message(how: str) -> None:
-    """C11, T5: what the user saw is kept, marked, and belongs to the session."""
+    """C11, T5: the text that the user has seen is kept, marked, and belongs to the session."""
     log = started()
     log.append(status(WORKING, message("Hel", "m1", partial=True)))
     log.append(status(WORKING, message("lo", "m1", partial=True)))
@@ -222,8 +222,8 @@ def test_an_interrupted_text_stays_as_a_final_message(how: str) -> None:
     assert row_of(log).partial_id is None
 
 
-def test_a_text_that_opens_and_is_cut_off_in_one_item_is_kept_too() -> None:
-    """C11: whatever of the text was stored before, and whatever came in the very item."""
+def test_a_text_that_begins_and_is_interrupted_in_one_item_is_kept() -> None:
+    """C11: the stored part of the text and the part in this item."""
     log = started()
     log.append(status(WORKING, message("a", "m1", partial=True)))
     answer = log.append(status(WORKING, message("b", "m1", partial=True)), status(FAILED), consumed=1)
@@ -237,7 +237,7 @@ def test_two_texts_are_not_open_at_once() -> None:
     assert reason(log.append(status(WORKING, message("b", "m2", partial=True)))) == "OPEN_TEXT"
 
 
-def test_a_changed_row_differs_in_what_was_named_and_nothing_else() -> None:
+def test_a_changed_row_differs_in_the_named_fields_only() -> None:
     row = row_of(started())
     assert changed(row, generation=7, message_id=None) == row._replace(generation=7, message_id=None)
     assert changed(row) == row
@@ -274,8 +274,8 @@ def test_an_artifact_outlives_a_pause_but_not_its_lost_attempt() -> None:
     assert [part.text for part in log.task().artifacts[0].parts] == ["zz"]
 
 
-def test_only_another_artifact_than_the_last_is_asked_for() -> None:
-    """W1: what streams one artifact is decided by the row alone."""
+def test_only_an_artifact_other_than_the_last_one_is_looked_up() -> None:
+    """W1: a stream of one artifact is decided by the row alone."""
     log = started()
     log.append(chunk("x"), chunk("x", "b"))
 
@@ -410,8 +410,8 @@ def test_a_document_is_replaced_at_any_state_and_never_run() -> None:
     assert reason(managed.do(put)) == "MANAGED"
 
 
-def test_a_repeated_final_message_says_nothing_new() -> None:
-    """C6: the terminal status that repeats the message already said does not make the task uncopied."""
+def test_a_repeated_final_message_does_not_make_a_task_uncopied() -> None:
+    """C6: a terminal status may repeat the message before it."""
     log = started()
     log.append(status(WORKING, message("done", "m1")))
     spoke = row_of(log).message_generation

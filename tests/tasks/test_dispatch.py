@@ -125,8 +125,8 @@ async def test_a_task_that_is_not_ready_yet_is_assigned_when_it_is(migrated: Mig
         assert (await assigned(stream)).record.attempt == 3
 
 
-async def test_a_dispatcher_that_begins_knows_who_waits_in_turn(migrated: Migrated) -> None:
-    """QUEUE: an end lets the next one through also where both are older than this dispatcher."""
+async def test_a_new_dispatcher_knows_the_tasks_that_wait_for_their_session(migrated: Migrated) -> None:
+    """The end of a task starts the next one, even if both are older than this dispatcher."""
     uids: list[str] = []
 
     async def earlier(log: Late) -> None:
@@ -167,8 +167,8 @@ async def test_a_dispatcher_that_failed_tries_again_by_itself(migrated: Migrated
 
 
 @pytest.mark.parametrize("engine_name", ["sqlite"])
-async def test_a_stream_that_is_cancelled_while_it_is_told_something_ends(migrated: Migrated) -> None:
-    """Whatever comes first: no task is assigned to an executor that has gone."""
+async def test_a_stream_that_is_cancelled_during_a_notification_ends(migrated: Migrated) -> None:
+    """In either order: no task is assigned to an executor that has gone."""
     async with unpolled(await migrated("taskplane.tasks")) as (log, claims, stream):
         await stream.aclose()
         held = await log.row_by_uid(await created(log, working=True))

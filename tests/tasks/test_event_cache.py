@@ -130,7 +130,7 @@ def test_content_is_given_for_exactly_its_generation() -> None:
     assert cache.task_at("other", 3) is None
 
 
-def test_a_commit_that_is_heard_of_late_takes_nothing_back() -> None:
+def test_a_late_commit_does_not_revert_the_cache() -> None:
     cache = EventCache(wire.event)
     cache.committed(Committed([wrote(row(generation=1), event(1))]))
     cache.committed(Committed([wrote(row(generation=3), event(3))]))

@@ -27,8 +27,8 @@ def info(state: int, *changes: tuple[int, int], superseded: bool = False) -> Inf
     return Info(task(state, created=created, status_at=status_at, superseded=superseded), made, NO_FAILURE)
 
 
-def test_figures_are_taken_over_what_is_shown() -> None:
-    """Error rate over what ended, durations by rank, times up to now for what goes on."""
+def test_the_figures_of_a_session_count_shown_tasks_only() -> None:
+    """The error rate of ended tasks, durations by rank, times up to now for tasks that have not ended."""
     ended = [info(COMPLETED, (SUBMITTED, 0), (WORKING, 1), (COMPLETED, seconds)) for seconds in range(2, 22)]
     others = [
         info(FAILED, (SUBMITTED, 0), (FAILED, 30)),
@@ -48,8 +48,8 @@ def test_a_session_without_tasks_has_no_durations() -> None:
     assert figures([], 0) == (0, {}, 0.0, None, {})
 
 
-def test_changes_that_were_not_kept_are_told_as_far_as_the_row_knows_them() -> None:
-    """A task of a time before has its beginning and its newest state."""
+def test_changes_of_an_old_task_are_those_in_its_row() -> None:
+    """A task from before the recording of changes has its beginning and its newest state."""
     old = task(COMPLETED, created=1, status_at=9)
     assert changes_of(old, []) == [Change(SUBMITTED, 1 * S, 1), Change(COMPLETED, 9 * S, 3)]
     document = task(WORKING, created=1, status_at=9, origin=DOCUMENT, terminal_generation=None)

@@ -184,7 +184,7 @@ def usage(task: a2a.Task) -> dict[str, float]:
 
 
 @given(st.lists(steps, max_size=25))
-def test_the_fold_is_what_a_client_sees_that_applies_the_stream(script: list[tuple[str, str]]) -> None:
+def test_the_fold_equals_a_client_that_applies_the_stream(script: list[tuple[str, str]]) -> None:
     """C3, T5, P4: every message once, every artifact whole, the same state, figures of all runs; no status text."""
     log = play(script)
     client = Client()
@@ -214,10 +214,8 @@ def test_the_fold_may_start_at_any_snapshot(script: list[tuple[str, str]], data:
 
 
 @given(st.lists(steps, max_size=25), st.data())
-def test_what_is_known_of_status_events_folds_to_what_reading_them_does(
-    script: list[tuple[str, str]], data: st.DataObject
-) -> None:
-    """All of it, or what is left of it in part; from the start and from a snapshot."""
+def test_known_messages_of_status_events_give_the_same_fold(script: list[tuple[str, str]], data: st.DataObject) -> None:
+    """All known messages or some of them; from the start and from a snapshot."""
     log = play(script)
     known = {at: said for at, said in log.said.items() if data.draw(st.booleans())}
     cut = data.draw(st.integers(0, len(log.events)))
@@ -227,7 +225,7 @@ def test_what_is_known_of_status_events_folds_to_what_reading_them_does(
         assert fold(snapshot, log.events[cut:], said) == log.task()
 
 
-def test_the_rules_tell_what_they_know_of_every_status_but_of_one_that_queues_a_task_again() -> None:
+def test_the_message_of_every_status_is_known_except_if_it_queues_a_task_again() -> None:
     log = play(
         [
             ("partial", "a"),
@@ -279,7 +277,7 @@ def test_a_part_with_a_name_of_its_own_is_not_merged() -> None:
     assert [part.text for part in log.task().artifacts[0].parts] == ["a", "b", "c"]
 
 
-def test_folding_does_not_change_what_was_stored() -> None:
+def test_a_fold_does_not_change_the_stored_events() -> None:
     log = started()
     log.append(status(WORKING, message("a", "m1", partial=True)))
     before = [event.payload for event in log.events]
@@ -291,8 +289,8 @@ def test_folding_does_not_change_what_was_stored() -> None:
     assert not change.status.task_id
 
 
-def test_a_message_said_twice_stands_once_in_the_history() -> None:
-    """T6: the first occurrence of a message id wins."""
+def test_a_repeated_message_is_in_the_history_once() -> None:
+    """T6: the first occurrence of a message id counts."""
     log = started()
     for said in ("m1", "m2", "m1", "m3"):
         log.append(status(WORKING, message("x", said)))

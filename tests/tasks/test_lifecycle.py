@@ -75,8 +75,8 @@ async def test_a_live_task_that_is_deleted_ends_as_canceled(
     assert lines(caplog) == [("task ended", run.id, "canceled")]
 
 
-async def test_documents_have_such_lines_too(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
-    """M8, T4: whoever made the id, and with the session."""
+async def test_documents_are_logged_too(migrated: Migrated, caplog: pytest.LogCaptureFixture) -> None:
+    """M8, T4: with any id, and with the session."""
     async with opened(await migrated("taskplane.tasks")) as plane:
         caplog.set_level(logging.INFO, LOGGER)
         before = ended("completed")

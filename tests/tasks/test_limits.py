@@ -28,8 +28,8 @@ def refusal(answer: object) -> PlaneError | None:
     ("events", "size", "reason", "limit"),
     [(1, 10**6, "TOO_MANY_EVENTS", "50,000 events"), (100, 1000, "TASK_TOO_LARGE", "64 MiB")],
 )
-def test_what_has_no_room_is_refused_before_it_is_taken(events: int, size: int, reason: str, limit: str) -> None:
-    """L1: with the limit in words; what an executor says as well as a user; what fits is taken."""
+def test_a_change_beyond_a_limit_of_the_task_is_refused(events: int, size: int, reason: str, limit: str) -> None:
+    """L1: the error has the limit in words, for executors and users. A change within the limit is accepted."""
     log = with_room(events, size)
     before = log.row
     for answer in (
@@ -52,8 +52,8 @@ def test_the_end_has_room_in_a_full_task() -> None:
         assert log.state == end
 
 
-def test_an_end_that_is_larger_than_its_room_is_refused() -> None:
-    """L1: so that a task that can be stored can be read; a shorter one is taken."""
+def test_an_end_that_is_too_large_is_refused() -> None:
+    """L1: so that every stored task can be read. A shorter end is accepted."""
     log = with_room(100, 0)
     refused = refusal(log.append(status(FAILED, message("x" * END_BYTES, "m-end"))))
     assert refused is not None and refused.reason == "TASK_TOO_LARGE" and log.state == WORKING

@@ -103,7 +103,7 @@ def passes(check: Callable[[], None]) -> bool:
 
 @MADE
 @given(shapes, texts, st.integers(0, 400))
-def test_what_is_surely_shallow_passes_the_look_at_its_values_and_can_be_read(
+def test_a_surely_shallow_message_passes_the_check_and_can_be_read(
     make: Callable[..., a2a.Message], shape: list[str], text: str, beside: int
 ) -> None:
     message = make(nested(shape, text), beside="x" * beside)
@@ -114,7 +114,7 @@ def test_what_is_surely_shallow_passes_the_look_at_its_values_and_can_be_read(
 
 @MADE
 @given(shapes, texts)
-def test_a_request_is_refused_exactly_where_the_look_at_its_values_says_so(
+def test_a_request_is_refused_exactly_if_the_check_of_its_values_fails(
     make: Callable[..., a2a.Message], shape: list[str], text: str
 ) -> None:
     message = make(nested(shape, text))
@@ -125,8 +125,8 @@ def test_a_request_is_refused_exactly_where_the_look_at_its_values_says_so(
 
 @MADE
 @pytest.mark.parametrize("kind", ["o", "l"])
-def test_one_level_beyond_what_passes_is_refused(make: Callable[..., a2a.Message], kind: str) -> None:
-    """However much else the message holds."""
+def test_one_level_beyond_the_maximum_is_refused(make: Callable[..., a2a.Message], kind: str) -> None:
+    """With any other content of the message."""
     allowed = [levels for levels in range(1, 48) if accepted(make(nested(kind * levels)))]
     deepest = allowed[-1]
     assert allowed == list(range(1, deepest + 1))
@@ -150,7 +150,7 @@ def test_an_artifact_too_deep_is_refused(levels: int, passes_: bool, text: str) 
 @MADE
 @pytest.mark.parametrize("levels", [1, 60, 90])
 @pytest.mark.parametrize("beside", [0, 300])
-def test_what_has_unknown_groups_is_refused_before_it_cannot_be_read(
+def test_a_message_with_too_deep_unknown_groups_is_refused(
     make: Callable[..., a2a.Message], levels: int, beside: int
 ) -> None:
     message = make(nested("", "t"), beside="x" * beside)
@@ -158,7 +158,7 @@ def test_what_has_unknown_groups_is_refused_before_it_cannot_be_read(
     assert readable(message) if accepted(message) else levels + beside > 60
 
 
-def test_an_unknown_field_that_is_no_group_passes_whatever_it_holds() -> None:
+def test_an_unknown_field_that_is_not_a_group_passes_with_any_content() -> None:
     message = a2a.Message(message_id="m", role=a2a.ROLE_USER, parts=[a2a.Part(text="hi")])
     message.MergeFromString(b"\x9a\x06\xc8\x01" + b"\x9b" * 200)
     assert accepted(message)

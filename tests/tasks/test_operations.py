@@ -90,8 +90,8 @@ def lose_lease(conn: Connection, uid: str) -> None:
     conn.exec_driver_sql(f"UPDATE lease SET lease_until = 1 WHERE task_uid = '{uid}'")
 
 
-async def test_the_overview_counts_what_runs_waits_pauses_and_ended(plane: Plane) -> None:
-    """V1: by agent and state, of all owners; leases that ran out, queues, messages that sessions lack."""
+async def test_the_overview_counts_running_waiting_paused_and_ended_tasks(plane: Plane) -> None:
+    """V1: by agent and state, of all owners; also expired leases, queues, and messages missing in sessions."""
     empty = await overview(plane)
     assert (list(empty.tasks), list(empty.queue), list(empty.executors), empty.uncopied) == ([], [], [], 0)
     assert not empty.HasField("durations") and not empty.HasField("queued") and not empty.bounded
@@ -174,8 +174,8 @@ async def test_an_executor_is_seen_while_it_renews(plane: Plane) -> None:
         claim.cancel()
 
 
-async def test_the_overview_says_whose_tasks_hold_the_slots(plane: Plane) -> None:
-    """L2: owners of the tenant by name, other tenants by number; slots of a process that is alive only."""
+async def test_the_overview_names_the_owners_of_the_used_slots(plane: Plane) -> None:
+    """L2: owners of the tenant by name, other tenants by number; only slots of a process that is alive."""
     for _ in range(2):
         await begun(plane, "ann")
     await begun(plane, "bob", agent="other")
@@ -229,8 +229,8 @@ async def test_tasks_of_all_owners_are_listed_newest_change_first(plane: Plane) 
     assert ids(await listed(plane, ELSEWHERE)) == []
 
 
-async def test_a_task_is_told_by_the_words_that_began_it(plane: Plane) -> None:
-    """V1: the beginning of the message, whatever was said since; none where there is no text within reach."""
+async def test_a_task_is_shown_with_the_beginning_of_its_first_message(plane: Plane) -> None:
+    """V1: even after later messages; empty if there is no text within reach."""
     run = await begun(plane, "ann", message=message("Summarize this, please"))
     await run.append(status(INPUT_REQUIRED, message("Which?", AGENT)))
     await plane.store(ANN).AddMessage(follow_up(run.id, "The second"))
@@ -267,8 +267,8 @@ async def test_a_page_token_belongs_to_its_operator_and_its_filters(plane: Plane
         assert refused.value.reason == "BAD_PAGE_TOKEN"
 
 
-async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
-    """V1, V2: attempts, fences and actors of every event, in pages; who cancels for an owner is the actor."""
+async def test_a_task_is_shown_with_its_whole_log(plane: Plane) -> None:
+    """V1, V2: attempts, fences and actors of every event, in pages. An operator that cancels is the actor."""
     run = await begun(plane, "bob")
     await run.append(status(WORKING, message("so far", AGENT)))
     await plane.store(BOB._replace(actor="user:olga")).CancelTask(pb.CancelTaskRequest(task_id=run.id))
@@ -284,8 +284,8 @@ async def test_a_task_is_told_with_the_whole_of_its_log(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("who", [ANN, EXECUTOR, Principal("tenant", "olga", "user:olga")])
-async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> None:
-    """V3: a user and a service alike, whatever they ask for; and an operator of another tenant finds nothing."""
+async def test_a_caller_that_is_not_an_operator_is_refused(plane: Plane, who: Principal) -> None:
+    """V3: a user and a service, for each request. An operator of another tenant finds nothing."""
     run = await begun(plane, "ann")
     stub = operations(plane, who)
     for call in (
@@ -301,8 +301,8 @@ async def test_who_does_not_operate_is_refused(plane: Plane, who: Principal) -> 
             await operations(plane, ELSEWHERE).GetTenantTask(pb.GetTenantTaskRequest(task_id=task_id))
 
 
-async def test_what_cannot_be_asked_for_is_refused_by_its_field(plane: Plane) -> None:
-    """V1: and is no fault of the store."""
+async def test_an_invalid_request_of_an_operator_is_refused_by_its_field(plane: Plane) -> None:
+    """V1: it is not reported as a fault of the store."""
     stub = operations(plane)
     for field, call in (
         ("states", stub.ListTenantTasks(pb.ListTenantTasksRequest(states=[99]))),  # type: ignore[list-item]

@@ -120,8 +120,8 @@ async def test_a_task_that_waited_is_assigned_to_the_first_executor_that_serves_
     assert (await other.renew(pb.Lease(task_uid=run.uid, fence=1))).leases[0].still_yours is False
 
 
-async def test_an_executor_gets_no_more_than_it_has_room_for(plane: Plane) -> None:
-    """Slots in use are the leases held, those taken by `claim_for` included; a freed one is used at once."""
+async def test_an_executor_gets_at_most_as_many_tasks_as_it_has_free_slots(plane: Plane) -> None:
+    """Used slots are its leases, those of `claim_for` included. A freed slot is used at once."""
     held = await plane.create(working=True)
     executor = await connected(plane, capacity=3)
     runs = [await plane.create() for _ in range(4)]
@@ -134,8 +134,8 @@ async def test_an_executor_gets_no_more_than_it_has_room_for(plane: Plane) -> No
     assert (await waiting).record.uid == runs[2].uid
 
 
-async def test_what_this_store_queues_or_frees_is_assigned_at_once(url: str) -> None:
-    """A new task, a freed slot and an answered pause, without any poll."""
+async def test_a_task_queued_at_this_store_is_assigned_at_once(url: str) -> None:
+    """A new task, a freed slot and an answered pause, without a poll."""
     async with opened(url, lease_ttl=60.0, poll_every=60.0) as plane:
         held = await plane.create(working=True)
         executor = await connected(plane, capacity=2)
@@ -228,8 +228,8 @@ async def test_a_thousand_leases_are_renewed_in_one_call(plane: Plane) -> None:
     assert all(state.still_yours for state in response.leases)
 
 
-async def test_a_repeated_creation_is_answered_with_what_is_left_of_its_lease(plane: Plane) -> None:
-    """C10: so that nobody counts on a whole lease time that began long ago."""
+async def test_a_repeated_creation_returns_the_remaining_time_of_its_lease(plane: Plane) -> None:
+    """C10: so that no executor relies on the whole time of a lease that began long ago."""
     request = creation(working=True)
     first = await plane.store().CreateTask(request)
     again = await plane.store().CreateTask(request)
@@ -242,7 +242,7 @@ async def test_a_repeated_creation_is_answered_with_what_is_left_of_its_lease(pl
 
 
 @pytest.mark.parametrize("what", ["cancel", "message", "delete"])
-async def test_the_holder_is_told_to_renew_when_something_happens_to_its_task(plane: Plane, what: str) -> None:
+async def test_the_holder_is_asked_to_renew_after_a_change_of_its_task(plane: Plane, what: str) -> None:
     executor = await connected(plane)
     run = await plane.create(working=True)
     if what == "cancel":
@@ -255,7 +255,7 @@ async def test_the_holder_is_told_to_renew_when_something_happens_to_its_task(pl
     assert (await executor.renew(lease(run))).leases[0].still_yours is (what == "message")
 
 
-async def test_its_own_completion_is_no_news_to_the_holder(plane: Plane) -> None:
+async def test_the_holder_is_not_notified_of_its_own_completion(plane: Plane) -> None:
     executor = await connected(plane)
     finished, paused, canceled = [await plane.create(working=True) for _ in range(3)]
     await finished.complete()
@@ -299,8 +299,8 @@ async def test_releasing_a_run_that_had_not_started_queues_it_again(plane: Plane
     assert (await second.renew(given(again))).leases[0].still_yours
 
 
-async def test_the_attempt_of_a_run_that_was_lost_and_not_given_up_counts(plane: Plane) -> None:
-    """C9: or a run that is always lost would be begun for ever."""
+async def test_the_attempt_of_a_lost_run_counts(plane: Plane) -> None:
+    """C9: otherwise a run that is always lost would start for ever."""
     run = await plane.create(working=True, on_orphan=2, max_attempts=2)
     await plane.queue().Release(pb.ReleaseRequest(process_id="p1", leases=[lease(run)], lost=True))
     assert (await state_of(plane, run)).attempt == 1
@@ -344,7 +344,7 @@ async def test_a_lease_that_is_not_renewed_is_taken_back_and_one_that_is_stays(u
 
 
 async def test_a_lost_run_that_may_run_again_is_assigned_to_another_executor(url: str) -> None:
-    """C9: also one that never began, without a trace in its log."""
+    """C9: also a run that never began, which leaves no event in the log."""
     async with opened(url) as plane:
         silent = await plane.create(claim_for="dead")
         begun = await plane.create(working=True, claim_for="dead", on_orphan=pb.ON_ORPHAN_RERUN)

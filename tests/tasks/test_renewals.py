@@ -82,10 +82,10 @@ async def store_process(
 
 
 @pytest.mark.parametrize("place", ["renew.before_write", "renew.before_commit"])
-async def test_a_store_that_is_stopped_inside_a_renewal_takes_nothing_back(
+async def test_a_store_that_was_stopped_during_a_renewal_shortens_no_lease(
     url: str, tmp_path: Path, place: str
 ) -> None:
-    """C8: what another store renewed meanwhile stays when the first goes on, and no lease is called lost."""
+    """C8: a renewal by another store in that time stays valid, and no lease is reported as lost."""
     go = tmp_path / "go"
     async with (
         opened(url, lease_ttl=60.0) as here,

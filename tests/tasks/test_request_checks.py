@@ -189,7 +189,7 @@ def test_data_too_deep_to_be_read_again_is_refused_everywhere() -> None:
 
 
 @pytest.mark.parametrize("levels", range(1, 33))
-def test_what_passes_can_be_read_inside_the_deepest_reply(levels: int) -> None:
+def test_an_accepted_message_can_be_read_inside_the_deepest_reply(levels: int) -> None:
     try:
         add_message(adding(message=deep_message(levels)))
     except Invalid:

@@ -79,8 +79,8 @@ async def test_an_old_task_reads_as_before_and_a_cursor_into_its_log_is_answered
     assert len((await plane.store(ANN).ListEvents(pb.ListEventsRequest(task_id=live.id))).events) == 22
 
 
-async def test_a_document_is_watched_on_from_any_place_after_its_counters_are_gone(plane: Plane) -> None:
-    """C16: who comes from below gets the document, which loses nothing."""
+async def test_a_document_can_be_watched_from_any_place_after_its_log_was_trimmed(plane: Plane) -> None:
+    """C16: a watcher from an earlier place gets the document, which has lost nothing."""
     put = await plane.store(ANN).PutTask(pb.PutTaskRequest(task=document("doc", text="0")))
     for number in range(1, COUNTERS + 20):
         await plane.store(ANN).PutTask(pb.PutTaskRequest(task=document("doc", text=str(number))))

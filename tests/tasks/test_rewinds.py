@@ -51,8 +51,8 @@ async def test_a_watcher_of_a_cut_task_ends_as_with_any_cancel(plane: Plane) -> 
     assert [end.cursor for end in ends] == [run.at(3), run.at(4), run.at(3), run.at(4)]
 
 
-async def test_what_was_read_a_moment_ago_is_not_read_as_it_was(plane: Plane) -> None:
-    """The store's copy of a task in memory follows its marks."""
+async def test_a_rewind_is_visible_after_an_earlier_read(plane: Plane) -> None:
+    """The cached task in the store follows the rewind."""
     run = await plane.create(working=True, invocation_id="i1")
     await run.complete()
     await plane.store().MarkSuperseded(rewind(1, "i1"))
@@ -62,7 +62,7 @@ async def test_what_was_read_a_moment_ago_is_not_read_as_it_was(plane: Plane) ->
     assert not again.created and again.record.superseded
 
 
-async def test_a_rewind_is_for_executors_and_names_what_it_is_about(plane: Plane) -> None:
+async def test_a_rewind_is_for_executors_only_and_requires_its_fields(plane: Plane) -> None:
     with pytest.raises(PermissionDenied):
         await plane.store(ANN).MarkSuperseded(rewind(1))
     for request in (rewind(0), pb.MarkSupersededRequest(steered_seq=1), rewind(1, "")):

@@ -74,7 +74,7 @@ async def anext_within(stream: Any) -> Any:
                 return response
 
 
-async def test_a_watcher_is_told_at_once_what_another_store_wrote(url: str) -> None:
+async def test_a_watcher_gets_events_of_another_store_at_once(url: str) -> None:
     """C3: each event, the end and a deletion."""
     async with stores(url) as (here, there):
         run, gone = await here.create(working=True), await here.create(working=True)
@@ -93,8 +93,8 @@ async def test_a_watcher_is_told_at_once_what_another_store_wrote(url: str) -> N
                 await anext_within(other)
 
 
-async def test_who_watches_a_session_is_told_at_once_what_another_store_did(url: str) -> None:
-    """M5, T9, C3: a task that is new, one that changes, one that a rewind hides."""
+async def test_a_watcher_of_a_session_gets_changes_of_another_store_at_once(url: str) -> None:
+    """M5, T9, C3: a new task, a changed task, and a task that a rewind hides."""
     async with stores(url) as (here, there):
         first = await here.create(working=True, invocation_id="i1")
         watcher = Watcher(there)
@@ -121,8 +121,8 @@ async def test_who_watches_a_session_is_told_at_once_what_another_store_did(url:
 
 
 @pytest.mark.parametrize("what", ["cancel", "message", "delete", "rewind"])
-async def test_the_executor_that_holds_the_lease_is_told_wherever_it_happened(url: str, what: str) -> None:
-    """C8, C11: through its stream at the other store; what its own appends do is no news."""
+async def test_the_holder_of_a_lease_is_notified_of_changes_at_any_store(url: str, what: str) -> None:
+    """C8, C11: by its stream at the other store. It is not notified of its own appends."""
     async with stores(url) as (here, there):
         executor = await connected(there)
         run = await here.create(working=True, invocation_id="i1")
@@ -148,8 +148,8 @@ async def soon(executor: Executor) -> pb.Assignment:
         return await executor.assigned()
 
 
-async def test_what_is_queued_or_freed_at_one_store_is_assigned_by_the_other(url: str) -> None:
-    """C8: a new task, a slot that an end frees, and an answered pause."""
+async def test_a_task_queued_at_one_store_is_assigned_by_the_other(url: str) -> None:
+    """C8: a new task, a slot freed by an end, and an answered pause."""
     async with stores(url) as (here, there):
         executor = await connected(there, capacity=2)
         first = await here.create()
@@ -181,8 +181,10 @@ async def test_a_task_in_turn_is_assigned_when_the_one_before_it_rests_at_anothe
         executor.stream.cancel()
 
 
-async def test_the_stores_go_on_while_a_listening_connection_is_gone_and_hear_again(url: str, cluster: Cluster) -> None:
-    """C15: what happened meanwhile is found when it is back, and from then on everything is heard."""
+async def test_the_stores_work_while_a_listening_connection_is_lost_and_are_notified_again_later(
+    url: str, cluster: Cluster
+) -> None:
+    """C15: changes of that time are found when the connection is back."""
     database = url.rpartition("/")[2]
     async with stores(url) as (here, there):
         run = await here.create(working=True)
@@ -198,8 +200,8 @@ async def test_the_stores_go_on_while_a_listening_connection_is_gone_and_hear_ag
         executor.stream.cancel()
 
 
-async def test_without_notifications_everything_works_at_the_pace_of_the_poll(url: str, cluster: Cluster) -> None:
-    """C3, C8: and no connection listens."""
+async def test_without_notifications_changes_are_found_by_polling(url: str, cluster: Cluster) -> None:
+    """C3, C8: no connection listens."""
     settings = {"notifications": False, "poll_every": 0.2, "renew_every": 0.3}
     async with stores(url, **settings) as (here, there):
         assert cluster.sql(f"SELECT count(*) {BELLS}'{url.rpartition('/')[2]}'") == "0"
@@ -219,8 +221,8 @@ async def test_without_notifications_everything_works_at_the_pace_of_the_poll(ur
         executor.stream.cancel()
 
 
-async def test_what_does_not_fit_into_a_notification_makes_everybody_look(url: str) -> None:
-    """C3, C8: watchers and holders of leases alike; what comes after it is told by name again."""
+async def test_a_notification_with_too_many_keys_wakes_all_watchers(url: str) -> None:
+    """C3, C8: watchers and holders of leases. The next notification has keys again."""
     async with stores(url) as (here, there):
         executor = await connected(there)
         cut = [f"i{number}" for number in range(500)]

@@ -35,8 +35,8 @@ from taskplane.tasks.servicer import POLICY
 AGENT = a2a.ROLE_AGENT
 
 
-async def test_what_no_import_or_export_can_be_is_refused_by_its_field(plane: Plane) -> None:
-    """C14: and is no fault of the store."""
+async def test_an_invalid_import_or_export_is_refused_by_its_field(plane: Plane) -> None:
+    """C14: it is not reported as a fault of the store."""
     store = plane.store()
     await store.CreateTask(creation())
     stage = pb.StageImportRequest(context_id="..", import_id="i", number=1)
@@ -93,8 +93,8 @@ async def test_a_created_task_with_more_first_changes_than_memory_keeps_is_answe
     assert not response.record.task.artifacts
 
 
-async def test_creating_again_under_the_same_invocation_is_answered_with_the_same_task(plane: Plane) -> None:
-    """C10: and to the executor that holds its lease with the same fence."""
+async def test_a_repeated_creation_under_one_invocation_returns_the_same_task(plane: Plane) -> None:
+    """C10: the executor that holds the lease gets the same fence."""
     request = creation(working=True)
     first = await plane.store().CreateTask(request)
     again = await plane.store().CreateTask(request)
@@ -147,7 +147,7 @@ async def test_a_task_comes_with_as_much_history_as_was_asked_for(plane: Plane) 
     assert (await store.ListTasks(pb.ListTasksRequest(include_artifacts=True))).records[0].task.artifacts
 
 
-async def test_a_list_is_paged_and_says_how_many_there_are(plane: Plane) -> None:
+async def test_a_list_has_pages_and_the_total_number(plane: Plane) -> None:
     runs = [await plane.create() for _ in range(5)]
     store = plane.store(ANN)
     page = await store.ListTasks(pb.ListTasksRequest(page_size=2))
@@ -218,8 +218,8 @@ async def test_a_deleted_task_is_gone(plane: Plane) -> None:
     assert (await run.append(chunk())).refusal.reason == "TASK_NOT_FOUND"
 
 
-async def test_create_names_the_uncopied_tasks_of_its_session(plane: Plane, url: str) -> None:
-    """C6: those at rest whose messages are not in it yet; also after a restart, and none of another session."""
+async def test_a_created_task_is_returned_with_the_uncopied_tasks_of_its_session(plane: Plane, url: str) -> None:
+    """C6: tasks at rest with messages missing in the session; also after a restart, and none of another session."""
     run = await plane.create(working=True)
     await run.append(status(WORKING, message("said", AGENT)))
     await run.complete()
@@ -259,7 +259,7 @@ async def test_a_store_that_is_alone_does_not_read_to_know_that_a_session_is_cop
         assert "uncopied" not in plane.engine.reads
 
 
-async def test_what_only_executors_may_do_is_refused_to_users(plane: Plane) -> None:
+async def test_calls_for_executors_are_refused_to_users(plane: Plane) -> None:
     for call in (
         plane.store(ANN).AppendEvents(pb.AppendEventsRequest()),
         plane.store(ANN).MarkCopied(pb.MarkCopiedRequest(task_uid="u", generation=1)),

@@ -55,8 +55,8 @@ async def changed(plane: Plane, statement: str) -> None:
     await plane.engine.write(change)
 
 
-async def test_a_task_is_told_that_no_process_runs_its_agent_until_one_does(plane: Plane) -> None:
-    """C8, V4: a process of another agent does not count, nor one without slots, nor one that is dead."""
+async def test_a_task_is_marked_as_unserved_until_a_process_runs_its_agent(plane: Plane) -> None:
+    """C8, V4: a process of another agent, without slots, or no longer alive does not count."""
     run = await waiting(plane)
     assert await unserved(plane, run) and await queues(plane) == {"far": True}
     await announced(plane, "p1", ["near"])

@@ -46,8 +46,8 @@ async def test_a_session_lists_its_tasks_with_their_states_and_times(plane: Plan
     assert first.generation == record.generation and not last.HasField("completed_at")
 
 
-async def test_the_latest_incomplete_task_is_found_or_there_is_none(plane: Plane) -> None:
-    """M3, M5, M9."""
+async def test_the_latest_incomplete_task_is_found_if_there_is_one(plane: Plane) -> None:
+    """M3, M5, M9: otherwise the answer is empty and not an error."""
     request = pb.ListTaskInfosRequest(context_id="context", latest_incomplete=True)
     assert not (await plane.store(ANN).ListTaskInfos(request)).infos
     run = await plane.create(working=True)
@@ -93,7 +93,7 @@ async def test_a_session_has_figures(plane: Plane) -> None:
     assert {each.state for each in found.times} == {SUBMITTED, WORKING}
 
 
-async def test_what_cannot_be_listed_is_refused(plane: Plane) -> None:
+async def test_an_invalid_list_request_is_refused(plane: Plane) -> None:
     store = plane.store(ANN)
     for size in (-1, 1001):
         with pytest.raises(Invalid) as bad:

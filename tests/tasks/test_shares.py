@@ -141,8 +141,8 @@ async def test_a_pause_that_was_answered_is_given_a_slot_like_a_new_task(plane: 
     executor.stream.cancel()
 
 
-async def test_owners_at_their_limit_hide_nobody_who_waits_behind_them(plane: Plane) -> None:
-    """They are more than one round looks at, and come first by their names."""
+async def test_owners_at_their_limit_do_not_block_owners_behind_them(plane: Plane) -> None:
+    """There are more of them than a round reads, and their names sort first."""
     for number in range(40):
         for _ in range(3):
             await created(plane, user(f"ann {number:02}"), working=True)
@@ -163,8 +163,8 @@ async def test_a_round_that_sees_only_the_beginning_of_a_queue_is_followed_by_an
     executor.stream.cancel()
 
 
-async def test_a_lease_that_was_given_back_counts_no_more(plane: Plane) -> None:
-    """C9: a released task is the next one of its owner."""
+async def test_a_returned_lease_no_longer_counts(plane: Plane) -> None:
+    """C9: a released task is the next task of its owner."""
     executor = await connected(plane, capacity=4, **USERS)
     runs = await queued(plane, user("ann"), 4)
     held = [await executor.assigned() for _ in range(3)]
@@ -187,10 +187,10 @@ async def test_one_user_of_a_plane_has_all_of_it(plane: Plane) -> None:
     executor.stream.cancel()
 
 
-async def test_an_owner_whose_runs_do_not_end_is_lent_one_slot_beyond_its_share(
+async def test_an_owner_with_endless_runs_gets_one_slot_beyond_its_share(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may wait for a task in the queue. It is one slot and never the last one, however long they wait."""
+    """Its runs may wait for its queued task. It is one slot and never the last one, however long they wait."""
     monkeypatch.setattr(patience, "LENT_AFTER", 0.01)
     executors = [await connected(plane, "small", ["a"], capacity=4, **USERS)]
     executors.append(await connected(plane, "large", ["b"], capacity=16, **USERS))

@@ -14,7 +14,7 @@ def kinds(log: Log) -> list[int]:
 
 @pytest.mark.parametrize("state", sorted(STATES))
 def test_a_cut_task_is_canceled_if_it_runs_and_hidden_in_any_state(state: int) -> None:
-    """R4: what is at rest keeps its state and all it says."""
+    """R4: a task at rest keeps its state and its messages."""
     log = in_state(state)
     before, task = row_of(log), log.task()
     (row,) = log.mark(5, "i1")
@@ -38,8 +38,8 @@ def test_a_task_comes_back_as_it_was(state: int) -> None:
     assert log.task() == task
 
 
-def test_what_was_streamed_of_a_text_stays_when_a_rewind_cancels_it() -> None:
-    """As with any cancel, the open text becomes a final message that is marked."""
+def test_the_streamed_part_of_a_text_stays_when_a_rewind_cancels_its_task() -> None:
+    """As with any cancel, the open text becomes a marked final message."""
     log = started()
     log.append(status(WORKING, message("so f", "m-1", partial=True)))
     log.append(status(WORKING, message("ar", "m-1", partial=True)))

@@ -133,8 +133,8 @@ def test_every_constraint_has_a_name() -> None:
                 assert constraint.name, constraint.sqltext
 
 
-async def test_what_the_version_before_could_never_show_again_is_not_migrated_back(dsn: str) -> None:
-    """A document that a rewind hid; one that is shown loses its turn and is kept."""
+async def test_a_downgrade_is_refused_while_a_rewind_hides_a_document(dsn: str) -> None:
+    """The earlier version could never show it again. A shown document loses its turn and is kept."""
     await upgrade(dsn, ROOM, "0001")
     await run_alone(dsn, insert_as_of_0001)
     await upgrade(dsn, ROOM)

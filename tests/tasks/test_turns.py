@@ -43,7 +43,7 @@ async def events(plane: Plane, task_id: str, who: Principal = EXECUTOR) -> list[
 
 @pytest.mark.parametrize("kind", ["inprocess", "socket"])
 async def test_options_and_checkpoints_are_for_services_only(plane: Plane, kind: str) -> None:
-    """C9, W18: whoever runs the task reads them; its owner does not, whichever way the log is read."""
+    """C9, W18: the executor of the task reads them. Its owner does not, by any read of the log."""
     run = await plane.create(working=True, options=OPTIONS)
     await run.append(checkpoint(), status(INPUT_REQUIRED))
     more = follow_up(run.id)
@@ -70,8 +70,8 @@ async def test_options_and_checkpoints_are_for_services_only(plane: Plane, kind:
     assert not [each for each in shown if each.HasField("options") or each.checkpoint]
 
 
-async def test_a_watch_passes_by_what_it_does_not_show(plane: Plane) -> None:
-    """C1, C3: numbers have no gap, and a cursor may stand at such an event."""
+async def test_a_watch_skips_events_that_clients_do_not_see(plane: Plane) -> None:
+    """C1, C3: the generations have no gap, and a cursor may be at such an event."""
     run = await plane.create(working=True)
     await run.append(status_text("Reading"), checkpoint(), chunk(), checkpoint())
     await run.append(status(COMPLETED, message("done", a2a.ROLE_AGENT)))

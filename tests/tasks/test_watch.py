@@ -90,7 +90,7 @@ async def watch_from_everywhere(plane: Plane, run: Run, kind: str) -> None:
         assert len(end.record.task.artifacts[0].parts[0].text) == 197
 
 
-async def test_a_watcher_sees_what_is_appended_while_it_watches(plane: Plane) -> None:
+async def test_a_watcher_gets_events_appended_during_the_watch(plane: Plane) -> None:
     run = await plane.create(working=True)
     stream = plane.watch(run.id, run.at(1), stop_at=TERMINAL)
     assert [event.generation for event in await take(stream, 1)] == [2]
@@ -312,7 +312,7 @@ async def test_a_cursor_that_cannot_be_honoured_is_refused_by_name(plane: Plane)
     assert re.fullmatch(r"[a-z2-7]+-[0-9]+", run.at(1))
 
 
-async def test_a_task_of_another_owner_is_answered_like_none(plane: Plane, url: str) -> None:
+async def test_a_task_of_another_owner_is_not_found(plane: Plane, url: str) -> None:
     run = await plane.create()
     errors: list[str] = []
     for task_id, who in ((run.id, BOB), ("none", BOB), ("none", ANN)):
@@ -333,8 +333,8 @@ async def test_deleting_a_watched_task_ends_the_watch(plane: Plane) -> None:
         await reading
 
 
-async def test_what_this_store_commits_is_told_at_once(url: str) -> None:
-    """Events and the deletion reach a watcher without any poll."""
+async def test_commits_of_this_store_reach_watchers_at_once(url: str) -> None:
+    """Events and the deletion, without a poll."""
     async with opened(url, lease_ttl=60.0, poll_every=60.0) as plane:
         run = await plane.create(working=True)
         stream = plane.watch(run.id, run.at(2))
@@ -418,8 +418,8 @@ async def test_the_watch_of_a_new_task_takes_no_read(url: str, engine_name: str)
         assert not [read for read in plane.engine.reads if read not in others]
 
 
-async def test_a_silent_watch_says_how_far_it_is(url: str) -> None:
-    """A bookmark after some seconds of silence, and the events that follow it."""
+async def test_a_silent_watch_sends_a_bookmark(url: str) -> None:
+    """After some seconds of silence, followed by the later events."""
     async with opened(url, lease_ttl=60.0) as plane, OpenWatch(plane.engine) as watch:
         run = await plane.create(working=True)
         stream = watch.stream(SCOPE, run.id, cursor=run.at(1))

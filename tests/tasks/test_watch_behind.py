@@ -24,8 +24,8 @@ async def following(stream: AsyncIterator[pb.WatchTaskResponse]) -> list[int]:
 
 
 @KINDS
-async def test_who_catches_up_is_sent_short_messages(url: str, kind: str) -> None:
-    """C13: bounded in events and in bytes, so that each holds everybody else up for a moment only."""
+async def test_a_watcher_that_catches_up_gets_short_messages(url: str, kind: str) -> None:
+    """C13: limited in events and in bytes, so each message delays other watchers only for a moment."""
     async with opened(url, lease_ttl=60.0) as plane:
         run = await plane.create(working=True)
         await run.chunks(700, each=350)
@@ -42,8 +42,8 @@ async def test_who_catches_up_is_sent_short_messages(url: str, kind: str) -> Non
 
 
 @KINDS
-async def test_who_is_caught_up_waits_for_nobody_who_catches_up(url: str, kind: str) -> None:
-    """C13: readers stand in the midst of a long log, and a watcher of its end gets the next event."""
+async def test_a_watcher_at_the_end_does_not_wait_for_watchers_that_catch_up(url: str, kind: str) -> None:
+    """C13: while others read the middle of a long log, a watcher of its end gets the next event."""
     async with opened(url, lease_ttl=60.0) as plane:
         run = await plane.create(working=True)
         await run.chunks(1000, each=500)

@@ -86,8 +86,8 @@ async def test_events_are_passed_over_until_the_end(plane: Plane, script: str) -
     await ends_at(run, reading, end)
 
 
-async def test_who_is_told_of_all_reads_no_events(unpolled: Plane) -> None:
-    """Its place moves along with what is committed."""
+async def test_a_watcher_that_is_notified_of_all_commits_reads_no_events(unpolled: Plane) -> None:
+    """Its place moves with the commits."""
     plane = unpolled
     run = await plane.create(working=True)
     reading = await watching(plane, run, *TERMINAL, cursor=run.at(2))
@@ -128,8 +128,8 @@ async def test_it_ends_where_a_watch_from_the_same_cursor_ends_that_shows_everyt
         assert silent[0].end.cursor == run.at(5 if place < 5 else 6)
 
 
-async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: Plane) -> None:
-    """Whoever waits for the end is not woken for less; a gap and the end itself are left to be read."""
+async def test_a_place_moves_only_by_events_that_directly_follow_it(unpolled: Plane) -> None:
+    """A watcher that waits for the end is not woken for other events. After a gap or the end it reads."""
     plane = unpolled
     run = await plane.create(working=True)
     watched = plane.service.watched
@@ -150,8 +150,10 @@ async def test_a_place_moves_along_only_with_what_directly_follows_it(unpolled: 
 
 
 @pytest.mark.parametrize("heard", ["the task", "anything"])
-async def test_what_another_process_did_while_a_watch_began_is_not_missed(unpolled: Plane, heard: str) -> None:
-    """C3: its bell rang after the task was read, and before anybody sat there."""
+async def test_a_change_of_another_process_at_the_beginning_of_a_watch_is_not_missed(
+    unpolled: Plane, heard: str
+) -> None:
+    """C3: the notification arrives after the task was read, and before the watcher waits."""
     run = await unpolled.create(working=True)
     watched = unpolled.service.watched
     with watched.starting() as start:

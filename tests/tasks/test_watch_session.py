@@ -86,7 +86,7 @@ async def test_a_session_is_shown_and_then_each_task_that_is_new_or_changes(plan
     assert await watcher.told() == ("changed", "doc", COMPLETED, False)
 
 
-async def test_what_leaves_a_session_is_told_and_so_is_what_comes_back(plane: Plane) -> None:
+async def test_tasks_that_leave_or_return_to_a_session_are_reported(plane: Plane) -> None:
     """M5, T4: a document that moves to another session, and any task that is deleted."""
     run = await plane.create(working=True)
     await plane.store().PutTask(pb.PutTaskRequest(task=document("doc")))
@@ -107,8 +107,8 @@ async def test_what_leaves_a_session_is_told_and_so_is_what_comes_back(plane: Pl
     assert (await late.told())[:2] == (await watcher.told())[:2] == ("received", "other")
 
 
-async def test_a_rewind_is_told_and_an_undo_to_those_who_never_saw_the_task_as_new(plane: Plane) -> None:
-    """R4, R8."""
+async def test_a_rewind_is_reported_and_an_undo_shows_an_unknown_task_as_new(plane: Plane) -> None:
+    """R4, R8: a watcher that began after the rewind gets the restored task as a new one."""
     run = await plane.create(working=True, invocation_id="i1")
     before = Watcher(plane)
     await before.snapshot()
@@ -137,8 +137,8 @@ async def test_streamed_events_wake_nobody_and_a_change_is_read_once_for_all(pla
     assert plane.engine.reads.count("infos_of") == 1
 
 
-async def test_nothing_is_missed_and_nothing_told_twice_while_much_happens(plane: Plane) -> None:
-    """C3: whoever comes in at any time ends with what the session is."""
+async def test_no_change_is_missed_or_reported_twice_under_load(plane: Plane) -> None:
+    """C3: a watcher that begins at any time ends with the present state of the session."""
     done: list[str] = []
 
     async def live() -> None:
@@ -165,8 +165,8 @@ async def test_nothing_is_missed_and_nothing_told_twice_while_much_happens(plane
         assert all(len(states) == len(set(states)) for states in told.values()), told
 
 
-async def test_what_another_process_did_is_told_after_a_poll_at_most(url: str, engine_name: str) -> None:
-    """C3: no bell rings here for it."""
+async def test_a_change_of_another_process_is_reported_after_at_most_one_poll(url: str, engine_name: str) -> None:
+    """C3: there is no notification of it here."""
     if engine_name == "sqlite":
         pytest.skip("a SQLite file is served by one process")
     async with opened(url, lease_ttl=60.0) as plane, opened(url, lease_ttl=60.0) as other:
@@ -209,7 +209,7 @@ async def test_watches_end_cleanly_when_the_store_drains_and_leave_nothing(plane
     await until(lambda: not len(plane.service.watched.sessions))
 
 
-async def test_a_quiet_session_says_so(plane: Plane) -> None:
+async def test_a_watch_of_a_quiet_session_sends_quiet(plane: Plane) -> None:
     following = SessionStreams(plane.service.watched, session_wire.info, alone=True, quiet_after=0.02)
     stream = following.stream(Scope("tenant", "ann", ""), "context")
     responses = [await anext(stream) for _ in range(3)]

@@ -70,7 +70,7 @@ def test_trimming_keeps_the_newest_messages() -> None:
         assert bool(kept.artifacts) is (length is None)
 
 
-def test_a_refused_item_says_why_and_an_error_of_one_item_concerns_it_alone() -> None:
+def test_a_refused_item_has_its_reason_and_an_error_of_one_item_affects_no_other() -> None:
 
     def result_of(answer: commands.Appended | PlaneError) -> pb.AppendResult:
         result = pb.AppendResult()

@@ -71,8 +71,8 @@ def nested(levels: int, list_: bool = False) -> str:
     return begin * levels + '"x"' + end * levels
 
 
-async def test_a_document_is_taken_whatever_its_values_are(plane: Plane) -> None:
-    """T3: as agents' output is; and as it was read it may be stored again."""
+async def test_a_document_with_any_values_is_stored(plane: Plane) -> None:
+    """T3: as the output of agents is. The document that is read can be stored again."""
     task, context = fresh(), fresh()
     artifact = f'{{"artifactId": "a", "name": "n\\u0000", "parts": [{{"kind": "data", "data": {ODD}}}]}}'
     status = f'{{"state": "working", "message": {of("s")}}}'
@@ -95,8 +95,8 @@ async def test_a_document_is_taken_whatever_its_values_are(plane: Plane) -> None
 
 @pytest.mark.parametrize("list_", [False, True], ids=["objects", "lists"])
 @pytest.mark.parametrize("levels", [28, 29, 42, 43, 64, 120, 400])
-async def test_what_is_too_deep_in_a_document_is_its_json_text(plane: Plane, levels: int, list_: bool) -> None:
-    """T3: as deep as parsers of protobuf read it; nothing deeper is lost."""
+async def test_a_too_deep_value_of_a_document_becomes_its_json_text(plane: Plane, levels: int, list_: bool) -> None:
+    """T3: the limit is that of protobuf parsers. No deeper value is lost."""
     task, context = fresh(), fresh()
     parts = f'[{{"kind": "data", "data": {{"r": {nested(levels, list_)}}}}}]'
     history = f'[{{"role": "agent", "messageId": "m", "parts": {parts}}}]'
@@ -122,8 +122,8 @@ async def test_a_document_beyond_the_limit_is_refused_as_too_deep(plane: Plane, 
     assert "500 levels" in reply.json()["error"]
 
 
-async def test_a_pushed_history_and_an_event_are_taken_whatever_their_values_are(plane: Plane) -> None:
-    """R5, R12, S5: the state has the values of an event as far as they can be kept; the event is as it was written."""
+async def test_a_pushed_history_and_an_event_with_any_values_are_stored(plane: Plane) -> None:
+    """R5, R12, S5: the state has the values as far as they can be stored. The event keeps its text."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     path = f"/api/sessions/{context}"

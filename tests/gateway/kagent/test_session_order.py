@@ -23,8 +23,8 @@ async def plane(database_url: str, tmp_path: Path) -> AsyncGenerator[Plane, None
         yield plane
 
 
-async def test_whatever_changes_in_a_session_makes_it_the_newest(plane: Plane) -> None:
-    """T9: messages, entries, documents that are written, moved and deleted, cancels, silent ends, rewinds, renames."""
+async def test_any_change_of_a_session_makes_it_the_newest(plane: Plane) -> None:
+    """T9: messages, entries, documents that are stored, moved and deleted, cancels, silent ends, rewinds, renames."""
     sessions = [fresh() for _ in range(3)]
     for context in sessions:
         await say(plane, SEND, context, "A")

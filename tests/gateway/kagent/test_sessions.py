@@ -160,7 +160,7 @@ async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
     assert 40 < len(newest["name"]) <= 60
 
 
-async def test_deleting_a_session_deletes_its_tasks_and_ends_what_runs(plane: Plane) -> None:
+async def test_deleting_a_session_deletes_its_tasks_and_ends_their_streams(plane: Plane) -> None:
     task = await plane.send("slow 200", returnImmediately=True)
     path, log = f"/api/sessions/{task['contextId']}", f"/api/tasks/{task['id']}/events"
     async with (
