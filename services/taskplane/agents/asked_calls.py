@@ -1,4 +1,4 @@
-"""The calls of a turn for an agent elsewhere: each is asked for by its name and its arguments."""
+"""The calls of a turn for an agent in another loop or process: each call is requested by name and arguments."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from taskplane.agents import agent as port
 
 Ask = Callable[..., Awaitable[Any]]
-"""Makes the call of this name with these arguments where the run is; returns its result and raises its exceptions."""
+"""Makes the call with this name and these arguments in the loop of the run; returns its result or raises."""
 
 
 class AskedCalls:
-    """The calls of a turn, made by asking for them."""
+    """The calls of a turn, made through `Ask`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

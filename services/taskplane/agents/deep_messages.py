@@ -1,4 +1,4 @@
-"""Messages of agents with data that is nested more deeply than parsers of protobuf read."""
+"""Messages of agents with data that is nested too deeply for protobuf parsers."""
 
 from typing import TypeVar
 
@@ -13,7 +13,8 @@ M = TypeVar("M", bound=Message)
 
 
 def read_as(kind: type[M], given: Message) -> M:
-    """Return a message of another package as one of the same fields; values nested too deeply become texts."""
+    """Return a message of another package as a message of `kind`, which has the same fields. Values nested too deeply
+    become texts."""
     try:
         return kind.FromString(given.SerializeToString())
     except (DecodeError, EncodeError):
@@ -24,7 +25,7 @@ def read_as(kind: type[M], given: Message) -> M:
 
 
 def flatten(message: Message) -> None:
-    """Replace the JSON values of a message by the text of their JSON, where they are nested too deeply."""
+    """Replace JSON values of a message that are nested too deeply by JSON text."""
     for value in values_in(message):
         if not readable(value):
             _refill(value)

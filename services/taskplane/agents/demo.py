@@ -46,7 +46,7 @@ PASSWORD: Final = "open sesame"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: it takes the numbers that follow it, or the words if it has no numbers."""
+    """A command. Its arguments are the numbers after its name, or the words if it takes no numbers."""
 
     changes: Callable[..., AsyncIterator[Change]]
     numbers: tuple[Number, ...] = ()
@@ -107,7 +107,7 @@ async def quoted(text: str) -> AsyncIterator[Change]:
 
 
 async def count(last: int, pause: int) -> AsyncIterator[Change]:
-    """Count to N in words of their own, one every 0.25 s or every MS milliseconds (`count N MS`)."""
+    """Count to N, one number every 0.25 s or every MS milliseconds (`count N MS`)."""
     words = [f"{number} " for number in range(1, last)] + [str(last)]
     for word in words:
         await asyncio.sleep(pause / 1000)
@@ -187,7 +187,7 @@ async def signed_in(credential: object) -> AsyncIterator[Change]:
 
 
 async def chunks(count: int, size: int) -> AsyncIterator[Change]:
-    """Stream one artifact of N chunks of SIZE bytes, as fast as they are taken (`chunks N SIZE`)."""
+    """Stream one artifact of N chunks of SIZE bytes, as fast as the plane takes them (`chunks N SIZE`)."""
     for index in range(count):
         yield _chunk(index, count, size)
     yield Complete()

@@ -36,8 +36,8 @@ class Agents:
         sources: Mapping[str, str] | None = None,
     ) -> None:
         """`agents`: arguments of `adapt`, by name. `isolations`: where agents run, by name, instead of where their
-        policy says. `sources`: the specs by which their own processes load them, as `load_agents` takes them. Invalid:
-        an agent shall run in a process, and has no source, or in a thread, and belongs to one event loop.
+        policy says. `sources`: the specs by which processes load the agents, as for `load_agents`. Invalid: an agent
+        with the isolation "process" has no source, or one with "thread" belongs to one event loop.
         """
         wanted, named = isolations or {}, sources or {}
         for name, isolation in wanted.items():

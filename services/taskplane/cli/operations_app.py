@@ -45,7 +45,7 @@ def tasks(
     from taskplane.cli.operations import list_tasks
 
     filters = {
-        # As they are printed, and as the route calls them.
+        # The printed names of these states differ from the names in the route.
         "state": {"submitted": "pending", "canceled": "cancelled"}.get(state or "", state or ""),
         "agent": agent,
         "owner": owner,

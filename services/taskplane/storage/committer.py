@@ -159,7 +159,7 @@ class Committer(Generic[Op, Answer]):
         return cast("list[Answer | PlaneError]", together.answers)
 
     def _schedule(self) -> None:
-        """Start batches in the next turn of the loop, so that operations submitted in this turn share a batch."""
+        """Start batches in the next cycle of the event loop, so that operations of this cycle share a batch."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._start)

@@ -55,8 +55,8 @@ _FINAL: Final = (AskInput, AskAuth, Complete, Fail, Reject)
 def adapt(found: AgentExecutor, name: str) -> Agent:
     """Return the agent that runs an executor.
 
-    Its card is the executor's attribute `agent_card` or `card` if that is one, of the SDK's type or ours; otherwise it
-    is made of the name and the docstring of the executor's class.
+    The card is the executor's attribute `agent_card` or `card`, if this is a card of the SDK or of `taskplane.agents`.
+    Otherwise the card is made of the name and the docstring of the executor's class.
     """
     return ExecutorAgent(found, _card(found, name))
 

@@ -30,7 +30,8 @@ class FunctionAgent:
         self._takes_turn = _takes_turn(function)
 
     def run(self, turn: Turn) -> AsyncIterator[Change] | Iterator[Change]:
-        """Call the function with the text of the turn. A plain iterator if it may block, so that it has a thread."""
+        """Call the function with the text of the turn. For a function that may block, return a plain iterator: it gets
+        a thread."""
         given = turn if self._takes_turn else turn.text
         return self._awaited(given) if self._is_async else self._blocking(given)
 

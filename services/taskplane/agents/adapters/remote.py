@@ -36,11 +36,11 @@ def adapt(found: str, name: str) -> Agent:
 
 
 class RemoteAgent:
-    """An agent that another A2A server runs. Messages go there as they come; its messages, questions and artifacts
-    become this server's. Its task there is kept in the task's checkpoints, its conversation there in the state of the
-    session.
+    """An agent that another A2A server runs. Messages are passed on as they come; the messages, questions and artifacts
+    of the remote task become those of the task here. Checkpoints of the task keep the id of the remote task, and the
+    state of the session keeps the id of the remote conversation.
 
-    Tasks go on with the remote task when their process is lost (`on_orphan="resume"`).
+    If the process of a task is lost, another process continues with the remote task (`on_orphan="resume"`).
     """
 
     def __init__(
@@ -82,7 +82,8 @@ class RemoteAgent:
             await http.aclose()
 
     def _connected(self) -> Server:
-        """Return the server, with one HTTP client for all runs. It belongs to the event loop of the first one."""
+        """Return the server, with one HTTP client for all runs. The client belongs to the event loop of the first
+        run."""
         if self._server is None:
             # A read may take as long as the agent thinks.
             timeout = httpx.Timeout(_CONNECT_SECONDS, read=None, pool=None)

@@ -47,7 +47,7 @@ _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 5.0
 _SEND_TRIES: Final = 4
 _MOST_DOUBTFUL: Final = 1024 * 1024
-# For the end of a stream after its task has ended, so that its connection can be used again.
+# Seconds in which a stream may end after its task has ended, so that the connection can be used again.
 _END_SECONDS: Final = 1.0
 
 
@@ -72,7 +72,7 @@ class RemoteRun:
         self._subscribed = False
         self._heard = False
         self._polls = False
-        # Texts of artifacts that a new stream may send again, since its snapshot had them; None: it repeats nothing.
+        # Text of artifacts in the snapshot of a new stream, which the stream may send again; None: it repeats nothing.
         self._doubtful: str | None = None
         # The checkpoint has the ids.
         self._kept = False
@@ -152,7 +152,7 @@ class RemoteRun:
             return task
         if task.status.state in TERMINAL:
             if self._saved.get("asked_auth"):
-                # It went on by itself, and nobody has heard of its end.
+                # The remote task continued by itself, and clients have not seen its end.
                 return task
             self._task_id = ""
         return None
@@ -334,7 +334,7 @@ class RemoteRun:
         return any(message.message_id == self._turn.message.message_id for message in task.history)
 
     async def _leave(self) -> None:
-        """Stop following the remote task; cancel it if this task has ended without it."""
+        """Stop following the remote task; cancel the remote task if this task has ended before it."""
         try:
             if self._over:
                 await self._drain()

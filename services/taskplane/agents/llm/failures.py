@@ -1,4 +1,4 @@
-"""Failures of model calls, in words for users. Texts of a provider stay in the log."""
+"""Failures of model calls, as texts for users. Texts of a provider go only to the log."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ _TEXTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (exceptions.UnexpectedModelBehavior, "The language model gave an answer that cannot be used."),
 )
 _BROKE_OFF: Final = "The language model broke off in the middle of its answer."
-# How an answer may end that has some text and is not whole; the library takes it for one.
+# Finish reasons of incomplete answers that pydantic-ai accepts as complete.
 _NOT_WHOLE: Final[dict[FinishReason | None, str]] = {
     "length": "The language model reached the limit of its answer's length before the end.",
     "content_filter": "The language model's provider filtered its answer out.",
@@ -61,9 +61,9 @@ def readable(error: Exception, *, begun: bool) -> Exception:
 
 
 def check_whole(model: Model, response: ModelResponse) -> None:
-    """Raise AgentError if a streamed answer ended before its end, which it may do without an error.
+    """Raise AgentError if a streamed answer is incomplete; the library may report no error then.
 
-    It was cut on its way, by its provider, or by a limit.
+    The connection, the provider or a limit may cut an answer.
     """
     if response.finish_reason in _NOT_WHOLE:
         raise AgentError(_NOT_WHOLE[response.finish_reason])

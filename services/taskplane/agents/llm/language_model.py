@@ -57,7 +57,7 @@ class LanguageModel:
     """An agent of a language model: routing, tools, status texts and artifacts.
 
     Stages of a turn: `route` lets the model answer directly or ask for a task; `run` works on the task with the tools;
-    `make_artifact` makes the model write an artifact if it wrote none; `status_text` asks it about its progress.
+    `make_artifact` makes the model write a missing artifact; `status_text` asks the model about its progress.
     """
 
     # All turns share the connections to the provider, which belong to an event loop.
@@ -115,7 +115,7 @@ class LanguageModel:
 
     @classmethod
     def of(cls, settings: LlmSettings) -> "LanguageModel":
-        """Return the agent that the settings describe. Invalid: they name no model, or none that there is."""
+        """Return the agent that the settings describe. Invalid: the model is missing or unknown."""
         if not settings.model:
             raise Invalid(
                 "TASKPLANE_LLM_MODEL is not set, which names the model of the agent llm",
@@ -141,7 +141,7 @@ class LanguageModel:
         return Policy(run_limit=self.settings.run_limit)
 
     async def route(self, turn: Turn) -> str | AsyncIterator[Change]:
-        """Return the model's direct answer, or the run of the task that it asks for, or of the answer if it is slow."""
+        """Return the model's direct answer; or a run, if the model asks for a task or its answer is slow."""
         changes = OwnTask(lambda: self._decide(turn))
         taken: list[Change] = []
         settings = self.settings
@@ -169,11 +169,11 @@ class LanguageModel:
         return OwnTask(lambda: self._work(turn, _events(turn)))
 
     def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
-        """Make the model write an artifact, unless it is to do so by its own choice only."""
+        """Make the model write an artifact, unless the setting `artifact` is "auto"."""
         return OwnTask(lambda: self._force(turn))
 
     async def status_text(self, turn: Turn, recent: Sequence[str]) -> StatusText:
-        """Return the progress in words of the model, and the figures of that call."""
+        """Return the progress as a text of the model, and the figures of that call."""
         asked = ModelRequest(parts=[UserPromptPart(prompts.status(recent))])
         messages = [*await messages_of(turn, tools=False), asked]
         said = await self._speaker.run(message_history=messages, usage_limits=UsageLimits(request_limit=1))
@@ -185,7 +185,7 @@ class LanguageModel:
             pass
 
     async def _decide(self, turn: Turn) -> AsyncGenerator[Change, None]:
-        """Yield the direct answer; or Working, as soon as the model asks for a task, and then the work on it."""
+        """Yield the direct answer; or, when the model asks for a task, Working and then the work on the task."""
         events = _events(turn)
         deciding = ModelRun(
             self._speaker,
@@ -224,7 +224,7 @@ class LanguageModel:
     async def _work(
         self, turn: Turn, events: Events, begun: Sequence[ModelMessage] = ()
     ) -> AsyncGenerator[Change, None]:
-        """Yield the work on a task. `begun`: the messages about it after the user's one."""
+        """Yield the work on a task. `begun`: the messages about the task after the user's message."""
         messages = [*await messages_of(turn, tools=True), *begun]
         async with open_servers(self.settings.mcp, self.settings.mcp_timeout) as toolsets:
             working = ModelRun(

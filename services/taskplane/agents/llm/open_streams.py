@@ -1,4 +1,4 @@
-"""The answers of a model that a run reads, so that none stays open after it."""
+"""The streams of a model in one run, so that all are closed with the run."""
 
 import logging
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The prompts for a model besides the author's own, and the tools that the plane gives it."""
+"""The prompts for a model in addition to the author's prompt, and the tools of the plane."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -18,7 +18,7 @@ _LONGEST_PAUSE: Final = 20.0
 
 @dataclass
 class Retries(AbstractCapability[Any]):
-    """Tries a call that failed before it gave a token up to `attempts` times, after the pause its provider asks for."""
+    """Tries a call up to `attempts` times while it fails before its first token, after the pause of the provider."""
 
     attempts: int = 3
 

@@ -17,7 +17,7 @@ _LENGTH: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The agent that the process is for: its name as `load_agents` takes it, and the other arguments."""
+    """The agent of the process: its spec and the other arguments of `load_agents`."""
 
     source: str
     allow_crash: bool

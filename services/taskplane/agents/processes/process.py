@@ -1,4 +1,4 @@
-"""The process of an agent, as the executor sees it: at work on one run at a time, for one run after the other."""
+"""The process of an agent, seen from the executor: it works on one run at a time, one after the other."""
 
 import asyncio
 import contextvars
@@ -37,7 +37,7 @@ _NOT_DATA: Final = frozenset({"cancelled", "calls"})
 
 
 class AgentProcess:
-    """A process that has loaded one agent, or does so. `start` makes it."""
+    """A process that has loaded one agent, or is loading it. Made by `start`."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class AgentProcess:
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return an exception as another process can read it."""
+    """Return an exception that another process can unpickle."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - whatever it holds

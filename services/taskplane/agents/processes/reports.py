@@ -151,7 +151,7 @@ def _read(body: bytes) -> Report:
 
 
 class _Packer:
-    """Collects the pieces of one frame, and returns their references for the head."""
+    """Collects the pieces of one frame, and returns references to the pieces for the head."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []

@@ -30,7 +30,7 @@ _FINAL: Final = (port.AskInput, port.AskAuth, port.Complete, port.Fail, port.Rej
 # The changes that an ArtifactMaker may yield.
 _OF_ARTIFACT: Final = (port.ArtifactChunk, port.Working, port.Usage, port.Fail)
 
-# Changes of an agent that never waits after which others have their turn, though none of these is to be stored.
+# Number of changes without a pause after which other tasks of the event loop run.
 _AT_ONCE: Final = 64
 
 

@@ -149,7 +149,7 @@ class ChangeBuffer:
         return message
 
     def end_artifacts(self) -> None:
-        """Put U+FFFD for the halves of incomplete pairs."""
+        """Put U+FFFD for the halves of incomplete surrogate pairs."""
         for artifact_id in list(self._halves):
             self._put_half(artifact_id)
 
@@ -179,7 +179,7 @@ class ChangeBuffer:
         self._outbox.text(self.factory, self._open_id, delta)
 
     def _end_half(self) -> None:
-        """End the open text with U+FFFD if half a pair is all that came of its last character."""
+        """End the open text with U+FFFD if only half a surrogate pair of its last character came."""
         self._grow(self._half.end())
 
     def _close_text(self) -> None:
@@ -188,7 +188,7 @@ class ChangeBuffer:
             self.say(self.factory.message("".join(self._open_text), self._open_id))
 
     def _whole(self, chunk: "port.ArtifactChunk") -> "port.ArtifactChunk":
-        """Return a chunk without the first half of a pair at its end, which waits for the next one."""
+        """Return a chunk without a high surrogate at its end, which waits for the next chunk."""
         joins = is_plain_text(chunk) and chunk.append
         if chunk.artifact_id in self._halves and not joins:
             if chunk.append:

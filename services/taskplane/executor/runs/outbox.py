@@ -1,6 +1,6 @@
 """Changes of one run that the store does not have yet: bounded, coalesced, numbered under its fence.
 
-Over 300 lines, since the two sides of one small state machine stand side by side.
+Over 300 lines: the two sides of one small state machine must be read together.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ LEASE_GONE = frozenset({"FENCED", "TERMINAL", "NOT_FOUND", "TASK_NOT_FOUND"})
 
 
 class Stopped(Exception):
-    """The run has no lease any more; nothing it produces will be stored."""
+    """The run has lost its lease; its further output will not be stored."""
 
 
 class ItemRefused(Exception):
@@ -55,7 +55,7 @@ class ItemRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommittedItem:
-    """An item that is in the log: its generations, how many changes it had, and the messages among them.
+    """An item that is in the log: its generations, the number of its changes, and its messages.
 
     `timed`: the messages have their times, as in the log.
     """
@@ -94,7 +94,7 @@ class _Text:
 
 
 class _Sent:
-    """A change of an item that was refused because of its final change only."""
+    """A change of an item that was refused only because of its final change."""
 
     __slots__ = ("_change", "size", "spoken")
 
@@ -156,7 +156,7 @@ _Entry = _Ready | _Text | _Chunks | _Sent
 
 @dataclass(slots=True)
 class _Item:
-    """An item that the appender has: it is sent unchanged, under its number, until there is an answer."""
+    """An item at the appender, which sends it unchanged, under its number, until there is an answer."""
 
     request: pb.AppendItem
     entries: list[_Entry]
@@ -178,11 +178,11 @@ class Outbox:
         committed: Callable[[CommittedItem], None],
         lost: Callable[[], object],
     ) -> None:
-        """`ring` tells the appender about waiting changes, `committed` the position in the log, `lost` that the
-        store takes nothing of this run any more.
+        """`ring`: called when changes wait for the appender. `committed`: called with the position in the log. `lost`:
+        called when the store accepts nothing more of this run.
 
-        `until` is the monotonic time up to which the lease is certain; past it nothing is handed out and the run stands
-        still, until a renewal moves it.
+        `until`: monotonic time up to which the lease is certain. After it nothing is sent, and the run pauses until a
+        renewal.
         """
         self.uid = uid
         self.fence = fence

@@ -48,7 +48,7 @@ _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """A task that this process has just created, as far as its run need not read it."""
+    """The data of a task that this process has just created, so that the run need not read it."""
 
     message: a2a.Message
     options: pb.TurnOptions
@@ -141,7 +141,7 @@ class Run:
         return True
 
     def _await_end(self) -> None:
-        """Log an error should the agent go on when `cancel_grace` is over."""
+        """Log an error if the agent still runs after `cancel_grace`."""
         grace = self._ports.cancel_grace
 
         def complain() -> None:
@@ -152,7 +152,7 @@ class Run:
 
     @property
     def unchecked(self) -> bool:
-        """Return whether a rewind may have come before the task, for which nobody has looked yet."""
+        """Return whether a rewind may have come before the task; this is not checked yet."""
         return self._session.unchecked
 
     async def work(self) -> None:
@@ -214,7 +214,7 @@ class Run:
                 await self._leave_agent()
 
     async def _leave_agent(self) -> None:
-        """Wait until no code of the agent is at work, for as long as that takes."""
+        """Wait, without a limit, until no code of the agent runs."""
         try:
             if self._acting is not None:
                 await self._acting.close()
@@ -243,8 +243,8 @@ class Run:
             first = False
 
     async def _copy_message(self) -> None:
-        """Copy the message that the session store did not take. Raise Unavailable if it still takes none after a while:
-        the new task fails then, instead of keeping its sender waiting for as long as that lasts."""
+        """Copy the message that the session store did not accept. Raise Unavailable if the store still accepts none
+        after a while: then the new task fails, so that its sender need not wait."""
         try:
             await retry_briefly(lambda: self._ports.copier.task(self._source, self._record.copied_generation))
         except Refused as error:
@@ -253,7 +253,7 @@ class Run:
             raise
 
     async def _load(self) -> None:
-        """Read a task from the queue, and append WORKING before anything has an effect."""
+        """Read a task from the queue, and append WORKING before the agent has any effect."""
         response = await retry_until_reachable(
             lambda: self._ports.store.GetTask(pb.GetTaskRequest(task_id=self.task_id))
         )
@@ -288,7 +288,7 @@ class Run:
         self._task = response.record.task
 
     async def _turn(self, given: Input, *, first: bool) -> bool:
-        """Have the agent answer one message; return whether the task is at rest then."""
+        """Let the agent answer one message; return whether the task is at rest afterwards."""
         self._change_buffer.begin_turn(self._speak(given.invocation_id))
         self._session.begin_turn(given.invocation_id)
         turn = await self._turn_of(given)
@@ -389,7 +389,7 @@ class Run:
             raise failed(error, self.task_id) from error
 
     async def _end(self, end: End) -> bool:
-        """Commit the end of a turn; return False if the task goes on, since a message of the user is waiting."""
+        """Commit the end of a turn; return False if a message of the user is waiting, so that the task goes on."""
         state, message = end
         if state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED):
             assert message is not None
@@ -400,7 +400,8 @@ class Run:
         return await self._pause(state, message)
 
     async def _complete(self, message: a2a.Message | None) -> bool:
-        """Complete the task once its last message is committed and copied: at its end all of it can be read."""
+        """Complete the task once its final message is committed and copied, so that clients can read the whole
+        history."""
         if self._inputs.unread:
             return False
         if self._change_buffer.spoke:
@@ -419,7 +420,7 @@ class Run:
         return at_rest
 
     async def _pause(self, state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> bool:
-        """Pause the task once its question is committed and copied: at its pause all of it can be read."""
+        """Pause the task once its question is committed and copied, so that clients can read the whole history."""
         if self._inputs.unread:
             return False
         await self._flush()
@@ -434,7 +435,7 @@ class Run:
     async def _close(
         self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str, cause: str = ""
     ) -> None:
-        """End the task as failed or rejected. A text that is still open is the store's to interrupt."""
+        """End the task as failed or rejected. The store interrupts a text that is still open."""
         if state == a2a.TASK_STATE_FAILED:
             tracing.failed(self._span, reason)
         if reason:

@@ -1,6 +1,6 @@
-"""Ids of messages. Clients show each id once, so no further message must be stored under it.
+"""Ids of messages. Clients show each id once, so a second message must not be stored under a used id.
 
-Two sends at one moment may each find that nothing has the id, and both keep it.
+Of two simultaneous sends both may find the id unused; then both keep it.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from taskplane.runtime.errors import NotFound, PlaneError
 
 log = logging.getLogger(__name__)
 
-# Seconds that a send waits here for a session store that is away; it waits for it again when the message is saved.
+# Seconds that a send waits here for an unavailable session store; it waits again when the message is saved.
 _PATIENCE: Final = 1.5
 
 
 async def settle(session_log: SessionLog, message: a2a.Message, context_id: str, invocation_id: str) -> None:
-    """Give a message an id of its own if its session has one of another turn under its id.
+    """Give a message a new id if its session has a message of another turn under its id.
 
-    To be called before it is written anywhere. It keeps its id where the session store does not answer.
+    Call this before the message is written. If the session store does not answer, the message keeps its id.
     """
     try:
         async with asyncio.timeout(_PATIENCE):

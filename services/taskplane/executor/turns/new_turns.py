@@ -51,7 +51,7 @@ _STRATEGY: Final = {
 
 
 class NewTurns:
-    """Turns that messages begin."""
+    """The turns that messages begin."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class NewTurns:
         """Save and decide a new turn, and create its task unless it was answered."""
         if not send.keyed or send.router is None:
             return await self._begin(send, task_id)
-        # A repeat asks no router while the first request does; then it finds the decision.
+        # A repeat waits while the first request asks the router, and then finds the decision.
         lock = self._asking.setdefault(send.invocation_id, asyncio.Lock())
         async with lock:
             return await self._begin(send, task_id)
@@ -154,8 +154,7 @@ class NewTurns:
         return response
 
     async def _await_task(self, task_id: str) -> None:
-        """Wait a moment for a task that another executor may be about to create, with a run that continues the work of
-        its router."""
+        """Wait a moment for a task that another executor may be about to create, to continue the work of its router."""
         until = time.monotonic() + _TO_CREATE
         while time.monotonic() < until:
             try:
@@ -258,8 +257,8 @@ class NewTurns:
         return reference(record, created=response.created), started
 
     async def _check_not_deleted(self, saving: "asyncio.Task[Decision]", task_id: str) -> None:
-        """Raise TASK_DELETED where the session refused the turn of a task that was just created: it was deleted before
-        its message was saved."""
+        """Raise TASK_DELETED if the session refused the turn of a new task: the task was deleted before its message was
+        saved."""
         refused = saving.exception()
         if isinstance(refused, Refused) and refused.reason == TASK_DELETED:
             with suppress(NotFound):
@@ -268,7 +267,7 @@ class NewTurns:
 
     async def _put_back(self, send: Submission, decision: Decision) -> None:
         """Take back the void of a turn that a sweep may have voided: the turn was repeated, or took long."""
-        # Half of it, since the stores have clocks of their own.
+        # Half the time, since the clocks of the stores may differ.
         if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
             return
         try:
@@ -277,7 +276,7 @@ class NewTurns:
             log.warning("unknown whether turn %s was voided: %s", send.invocation_id, error)
 
     async def _bring_in_line(self, send: Submission, decision: Decision) -> None:
-        """Apply the session's history to its tasks after a direct answer; for a task its run does so."""
+        """Apply the session's history to its tasks after a direct answer. For a task, the run does this."""
         if not decision.unapplied:
             return
         try:
@@ -286,7 +285,7 @@ class NewTurns:
             log.warning("the changes of session %s are not applied to its tasks yet: %s", send.context_id, error)
 
     async def _void_refused(self, send: Submission, error: PlaneError) -> None:
-        """Void a refused turn, so that it is in no prompt; an unknown outcome is left to a repeat or the sweep."""
+        """Void a refused turn, so that prompts leave it out. An unknown outcome is left to a repeat or the sweep."""
         if error.reason in ("KEY_REUSED", TASK_DELETED) or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.explicit_key and isinstance(error, RETRYABLE):
@@ -307,7 +306,7 @@ async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
 
 
 def _without_metadata(options: tasks.TurnOptions) -> tasks.TurnOptions:
-    """Return the options of a turn as the event that creates its task has them."""
+    """Return the options of a turn for the event that creates its task."""
     return tasks.TurnOptions(accepted_output_modes=options.accepted_output_modes, extensions=options.extensions)
 
 

@@ -44,7 +44,7 @@ class Rewound(NamedTuple):
 
 
 class _InFlight(NamedTuple):
-    """A rewind or undo at work, with its id and request hash."""
+    """A rewind or undo in progress, with its id and request hash."""
 
     id: str
     request_hash: bytes

@@ -347,7 +347,7 @@ class Found:
     has of those that `needs.needs_artifacts` names. `turn` is the invocation of the newest message of the user, read if
     `needs.needs_turn` says so; elsewhere the row has it. `others`: the data of each task that an operation on a session
     concerns; `cut`: such a task has one of the operation's invocations. `busy`: the creation time of the newest task
-    that a new one must not run beside; 0: there is none. `waits`: another task is before a queued one that is in turn.
+    that a new task must not run beside; 0 without such a task. `waits`: the queued task must wait for an earlier task.
     `document` is the content of a document that is replaced. `lease_until`: the end of the lease of `row`, read if
     `needs.needs_lease` says so; None: there is no lease, or it is being renewed by another transaction. `queued`: the
     queued tasks of the owner and of the tenant, counted up to the limits of a Create, if `needs.needs_queue` says so.

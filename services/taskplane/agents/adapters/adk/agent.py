@@ -47,7 +47,7 @@ class AdkAgent:
         own = runner.artifact_service
         self._keeps_artifacts = own is not None and not isinstance(own, InMemoryArtifactService)
         config = runner.resumability_config
-        # ADK takes an id for one to be resumed there, also before its first event.
+        # A resumable runner takes every given id as one to be resumed, also for a new invocation.
         self._takes_ids = isinstance(root, LlmAgent) or config is None or not config.is_resumable
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:

@@ -1,7 +1,7 @@
 """The artifact service of ADK for one turn: versions of artifacts are kept in the session, as its events are.
 
-So they are there for later turns, and a rewind cuts them with the turn that saved them. The content of a large version
-is not kept twice: it is read from the artifact of the task in which it was saved, which has any size.
+So later turns find them, and a rewind cuts them with the turn that saved them. The content of a large version is not
+kept twice: it is read from the artifact of the task that saved it, which may have any size.
 """
 
 import logging

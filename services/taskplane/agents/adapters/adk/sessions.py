@@ -81,7 +81,7 @@ class TurnSessions(BaseSessionService):
         # This drops the temporary state from the event, and keeps it in the session.
         event = await super().append_event(session, event)
         if session is not self._session:
-            # A copy of it, see `get_session`; they share their state.
+            # `session` is a copy, see `get_session`; both share their state.
             self._session.events.append(event)
         try:
             await self._keep(event)

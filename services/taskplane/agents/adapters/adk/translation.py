@@ -21,9 +21,9 @@ _CREDENTIAL: Final = "adk_request_credential"
 class Translation:
     """The changes of one run.
 
-    A streamed text is repeated whole by the event that ends it. It is held back until something else follows, so that
-    it can be the last word of the task; until then its pieces show it. Agents that work in parallel stream one after
-    the other: messages of the others follow.
+    The event that ends a streamed text repeats the whole text. This message is held back until another event follows,
+    so that it can be the final message of the task; until then clients see the pieces. Agents that work in parallel
+    stream one after the other: messages of other agents follow.
     """
 
     def __init__(self) -> None:

@@ -140,7 +140,7 @@ def conversation(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def last_answer(state: Any) -> str | None:
-    """Return the text of the last message of a state, if it is one of a model."""
+    """Return the text of the last message of a state, if a model wrote this message."""
     messages = _messages_in(state)
     return (str(messages[-1].text) or None) if messages and isinstance(messages[-1], AIMessage) else None
 

@@ -1,7 +1,7 @@
 """The lines and events of an event stream, as the HTML standard defines them, each limited in size.
 
-httpx ends a line at U+2028, U+2029, U+0085 and other characters, too. JSON may contain three of them, and a server that
-writes them as they are would end the SDK's reading in the middle of a message.
+httpx ends a line also at U+2028, U+2029, U+0085 and other characters. JSON may contain these three unescaped; then the
+SDK would stop reading in the middle of a message.
 """
 
 from collections.abc import Callable, Iterator

@@ -56,7 +56,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def status(value: Any, dialect: Dialect, task_id: str) -> dict[str, Any]:
-    """Return a status: its state as the dialect spells it, and a timestamp with a zone, or none."""
+    """Return a status with the state in the spelling of the dialect, and with a zone in the timestamp, if any."""
     found: dict[str, Any] = {"state": value} if isinstance(value, str) else members(value)
     if isinstance(state := found.get("state"), str):
         found["state"] = _state(state, dialect)

@@ -54,7 +54,7 @@ class Mending:
         return cls(dialect, call_id=asked.get("id"), wrapped=method in _WRAPPED, task_id=task_id)
 
     def answer(self, value: Any) -> Any:
-        """Return the answer, or the event, as its version has it."""
+        """Return an answer or event in the form of its version."""
         found = members(value)
         if not found or self._dialect is None:
             return value
