@@ -27,7 +27,7 @@ _OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_stor
 # Folders of tests of whole processes, those first that show most of a promise. Other tests stand in where none is here.
 _NEAREST_TO_USERS: Final = ("system", "scenarios", "page", "gateway", "worker")
 
-ROOMS: Final[dict[str, str]] = {
+SERVICES: Final[dict[str, str]] = {
     "tasks": "services/taskplane/tasks/settings.py",
     "sessions": "services/taskplane/sessions/settings.py",
     "executor": "services/taskplane/executor/settings.py",
@@ -73,9 +73,9 @@ that have another default there.
 _METRICS_HEAD: Final = """# Metrics
 
 Each process answers `GET /metrics` in Prometheus's text format: the gateway on its own port, the others on
-`TASKPLANE_<ROOM>_OPS_LISTEN`, a worker with the metrics of an executor; `taskplane dev` answers with those of all
-rooms. Labels name methods, states and agents, never a task, a session or an owner. Counters are counted once, in the
-process where it happened, so they may be added up. The gauges of tasks, queue and executors are read from the database
+`TASKPLANE_<SERVICE>_OPS_LISTEN`, a worker with the metrics of an executor; `taskplane dev` answers with those of all
+services. Labels name methods, states and agents, never a task, a session or an owner. Each event is counted in one
+process, so counters may be added up. The gauges of tasks, queue and executors are read from the database
 every 10 seconds by each process of the task store, so take their maximum, not their sum. `prometheus_client` adds the
 figures of the process itself.
 
@@ -144,15 +144,15 @@ def _telling(found: Sequence[Test]) -> str:
 
 
 def settings() -> str:
-    """Return the text of docs/settings.md: every setting of every room with its variable, default and meaning."""
+    """Return the text of docs/settings.md: every setting of every service with its variable, default and meaning."""
     lines = [_SETTINGS_HEAD]
-    for room, path in ROOMS.items():
+    for service, path in SERVICES.items():
         module = path.partition("/")[2].removesuffix(".py").replace("/", ".")
         found = import_module(module)
         prefix: str = found.PREFIX
         own = [each for each in vars(found).values() if isinstance(each, type) and each.__module__ == module]
         (ranges,) = map(ranges_of, filter(is_dataclass, own))
-        lines += [f"## {room}\n", "| variable | default | range | meaning |", "|---|---|---|---|"]
+        lines += [f"## {service}\n", "| variable | default | range | meaning |", "|---|---|---|---|"]
         lines += [
             f"| `{prefix}{field.upper()}` | {default} | {ranges.get(field, '')} | {words} |"
             for field, default, words in fields_of(ROOT / path)
@@ -164,10 +164,10 @@ def settings() -> str:
 def metrics() -> str:
     """Return the text of docs/metrics.md: every metric with its type, its labels and its meaning."""
     lines = [_METRICS_HEAD]
-    for room in (*_EXPOSED, *(room for room in ROOMS if room != "worker")):
-        lines += [f"## {_EXPOSED.get(room, room)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
+    for service in (*_EXPOSED, *(service for service in SERVICES if service != "worker")):
+        lines += [f"## {_EXPOSED.get(service, service)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
         for path in files("services", "gateway", suffix=".py"):
-            if f"/taskplane/{room}/" in path.as_posix() and _IMPORTS_METRICS in path.read_text():
+            if f"/taskplane/{service}/" in path.as_posix() and _IMPORTS_METRICS in path.read_text():
                 lines += _measured(path)
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
