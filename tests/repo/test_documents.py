@@ -3,7 +3,7 @@
 import re
 from importlib import import_module
 
-from tests.repo.documents import METRICS, PROMISES, ROOMS, SETTINGS, fields_of, held, metrics, promises, settings
+from tests.repo.documents import METRICS, PROMISES, SERVICES, SETTINGS, fields_of, held, metrics, promises, settings
 from tests.repo.tree import ROOT
 from tests.repo.words import WORDS
 
@@ -27,14 +27,14 @@ def test_the_list_of_metrics_is_the_code() -> None:
 def test_every_setting_is_explained_in_its_own_row_with_its_unit_and_its_extremes() -> None:
     """The meaning of a number begins with its effect and has its unit, and the meaning of 0 or its lower bound."""
     unclear: list[str] = []
-    for room, path in ROOMS.items():
+    for service, path in SERVICES.items():
         for field, default, meaning in fields_of(ROOT / path):
             clear = meaning[:1].isupper() and meaning.endswith(".") and not re.search(r"(?i)\b(?:see|above)\b", meaning)
             if re.fullmatch(r"`\d+(?:\.\d+)?`", default):
                 unit = re.search(r"\bin (?:milli)?seconds\b|\bbytes\b|[Nn]umber of|\bPort\b", meaning)
                 clear = clear and bool(unit) and bool(re.search(r"\b0\b|\bMust be\b|\bAt least\b", meaning))
             if not clear:
-                unclear.append(f"{room}.{field}: {meaning!r}")
+                unclear.append(f"{service}.{field}: {meaning!r}")
     assert unclear == [], "write a comment above each of these fields"
 
 
