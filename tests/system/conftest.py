@@ -1,4 +1,4 @@
-"""One plane per module for the tests that do not kill it."""
+"""One plane per module: for the tests that do not kill it, and for those that kill its processes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -44,6 +44,14 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     """A plane in one process on SQLite. Modules marked `on_both_engines` get one on PostgreSQL as well."""
     folder = tmp_path_factory.mktemp("plane")
     async with running("one", folder, STEADY, server=server_of(request.param, request)) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
+async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
+    """A plane in four processes, whose processes are killed and started again."""
+    server = server_of(request.param, request)
+    async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
         yield started
 
 

@@ -1,12 +1,12 @@
 """Turns, rewinds and what is left after them, over the gRPC ports of a running plane."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from tests.system.plane import Plane
+from tests.system.plane import CODE, Plane
 from tests.system.stores import everything
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -16,6 +16,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sb
 from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.retry import retry_until_reachable
 
 CONTROL = "kagent_rewind_before_invocation_id"
@@ -112,6 +113,24 @@ async def steering(plane: Plane) -> AsyncGenerator[Steerer]:
     """A user of a running plane."""
     async with everything(plane) as stubs:
         yield Steerer(*stubs)
+
+
+async def dies_during(
+    call: Callable[[], Awaitable[object]], plane: Plane, user: Steerer, name: str, place: str
+) -> None:
+    """Have a process die at a failpoint during a call, and start it again; return when the call has ended, too."""
+    if name != "executor":
+        # What it was not answered yet it would repeat, and that would come past the failpoint first.
+        await plane.kill("executor")
+        await plane.start("executor")
+    await plane.arm(name, place)
+    await user.connected()
+    answer = asyncio.ensure_future(call())
+    assert await plane.death(name) == CODE
+    await plane.start(name)
+    await user.connected()
+    with suppress(PlaneError):
+        await answer
 
 
 def spoken(words: str, context_id: str, **fields: Any) -> a2a.Message:

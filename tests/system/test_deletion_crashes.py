@@ -1,20 +1,15 @@
 """Processes die in the middle of the deletion of a task; a repeat or the sweep finishes it, and its words stay gone."""
 
-import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
-from tests.conftest import ENGINES
-from tests.system.conftest import server_of
-from tests.system.plane import CODE, STEADY, Plane, running
-from tests.system.steering import Steerer, steering
+from tests.system.plane import Plane
+from tests.system.steering import Steerer, dies_during, steering
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.sessions.v1 import sessions_pb2 as sb
-from taskplane.runtime.errors import NotFound, PlaneError
+from taskplane.runtime.errors import NotFound
 from taskplane.runtime.retry import retry_until_reachable
 
 pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -30,31 +25,13 @@ PLACES = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
-async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane in four processes, whose processes are killed and started again."""
-    server = server_of(request.param, request)
-    async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
-        yield started
-
-
 async def killed(four: Plane, user: Steerer, name: str, place: str) -> tuple[str, str]:
     """A session of two turns whose first one was being deleted while a process died; the task that was deleted."""
     context = uuid4().hex
     gone, _ = [await user.turn(f"echo {word}", context) for word in ("zanzibar", "kept")]
     await user.copied(context)
-    if name != "executor":
-        # What it was not answered yet it would repeat, and that would come past the failpoint first.
-        await four.kill("executor")
-        await four.start("executor")
-    await four.arm(name, place)
-    await user.connected()
-    call = asyncio.ensure_future(user.executor.DeleteTask(xb.DeleteTaskRequest(task_id=gone.id)))
-    assert await four.death(name) == CODE
-    await four.start(name)
-    await user.connected()
-    with suppress(PlaneError):
-        await call
+    delete = xb.DeleteTaskRequest(task_id=gone.id)
+    await dies_during(lambda: user.executor.DeleteTask(delete), four, user, name, place)
     return context, gone.id
 
 

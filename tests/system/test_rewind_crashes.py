@@ -1,23 +1,14 @@
 """Processes die in the middle of a rewind; the sweep or the next request finishes it, and nothing is done twice."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
-from tests.conftest import ENGINES
-from tests.system.conftest import server_of
 from tests.system.judge import at_rest, held, judge
-from tests.system.plane import CODE, STEADY, Plane, running
-from tests.system.steering import Steerer, invocation, steering
+from tests.system.plane import Plane
+from tests.system.steering import Steerer, dies_during, invocation, steering
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
-from taskplane.runtime.errors import PlaneError
-from taskplane.runtime.retry import retry_briefly
 
 pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -30,14 +21,6 @@ PLACES = [
     ("tasks", "append.after_commit_before_ack"),
     ("executor", "rewind.after_mark"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
-async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane in four processes, whose processes are killed and started again."""
-    server = server_of(request.param, request)
-    async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
-        yield started
 
 
 @dataclass(frozen=True)
@@ -56,18 +39,7 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
     first, second = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
     await at_rest(four)
     whole = await user.shown(context)
-    if name != "executor":
-        # What it was not answered yet it would repeat, and that would come past the failpoint first.
-        await four.kill("executor")
-        await four.start("executor")
-    await four.arm(name, place)
-    await user.connected()
-    call = asyncio.ensure_future(user.rewind(invocation(second), context, words, key=key))
-    assert await four.death(name) == CODE
-    await four.start(name)
-    await user.connected()
-    with suppress(PlaneError):
-        await call
+    await dies_during(lambda: user.rewind(invocation(second), context, words, key=key), four, user, name, place)
     return Cut(context, whole, [first.id, second.id], invocation(second))
 
 
@@ -122,21 +94,10 @@ async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_swee
         for task in reversed(tasks):
             await user.rewind(invocation(task), context)
         await at_rest(four)
-        await four.arm(name, place)
         undo = xb.UndoRewindRequest(context_id=context, idempotency_key=context)
-        call = asyncio.ensure_future(retry_briefly(lambda: _undone(user.executor, undo)))
-        assert await four.death(name) == CODE
-        await four.start(name)
-        with suppress(PlaneError):
-            await call
+        await dies_during(lambda: user.executor.UndoRewind(undo), four, user, name, place)
         await user.applied(context)
         for _ in range(2):
             assert await user.listed(context) == [tasks[0].id]
             assert await user.shown(context) == whole[:2]
-            await retry_briefly(lambda: _undone(user.executor, undo))
-
-
-async def _undone(executor: Any, undo: xb.UndoRewindRequest) -> xb.UndoRewindResponse:
-    """Ask once; right after a start the channel may not have found the process again."""
-    response: xb.UndoRewindResponse = await executor.UndoRewind(undo)
-    return response
+            await user.executor.UndoRewind(undo)

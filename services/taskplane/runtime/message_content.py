@@ -1,40 +1,16 @@
 """The content of a message: its identity beside its id, its text, and digests of both."""
 
 import hashlib
-from collections.abc import Iterable
-from typing import Literal, Protocol
+
+from taskplane.runtime.message import Message
 
 
-class _Part(Protocol):
-    """A part of a message of A2A, of which this package knows no class."""
-
-    @property
-    def text(self) -> str: ...
-
-    def HasField(self, field_name: Literal["text"], /) -> bool: ...
-
-    def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...
-
-
-class _Message(Protocol):
-    """A message of A2A."""
-
-    @property
-    def message_id(self) -> str: ...
-    @property
-    def role(self) -> int: ...
-    @property
-    def parts(self) -> Iterable[_Part]: ...
-    @property
-    def reference_task_ids(self) -> Iterable[str]: ...
-
-
-def words_of(message: _Message) -> str:
+def words_of(message: Message) -> str:
     """Return the text parts of a message in one line, with white space as one blank."""
     return " ".join(" ".join(part.text for part in message.parts).split())
 
 
-def digests(message: _Message) -> tuple[int, int]:
+def digests(message: Message) -> tuple[int, int]:
     """Return the digest of the id of a message (0 without an id), and the digest of its role and content.
 
     The content is its text, with white space as one blank; if there are other parts than texts, all parts.

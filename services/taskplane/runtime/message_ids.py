@@ -2,35 +2,11 @@
 new id. No I/O."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from taskplane.api.message_metadata import TOOL_KEYS
-
-
-class _Part(Protocol):
-    """A part of a message of A2A, of which this package knows no class."""
-
-    @property
-    def metadata(self) -> "_Metadata": ...
-
-    def SerializeToString(self, *, deterministic: bool) -> bytes: ...
-
-
-class _Metadata(Protocol):
-    @property
-    def fields(self) -> Mapping[str, object]: ...
-
-
-class _Message(Protocol):
-    @property
-    def message_id(self) -> str: ...
-    @property
-    def role(self) -> int: ...
-    @property
-    def parts(self) -> Iterable[_Part]: ...
-    @property
-    def reference_task_ids(self) -> Iterable[str]: ...
+from taskplane.runtime.message import Message
 
 
 class Content(NamedTuple):
@@ -54,7 +30,7 @@ class Given(NamedTuple):
     is_tool: bool
 
 
-def digest(message: _Message) -> bytes:
+def digest(message: Message) -> bytes:
     """Return a hash of the content of a message, without ids and metadata."""
     found = hashlib.sha256(f"{message.role}".encode())
     for part in message.parts:
@@ -65,7 +41,7 @@ def digest(message: _Message) -> bytes:
     return found.digest()
 
 
-def given(message: _Message, turn: str, *, is_user: bool) -> Given:
+def given(message: Message, turn: str, *, is_user: bool) -> Given:
     """Return a message as `settled` needs it."""
     is_tool = any(key in part.metadata.fields for part in message.parts for key in TOOL_KEYS)
     return Given(message.message_id, Content(digest(message), turn), is_user, is_tool)

@@ -2,26 +2,16 @@
 
 from copy import deepcopy
 from functools import lru_cache
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskplane.runtime.message import Message
 from taskplane.runtime.times import set_time
 
 _OURS: Final = "taskplane.dev/"
 KEY: Final = "taskplane.dev/time"
-
-
-class _Message(Protocol):
-    """The used part of an A2A message. This package must not import the generated types."""
-
-    @property
-    def metadata(self) -> Struct: ...
-
-    def ClearField(self, field_name: Literal["metadata"], /) -> None: ...
-
-    def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...
 
 
 def add_time(metadata: Struct, micros: int) -> None:
@@ -30,7 +20,7 @@ def add_time(metadata: Struct, micros: int) -> None:
         metadata.fields[KEY].string_value = _text(micros)
 
 
-def keep_time(message: _Message, known: _Message) -> None:
+def keep_time(message: Message, known: Message) -> None:
     """Copy the time of `known` to `message`, if `message` has no time and both have the same content."""
     if KEY not in message.metadata.fields:
         time = time_in(message, known)
@@ -38,13 +28,13 @@ def keep_time(message: _Message, known: _Message) -> None:
             message.metadata.fields[KEY].string_value = time
 
 
-def time_in(message: _Message, known: _Message) -> str:
+def time_in(message: Message, known: Message) -> str:
     """Return the time of `known` if `message` has the same content; "" if not, or if `known` has no time."""
     time = known.metadata.fields[KEY].string_value if KEY in known.metadata.fields else ""
     return time if time and _content(message) == _content(known) else ""
 
 
-def _content(message: _Message) -> bytes:
+def _content(message: Message) -> bytes:
     """Return the bytes of a message without the metadata that servers add."""
     content = deepcopy(message)
     for key in [key for key in content.metadata.fields if key.startswith(_OURS)]:
