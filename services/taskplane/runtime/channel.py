@@ -18,7 +18,7 @@ __all__ = ["InProcessChannel", "client", "connect"]
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_REQUEST),
     ("grpc.max_receive_message_length", MAX_REPLY),
-    # A peer that says nothing for a second is pinged. The process that answers may have to wait for a busy machine.
+    # A peer that is silent for a second is pinged. On a busy machine its process may answer late.
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     # Without this option a silent peer is noticed only after 60 s, with any keepalive_timeout_ms.

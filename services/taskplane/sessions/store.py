@@ -312,12 +312,12 @@ class SweepLog(Protocol):
         ...
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
-        """Return turns of all owners, begun or resumed at least `min_age` seconds ago, that may have come to nothing.
+        """Return turns of all owners, begun or resumed at least `min_age` seconds ago, that may be abandoned.
 
-        They were not answered directly, and nothing was said in them since. It looks at about `limit` turns (more only
-        where one transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at
-        once. It goes by the clocks of the processes that write: a turn could be missed only if one was `min_age`
-        behind. If they were set back, it begins again from there. Invalid.
+        They have no direct answer and no later message. It looks at about `limit` turns (more only where one
+        transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at once. It
+        goes by the clocks of the processes that write: a turn could be missed only if one was `min_age` behind. If they
+        were set back, it begins again from there. Invalid.
         """
         ...
 

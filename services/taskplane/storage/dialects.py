@@ -205,7 +205,7 @@ POSTGRESQL: Final = Postgresql()
 
 
 def dialect_of(conn: Connection) -> Dialect:
-    """Return the dialect that `conn` speaks; in a migration: `dialect_of(op.get_bind())`."""
+    """Return the dialect of `conn`; in a migration: `dialect_of(op.get_bind())`."""
     return POSTGRESQL if conn.dialect.name == "postgresql" else SQLITE
 
 

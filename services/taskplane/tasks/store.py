@@ -310,16 +310,16 @@ class QueueLog(WriteLog, Protocol):
         ...
 
     async def announce(self, process_id: str, until: int, capacity: int, agents: Collection[str] | None = None) -> None:
-        """Record a process that takes tasks of these agents from the queue (None: it is not known of which), how many
-        it runs at once (0: it takes none), and that it is alive until then.
+        """Record a process that takes tasks of these agents from the queue (None: the agents are not known), the number
+        of tasks that it runs at once (0: it takes none), and the time until which it counts as alive.
 
-        Processes that have been dead for an hour are forgotten.
+        Processes that have not been alive for an hour are deleted.
         """
         ...
 
     async def loads(self, process_ids: Sequence[str]) -> Mapping[str, Mapping[Owner, int]]:
-        """Return how many leases each of these processes holds, by the owners of the tasks, run out or not; a dead
-        process is left out."""
+        """Return the number of leases of each of these processes by the owners of the tasks, expired leases included. A
+        process that is not alive is left out."""
         ...
 
     async def lease_left(self, uid: str, fence: int) -> float:

@@ -10,7 +10,7 @@ from taskplane.tasks.domain.commands import Answer, Created, Orphan
 from taskplane.tasks.domain.task import Lease
 from taskplane.tasks.store import Held, QueueLog, Renewed
 
-# How the id of an executor begins that lives in the process of a store that is alone on its database.
+# The beginning of the id of an executor in the process of a store that is alone on its database.
 RESIDENT: Final = "resident:"
 
 
@@ -75,7 +75,7 @@ class Leases:
     async def adopt(self) -> None:
         """Take over the leases of a store that is alone on its database, before it serves.
 
-        Executors that lived in a process of before are dead, so their tasks are orphans at once. Every other lease
+        Executors in an earlier process of this store are lost, so their tasks are orphans at once. Every other lease
         starts again, because the clock that it was written by is gone.
         """
         dead = [each for each in await self._log.held() if each.owner.startswith(RESIDENT)]

@@ -153,7 +153,8 @@ def open_texts(conn: Connection, rows: Mapping[str, Row]) -> Mapping[str, a2a.Me
 
 
 def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return the ids of the final messages that each task's executor said under the task's present fence, in order."""
+    """Return the ids of the final messages that each task's executor sent under the present fence of the task, in
+    order."""
     said: dict[str, list[str]] = {}
     for uid, payload in conn.execute(_SAID_UNDER_FENCE, {"uids": uids}):
         message = a2a.StreamResponse.FromString(payload).status_update.status.message
@@ -162,7 +163,7 @@ def said_under_fence(conn: Connection, uids: Iterable[str]) -> Mapping[str, Sequ
 
 
 def final_message(conn: Connection, uids: Iterable[str]) -> Mapping[str, a2a.TaskStatusUpdateEvent]:
-    """Return the newest message of each task if its executor said it under the task's present fence."""
+    """Return the newest message of each task if its executor sent it under the present fence of the task."""
     found = conn.execute(_FINAL_MESSAGE, {"uids": uids})
     return {uid: a2a.StreamResponse.FromString(payload).status_update for uid, payload in found}
 
