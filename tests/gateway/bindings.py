@@ -18,8 +18,15 @@ from google.protobuf.json_format import MessageToDict
 from tests.gateway.plane import Json, Plane, events, named, said
 
 from taskplane.gateway.a2a.operations import OPERATIONS
+from taskplane.gateway.a2a.streams import PayloadStream
+from taskplane.gateway.bindings import jsonrpc, rest
 from taskplane.gateway.errors import error_0_3, error_1_0, error_rest
+from taskplane.gateway.translate.v0_3 import V0_3
+from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime.errors import PlaneError
+
+WORKER: Final = TranslationThread()
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,10 @@ class Binding(Protocol):
         """The body that the gateway writes for an error."""
         ...
 
+    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        """The events that the gateway writes for a stream."""
+        ...
+
 
 METHODS_0_3: Final = {
     "SendMessage": "message/send",
@@ -116,6 +127,9 @@ class JsonRpc:
     def refused(self, error: PlaneError) -> Json:
         return {"jsonrpc": "2.0", "id": "r", "error": error_1_0(error, "r")}
 
+    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        return jsonrpc.events(WORKER, flow, jsonrpc.Frame(b'"r"', V1_0))
+
 
 @dataclass(frozen=True)
 class JsonRpc03:
@@ -147,6 +161,9 @@ class JsonRpc03:
     def refused(self, error: PlaneError) -> Json:
         return {"jsonrpc": "2.0", "id": "r", "error": error_0_3(error, "r")}
 
+    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        return jsonrpc.events(WORKER, flow, jsonrpc.Frame(b'"r"', V0_3))
+
 
 @dataclass(frozen=True)
 class Rest:
@@ -173,6 +190,9 @@ class Rest:
 
     def refused(self, error: PlaneError) -> Json:
         return error_rest(error, "r")
+
+    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        return rest.events(WORKER, flow)
 
 
 def _code(error: Json) -> int:

@@ -1,8 +1,14 @@
 """Refusals of rewinds and of guarded sends, and damage, on the wire: over each binding, and under /api."""
 
+import json
+from collections.abc import AsyncGenerator
+
 import pytest
 from tests.gateway.bindings import Binding, Failure
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.a2a.follow import Item
+from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.errors import a2a_error, error_1_0, error_api, http_status
 from taskplane.runtime.errors import Conflict, DataLoss, Invalid, NotFound, PlaneError, Refused
 
@@ -43,3 +49,23 @@ def test_a_refusal_has_its_code_reason_and_version_over_each_binding(
 def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_that_of_the_plane_beside_it() -> None:
     info = error_1_0(Refused("m", reason="TERMINAL"), "r")["data"][0]
     assert (info["reason"], info["metadata"]["reason"]) == ("UNSUPPORTED_OPERATION", "TERMINAL")
+
+
+async def test_an_error_after_the_first_event_is_one_more_event_and_the_end(binding: Binding) -> None:
+    """Official clients lose the code of an event of JSON-RPC that has a name, and that of one of REST that has none."""
+    closed: list[bool] = []
+
+    async def broken() -> AsyncGenerator[list[Item], None]:
+        try:
+            yield [("abc-1", a2a.TaskStatusUpdateEvent(task_id="t", context_id="c"))]
+            raise NotFound("gone", reason="TASK_NOT_FOUND")
+        finally:
+            closed.append(True)
+
+    written = [chunk async for chunk in binding.events(PayloadStream(broken(), growing_text=False))]
+    first, last = [dict(line.split(": ", 1) for line in chunk.decode().splitlines() if line) for chunk in written]
+    assert (first["id"], "event" in first) == ("abc-1", False)
+    assert list(last) == (["event", "data"] if binding.name.startswith("rest") else ["data"])
+    assert last.get("event", "error") == "error"
+    assert binding.read("SubscribeToTask", json.loads(last["data"])) == Failure(-32001, "TASK_NOT_FOUND")
+    assert closed == [True]

@@ -43,6 +43,7 @@ from taskplane.gateway.web.http import (
     json_reply,
     remedies,
 )
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime import json_lines, logs, tracing
 from taskplane.runtime.errors import Internal, Invalid, PermissionDenied, PlaneError, Unimplemented
 from taskplane.runtime.struct_values import Digits
@@ -65,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Frame:
+class Frame:
     """The frame of a response: the request's id as JSON, empty for a notification, the dialect, and headers."""
 
     id: bytes
@@ -93,7 +94,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
             raise _no_method(f"method {name[:100]} does not exist")
         operation, dialect = method
         tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
-        reply = await _answer(plane, request, caller, operation, _Frame(rpc_id, dialect), envelope.get("params"))
+        reply = await _answer(plane, request, caller, operation, Frame(rpc_id, dialect), envelope.get("params"))
         if not rpc_id:
             reply = empty_reply(204)
         answered(name)
@@ -110,7 +111,7 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
 
 
 async def _answer(
-    plane: Plane, request: Request, caller: Caller, operation: Operation, frame: _Frame, params: Any
+    plane: Plane, request: Request, caller: Caller, operation: Operation, frame: Frame, params: Any
 ) -> Reply:
     dialect = frame.dialect
     asked = asked_version(request)
@@ -129,12 +130,12 @@ async def _answer(
     return await plane.worker.run(answer.total_bytes(), _result, answer, frame)
 
 
-def _result(answer: Answer | Listing, frame: _Frame) -> Response:
+def _result(answer: Answer | Listing, frame: Frame) -> Response:
     result = json_lines.encode(frame.dialect.result(answer))
     return bytes_reply(200, b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":' + result + b"}", headers=frame.headers)
 
 
-async def _stream(call: Call, operation: Stream, request: Any, frame: _Frame) -> Reply:
+async def _stream(call: Call, operation: Stream, request: Any, frame: Frame) -> Reply:
     """Return the stream of an operation. Errors before its first event are an ordinary response, except in 0.3, where
     the official client reads nothing but event streams; an agent that is missing is one in both."""
     slot = take_slot(call)
@@ -148,10 +149,13 @@ async def _stream(call: Call, operation: Stream, request: Any, frame: _Frame) ->
         await flow.aclose()
         slot.release()
         return empty_reply(204)
-    return event_stream(call.plane, call.caller, _events(call, flow, frame), slot=slot, headers=frame.headers)
+    return event_stream(
+        call.plane, call.caller, events(call.plane.worker, flow, frame), slot=slot, headers=frame.headers
+    )
 
 
-async def _events(call: Call, flow: PayloadStream, frame: _Frame) -> AsyncGenerator[bytes, None]:
+async def events(worker: TranslationThread, flow: PayloadStream, frame: Frame) -> AsyncGenerator[bytes, None]:
+    """Yield the elements of a stream as server-sent events, and an error as the last of them. Close the stream."""
     write = frame.dialect.event
     head = b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":'
 
@@ -162,14 +166,14 @@ async def _events(call: Call, flow: PayloadStream, frame: _Frame) -> AsyncGenera
 
     try:
         async for items in flow:
-            yield await call.plane.worker.run(total_bytes(items), written, items)
+            yield await worker.run(total_bytes(items), written, items)
     except PlaneError as error:
         yield _error_event(frame, error)
     finally:
         await flow.aclose()
 
 
-def _error_event(frame: _Frame, error: PlaneError) -> bytes:
+def _error_event(frame: Frame, error: PlaneError) -> bytes:
     """Return an error as a stream event. It has no `event:` line, since official clients lose the code with one."""
     body = {"jsonrpc": "2.0", "id": orjson.Fragment(frame.id), "error": _error(frame.dialect, error)}
     return sse.event(json_lines.encode(body))

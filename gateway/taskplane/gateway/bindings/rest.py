@@ -12,7 +12,6 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
-from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
@@ -28,6 +27,7 @@ from taskplane.gateway.translate.fields import is_object
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import JSON, ClientGone, Headers, Reply, Request, bytes_reply, remedies
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime import json_lines, logs, tracing
 from taskplane.runtime.errors import Internal, Invalid, PlaneError
 
@@ -72,7 +72,7 @@ class Rest:
         if isinstance(operation, Stream):
             slot = take_slot(call)
             flow = await begin(operation.serve(call, found.request), slot)
-            return event_stream(plane, caller, _events(call, flow), slot=slot, headers=echo(call))
+            return event_stream(plane, caller, events(plane.worker, flow), slot=slot, headers=echo(call))
         answer = await operation.serve(call, found.request)
 
         def written() -> Response:
@@ -98,7 +98,9 @@ async def _params(plane: Plane, request: Request) -> dict[str, Any]:
     return value
 
 
-async def _events(call: Call, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+async def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    """Yield the elements of a stream as server-sent events, and an error as the last of them. Close the stream."""
+
     def written(items: Sequence[Item]) -> bytes:
         return b"".join(
             [sse.event(json_lines.encode(V1_0.event(payload, cursor)), cursor) for cursor, payload in items]
@@ -106,7 +108,7 @@ async def _events(call: Call, flow: PayloadStream) -> AsyncGenerator[bytes, None
 
     try:
         async for items in flow:
-            yield await call.plane.worker.run(total_bytes(items), written, items)
+            yield await worker.run(total_bytes(items), written, items)
     except PlaneError as error:
         # Without the name of the event, official clients take an error for an event without content.
         yield sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")

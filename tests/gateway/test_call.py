@@ -1,0 +1,67 @@
+"""The call of an operation, made of headers of HTTP and of metadata of gRPC alike."""
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from taskplane.api import growing_text
+from taskplane.gateway.a2a.call import Call, Headers
+from taskplane.gateway.web.http import Request
+from taskplane.runtime.errors import Invalid
+
+SENT = [
+    ("a2a-extensions", f"https://x, {growing_text.EXTENSION}"),
+    ("x-a2a-extensions", "https://x"),
+    ("last-event-id", "abc-7"),
+    ("idempotency-key", "k"),
+    ("if-match", '"3"'),
+]
+
+
+class Metadata:
+    """The metadata of a gRPC call."""
+
+    def __init__(self, *pairs: tuple[str, str]) -> None:
+        self._pairs = pairs
+
+    def header(self, name: bytes) -> str:
+        return next((value for key, value in reversed(self._pairs) if key == name.decode()), "")
+
+    def headers(self, *names: bytes) -> list[str]:
+        values = [value for key, value in self._pairs if key.encode() in names]
+        return [element.strip() for value in values for element in value.split(",")]
+
+
+def of_http(*pairs: tuple[str, str]) -> Request:
+    headers = [(name.encode(), value.encode()) for name, value in pairs]
+    scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
+    receive: Any = None
+    return Request(scope, receive)
+
+
+def waiting() -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+def call(headers: Headers, **more: Any) -> Call:
+    """Return a call; neither plane nor caller matter to what stands beside its request."""
+    unused: Any = None
+    return Call(unused, unused, headers, path="", version="1.0", size=0, accepted=0.0, waiting=waiting, **more)
+
+
+@pytest.mark.parametrize("made", [of_http, Metadata])
+async def test_a_call_has_what_stands_beside_its_request(made: Any) -> None:
+    found = call(made(*SENT))
+    assert found.extensions == ["https://x", growing_text.EXTENSION]
+    assert (found.cursor, found.key, found.expected_version, found.growing_text) == ("abc-7", "k", 3, True)
+    bare = call(made())
+    assert (bare.extensions, bare.cursor, bare.key, bare.expected_version, bare.growing_text) == ([], "", "", 0, False)
+    assert call(made(), grows=True).growing_text
+
+
+@pytest.mark.parametrize("made", [of_http, Metadata])
+async def test_a_version_that_is_none_is_refused_when_it_is_used(made: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        _ = call(made(("if-match", "x"))).expected_version
+    assert list(caught.value.fields) == ["If-Match"]
