@@ -191,6 +191,15 @@ async def test_a_notification_that_fails_has_no_body_either(plane: Plane, method
     assert (reply.status_code, reply.content) == (204, b"")
 
 
+async def test_a_notification_holds_no_stream(tmp_path: Path) -> None:
+    """P3: its answer is none, so that its place is free as soon as the task exists."""
+    async with open_all(tmp_path, max_streams_per_principal=1) as plane:
+        for _ in range(3):
+            assert (await notify(plane, "SendStreamingMessage", {"message": said("hello")})).status_code == 204
+        async with plane.stream("SendStreamingMessage", {"message": said("hello")}) as events:
+            assert [event async for event in events]
+
+
 async def test_an_id_that_is_null_and_an_envelope_that_is_none_are_answered(plane: Plane) -> None:
     """P3: null is an id, and what is no request cannot be a notification."""
     asked = await plane.http.post("/", json={"jsonrpc": "2.0", "id": None, "method": "ListTasks"})

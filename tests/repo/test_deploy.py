@@ -114,7 +114,9 @@ def test_no_container_takes_all_of_a_machine_or_fills_its_disk(name: str) -> Non
     limits = service["deploy"]["resources"]["limits"]
     assert float(limits["cpus"]) > 0 and limits["memory"].endswith("g") and limits["pids"] > 0
     assert set(service["logging"]["options"]) == {"max-size", "max-file"}
-    assert service["healthcheck"]["test"]
+    health = service["healthcheck"]
+    assert health["test"] and "disable" not in health
+    assert {"interval", "timeout", "retries"} <= health.keys()
 
 
 def test_every_image_can_be_pinned_by_its_digest() -> None:

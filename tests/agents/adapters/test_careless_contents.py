@@ -7,7 +7,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.agents.adapters.test_careless_peers import Careless, Change, Json, all_answered, answered, put, tasks_of
+from tests.agents.adapters.test_careless_peers import (
+    Careless,
+    Change,
+    Json,
+    all_answered,
+    answered,
+    put,
+    tasks_of,
+    with_done,
+)
 from tests.agents.adapters.test_remote import remote
 from tests.executor.plane import Stores, open_plane, text
 from tests.support.sdk_server import serving
@@ -88,6 +97,7 @@ ARTIFACTS: list[tuple[Json, str]] = [
     ({"name": "Report"}, "Report"),
     ({"name": "Report", "artifactId": None}, "Report"),
     ({"id": "r"}, "r"),
+    ({"artifact_id": "r", "name": "Report"}, "r"),
     ({"index": 3}, "3"),
     ({}, "artifact"),
 ]
@@ -95,7 +105,7 @@ ARTIFACTS: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
 async def test_artifacts_without_an_id_are_read(stores: Stores, version: str) -> None:
-    """P12: under their names, their indexes or one for all; each stands alone in place of a list, as its part does."""
+    """P12: under other spellings, names, indexes or one id for all; each is no list of one, as its part is none."""
     place = "artifacts" if version == "0.3" else "task.artifacts"
     made = [{**given, "parts": {"text": "a"}} for given, _ in ARTIFACTS]
     peers = {f"{at}": Careless(version, answer=put(place, one)) for at, one in enumerate(made)}
@@ -169,7 +179,7 @@ async def test_answers_over_rest_are_understood(stores: Stores, streams: bool) -
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
 async def test_a_message_without_an_id_that_comes_again_is_said_once(stores: Stores, version: str) -> None:
-    """T12: in the stream, and in the history of the task that is read when the stream has ended early."""
+    """T12: in the stream, and in the history of the task that is read when the stream has ended early, with a mark."""
     answers = 0
 
     def change(answer: Json) -> Any:
@@ -183,7 +193,7 @@ async def test_a_message_without_an_id_that_comes_again_is_said_once(stores: Sto
             task["history"] = [first]
         return answer if version == "0.3" or answers == 1 else task
 
-    peer = Careless(version, answer=change)
+    peer = Careless(version, answer=change, body=with_done)
     async with serving(peer.app) as server, open_plane(stores, ("far", await remote(server.url))) as plane:
         task = await plane.run("go")
         assert await plane.conversation(task.context_id) == ["go", "first", "done"]

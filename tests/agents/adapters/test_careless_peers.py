@@ -329,13 +329,13 @@ async def _without_an_end(content: bytes) -> AsyncIterator[bytes]:
     yield b"data:" + content
 
 
-async def _with_done(content: bytes) -> AsyncIterator[bytes]:
+async def with_done(content: bytes) -> AsyncIterator[bytes]:
     first, rest = content.split(b", ", 1)
     yield b": hello\n\ndata: " + first + b",\ndata:" + rest + b"\n\ndata: [DONE]\n\n"
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
-@pytest.mark.parametrize("body", [_without_an_end, _with_done])
+@pytest.mark.parametrize("body", [_without_an_end, with_done])
 async def test_a_careless_stream_is_understood(
     stores: Stores, body: Callable[[bytes], AsyncIterator[bytes]], streams: bool
 ) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import logging
 
 import pytest
+from starlette.types import Message
 from tests.gateway.plane import Plane, open_all, request, said
 
 from taskplane.gateway import routes
+from taskplane.gateway.web.http import Request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _NAMES = {"{agent}": "demo", "{namespace}": "demo", "{path*}": "x", "{file}": "x"}
@@ -63,3 +65,14 @@ async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warnin
         writer.close()
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == []
+
+
+async def test_the_elements_of_a_list_are_utf_8_where_their_bytes_are() -> None:
+    """P3: as single headers are."""
+    sent = [(b"a2a-extensions", "a:\u00fc, a:b".encode()), (b"x-a2a-extensions", "a:\u00e9".encode("latin-1"))]
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    found = Request({"type": "http", "headers": sent}, receive).headers(b"a2a-extensions", b"x-a2a-extensions")
+    assert found == ["a:\u00fc", "a:b", "a:\u00e9"]
