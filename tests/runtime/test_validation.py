@@ -88,6 +88,12 @@ def test_all_wrong_fields_of_a_request_are_in_one_error_each_with_its_first_rule
     assert refused.value.message.endswith("; and 1 more")
 
 
+def test_a_missing_id_among_short_ones_is_a_wrong_field() -> None:
+    wrong = WrongFields()
+    wrong.ids({"a": "fine", "b": ""})
+    assert wrong.found == {"b": "is required"}
+
+
 def test_a_request_without_wrong_fields_passes() -> None:
     wrong = WrongFields()
     wrong.ids({"a": "x" * 200, "b": "\u00a0" * 200})

@@ -148,7 +148,7 @@ def test_an_artifact_too_deep_is_refused(levels: int, passes_: bool, text: str) 
 
 
 @MADE
-@pytest.mark.parametrize("levels", [1, 60, 90])
+@pytest.mark.parametrize("levels", [1, 60, 90, 98])
 @pytest.mark.parametrize("beside", [0, 300])
 def test_a_message_with_too_deep_unknown_groups_is_refused(
     make: Callable[..., a2a.Message], levels: int, beside: int
