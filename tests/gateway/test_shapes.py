@@ -1,33 +1,32 @@
-"""What travels in a stream, in both versions: four things that can be told apart, and texts that grow."""
+"""The elements of a stream: four things that can be told apart on the wire, and texts that grow."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.executor.scripted import Scripted
-from tests.gateway.plane import GROWING, Event, Json, Plane, open_all, said, said_0_3
+from tests.gateway.bindings import Binding, Client, Event
+from tests.gateway.plane import GROWING, Json, Plane, open_all, said, said_0_3
+from tests.gateway.plane import Event as WireEvent
 
 from taskplane.agents.agent import AskInput, Change, Complete, Fail, Say, Text, Turn, Working
 from taskplane.api import growing_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-both_versions = pytest.mark.parametrize("version", ["1.0", "0.3"])
-
 # By the wrapper key of 1.0, the `kind` of 0.3.
 KINDS = {"task": "task", "statusUpdate": "status-update", "artifactUpdate": "artifact-update", "message": "message"}
 
 
-async def streamed(plane: Plane, version: str, text: str) -> list[Event]:
+async def streamed(plane: Plane, version: str, text: str) -> list[WireEvent]:
     """All that one message makes travel."""
     if version == "1.0":
         return await plane.streamed("SendStreamingMessage", {"message": said(text)})
     return await plane.streamed("message/stream", {"message": said_0_3(text)})
 
 
-def opened(event: Event) -> tuple[str, Json]:
+def opened(event: WireEvent) -> tuple[str, Json]:
     """What an event is, in the words of 1.0, and what it holds. AssertionError: it cannot be told, or not at once."""
     assert set(event.data) == {"jsonrpc", "id", "result"}
     if "kind" in event.result:
@@ -40,10 +39,9 @@ def opened(event: Event) -> tuple[str, Json]:
     return key, held
 
 
-def said_in(event: Event) -> Json | None:
+def said_in(event: WireEvent | Event) -> Json | None:
     """The message of a status update."""
-    key, held = opened(event)
-    message: Json | None = held["status"].get("message") if key == "statusUpdate" else None
+    message: Json | None = event.result.get("statusUpdate", {}).get("status", {}).get("message")
     return message
 
 
@@ -55,7 +53,7 @@ def words(message: Json) -> str:
     return "".join(part.get("text", "") for part in message["parts"])
 
 
-@both_versions
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
 async def test_each_event_is_one_of_four_things_that_can_be_told_apart(plane: Plane, version: str) -> None:
     """T1: 1.0 has exactly one wrapper key and no `kind`, 0.3 always has `kind`; both are results of JSON-RPC."""
     texts = ("tool", "artifact", "message hi")
@@ -66,10 +64,10 @@ async def test_each_event_is_one_of_four_things_that_can_be_told_apart(plane: Pl
     assert all("kind" in held for _, held in found) == (version == "0.3")
 
 
-@both_versions
-async def test_tool_calls_and_results_are_status_updates_with_data_parts(plane: Plane, version: str) -> None:
+async def test_tool_calls_and_results_are_status_updates_with_data_parts(client: Client) -> None:
     """T1: `function_call` with id, name and args, then `function_response` with id, name and response."""
-    messages = [message for event in await streamed(plane, version, "tool") if (message := said_in(event))]
+    events = await client.streamed("SendStreamingMessage", {"message": said("tool")})
+    messages = [message for event in events if (message := said_in(event))]
     tools = [
         (part["metadata"]["kagent_type"], part["data"])
         for message in messages
@@ -82,9 +80,8 @@ async def test_tool_calls_and_results_are_status_updates_with_data_parts(plane: 
     ]
 
 
-@both_versions
 async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_is_whole(
-    tmp_path: Path, version: str
+    tmp_path: Path, binding: Binding
 ) -> None:
     """T5: partial messages are delivered live and in order, and stand in no history, before the end and after."""
     heard, go_on = asyncio.Event(), asyncio.Event()
@@ -99,11 +96,10 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
         yield Complete()
 
     async with open_all(tmp_path, ("a", Scripted(script))) as plane:
-        old = version == "0.3"
-        sent: Any = {"message": (said_0_3 if old else said)("go")}
-        method = "message/stream" if old else "SendStreamingMessage"
-        async with asyncio.timeout(20), plane.stream(method, sent, **GROWING) as events:
-            task = opened(await anext(events))[1]
+        client = Client(plane, binding)
+        sent = {"message": said("go")}
+        async with asyncio.timeout(20), client.stream("SendStreamingMessage", sent, **GROWING) as events:
+            task = (await anext(events)).result["task"]
             grown = ""
             last: Json = {}
             async for event in events:
@@ -126,8 +122,7 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
         assert await histories(plane, task) == [["go"], ["go"], ["go", grown], ["go", grown]]
 
 
-@both_versions
-async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_path: Path, version: str) -> None:
+async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_path: Path, binding: Binding) -> None:
     """T1: whole, whichever way the agent says it; by the path of kagent it grows as ever."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -149,8 +144,7 @@ async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_pa
                 yield Fail("No idea.")
 
     async with open_all(tmp_path, ("a", Scripted(script))) as plane:
-        old = version == "0.3"
-        method = "message/stream" if old else "SendStreamingMessage"
+        client = Client(plane, binding)
         for text, last in (
             ("open", []),
             ("whole", []),
@@ -159,25 +153,23 @@ async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_pa
             ("ask", ["Who?"]),
             ("fail", ["No idea."]),
         ):
-            sent: Any = {"message": (said_0_3 if old else said)(text)}
-            told = [words(message) for event in await plane.streamed(method, sent) if (message := said_in(event))]
+            events = await client.streamed("SendStreamingMessage", {"message": said(text)})
+            told = [words(message) for event in events if (message := said_in(event))]
             assert told == ["Thinking", "Half a sentence.", *last], text
         (agent,) = (await plane.http.get("/.well-known/agent-card.json")).json()["capabilities"]["extensions"]
         assert agent["uri"] == growing_text.EXTENSION and not agent.get("required")
-        grown = await plane.streamed(method, {"message": (said_0_3 if old else said)("whole")}, path="/api/a2a/any/a")
-        assert any(is_partial(message) for message in map(said_in, grown) if message is not None)
+        grown = await plane.streamed("SendStreamingMessage", {"message": said("whole")}, path="/api/a2a/any/a")
+        messages = [message for event in grown if (message := said_in(event))]
+        assert any(map(is_partial, messages))
 
 
-@both_versions
-async def test_a_plain_stream_goes_on_where_it_was_cut_without_a_gap(plane: Plane, version: str) -> None:
+async def test_a_plain_stream_goes_on_where_it_was_cut_without_a_gap(client: Client) -> None:
     """T6: after each of its events, what follows is what followed."""
-    old = version == "0.3"
-    whole = await streamed(plane, version, "echo one two")
-    subscribe, key = ("tasks/resubscribe", "taskId") if old else ("SubscribeToTask", "taskId")
-    task = next(held.get("id") or held[key] for kind, held in map(opened, whole) if kind != "message")
+    whole = await client.streamed("SendStreamingMessage", {"message": said("echo one two")})
+    task = whole[0].result["task"]["id"]
     for index, event in enumerate(whole[:-1]):
-        rest = await plane.streamed(subscribe, {"id": task}, Last_Event_ID=event.id)
-        assert [each.result for each in rest] == [each.result for each in whole[index + 1 :]]
+        rest = await client.streamed("SubscribeToTask", {"id": task}, Last_Event_ID=event.id)
+        assert rest == whole[index + 1 :]
 
 
 async def histories(plane: Plane, task: Json) -> list[list[str]]:
