@@ -1,4 +1,4 @@
-"""Runs the command in processes of its own."""
+"""Run the command in processes."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PATIENCE = 60.0
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours without settings of the plane and without colours, and with `extra`."""
+    """Our environment without settings of the plane and without colours, and with `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKPLANE_")}
     return {**kept, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **(extra or {})}
 
@@ -36,7 +36,7 @@ def taskplane(
     stdin: str = "",
     afresh: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs one command to its end. `afresh`: as a new process, not a copy of one that has imported everything."""
+    """Runs one command to its end. `afresh`: as a new process, not a copy of a process that has imported everything."""
     if afresh or not COPIES:
         return subprocess.run(
             [*PROGRAM, *arguments],
@@ -82,7 +82,7 @@ class Output:
 
 @dataclass
 class Dev:
-    """A `taskplane dev` that is ready. `said` is what it printed until then, `output` what it prints after that."""
+    """A `taskplane dev` that is ready. `said` is its output until then, `output` its output after that."""
 
     process: "subprocess.Popen[str] | Copy"
     said: str
@@ -90,7 +90,7 @@ class Dev:
 
     @property
     def url(self) -> str:
-        """Of the gateway."""
+        """The URL of the gateway."""
         return self._found(r"^A2A +(http://[^ ]+?)/ ")
 
     @property
@@ -99,11 +99,12 @@ class Dev:
         return self._found(r"^gRPC +(\S+)")
 
     def signal(self, number: int) -> None:
-        """Sends it a signal."""
+        """Sends a signal to the process."""
         self.process.send_signal(number)
 
     def end(self) -> tuple[int, str]:
-        """Waits for its end: the exit code, and what it printed on both outputs since it was ready."""
+        """Waits for the end of the process. Returns the exit code, and its output on both streams since it was
+        ready."""
         rest = self.output.read()
         return self.process.wait(PATIENCE), rest
 
@@ -156,7 +157,7 @@ def _copied(
 
 
 def said(url: str, text: str, session: str = "") -> dict[str, Any]:
-    """One message and what came of it: `{contextId, taskId, state, text}`."""
+    """Sends one message and returns the result: `{contextId, taskId, state, text}`."""
     options = ["--session", session] if session else []
     done = taskplane("chat", "--url", url, "-m", text, "-o", "json", *options)
     result: dict[str, Any] = json.loads(done.stdout)
@@ -175,7 +176,7 @@ def session_of(url: str, *texts: str) -> str:
 
 
 def json_of(url: str, *arguments: str) -> Any:
-    """What a command that works answers in JSON."""
+    """The JSON answer of a command, which must succeed."""
     done = taskplane(*arguments, "--url", url, "-o", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

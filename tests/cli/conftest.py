@@ -1,4 +1,4 @@
-"""One plane for all tests of commands that only talk to it."""
+"""One plane for all tests of commands that only call it."""
 
 from collections.abc import Generator
 
@@ -15,5 +15,5 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Generator[Dev]:
 
 @pytest.fixture
 def url(plane: Dev) -> str:
-    """Its address."""
+    """The address of the plane."""
     return plane.url

@@ -1,4 +1,4 @@
-"""The command as a whole: fast to help, helpful when it is mistyped."""
+"""The command as a whole: help is fast, and mistyped commands get suggestions."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "alembic", "httpx", "orjson", 
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["dev", "--help"], ["init", "--help"], ["chat", "--help"], ["task", "list", "--help"]]
 )
-def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
+def test_help_imports_no_slow_modules(arguments: list[str]) -> None:
     program = (
         "import sys\n"
         "from taskplane.cli.app import app\n"
@@ -35,7 +35,7 @@ def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["dev", "worker"])
 def test_help_names_every_kind_of_agent(command: str) -> None:
-    """P9, P14."""
+    """P9, P14: NAME=worker:CARD.json is for `dev` only."""
     shown = " ".join(CliRunner().invoke(app, [command, "--help"]).stdout.split())
     kinds = ["@thread", "@process", "MODULE:ATTRIBUTE", "demo", "llm", "NAME=URL"]
     assert all(kind in shown for kind in kinds)
@@ -43,8 +43,9 @@ def test_help_names_every_kind_of_agent(command: str) -> None:
 
 
 @pytest.mark.more
-def test_every_kind_of_command_imports_what_it_needs(plane: Dev) -> None:
-    """In new processes: the other tests run copies of one that has imported everything."""
+def test_commands_work_in_new_processes(plane: Dev) -> None:
+    """A new process has only the imports of its command. The other tests run copies of a process that has imported
+    everything."""
 
     def output(*arguments: str) -> str:
         done = taskplane(*arguments, afresh=True)
@@ -67,7 +68,7 @@ def test_a_mistyped_command_or_option_gets_a_suggestion() -> None:
     assert (option.returncode, "--after" in option.stderr) == (2, True)
 
 
-def test_version_names_every_part_that_a_bug_report_needs() -> None:
+def test_version_prints_the_versions_that_a_bug_report_needs() -> None:
     lines = taskplane("--version").stdout.splitlines()
     assert [line.split()[0] for line in lines] == [
         "taskplane",
@@ -83,7 +84,7 @@ def test_version_names_every_part_that_a_bug_report_needs() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["chat", "-m", "hi"], ["tail", "x"], ["task", "list"], ["session", "list"]])
-def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str]) -> None:
+def test_a_command_without_a_server_exits_3_at_once_with_a_suggestion(arguments: list[str]) -> None:
     with refusing_port() as port:
         url = f"http://127.0.0.1:{port}"
         done = taskplane(*arguments, "--url", url)
@@ -95,7 +96,7 @@ def test_nobody_there_says_so_at_once_what_to_do_and_exits_3(arguments: list[str
     assert lines[2] == "  UNREACHABLE"
 
 
-def test_an_error_is_one_json_object_where_json_is_asked_for() -> None:
+def test_with_json_output_an_error_is_one_json_object() -> None:
     with refusing_port() as port:
         done = taskplane("task", "get", "x", "-o", "json", env={"TASKPLANE_URL": f"http://127.0.0.1:{port}"})
     error = json.loads(done.stderr)["error"]
@@ -104,7 +105,7 @@ def test_an_error_is_one_json_object_where_json_is_asked_for() -> None:
     assert error["suggestion"]
 
 
-def test_a_token_variable_that_is_not_set_is_said_before_anything_is_sent() -> None:
+def test_an_unset_token_variable_is_refused_before_anything_is_sent() -> None:
     done = taskplane("task", "list", "--token-env", "NO_SUCH_KEY")
     assert done.returncode == 2
     assert "NO_SUCH_KEY" in done.stderr
@@ -112,7 +113,7 @@ def test_a_token_variable_that_is_not_set_is_said_before_anything_is_sent() -> N
 
 
 @pytest.mark.parametrize("url", ["notaurl", "", "ftp://host", "http://[bad", "http://host:99999"])
-def test_what_is_no_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_malformed_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert get_task(Options(url), "x") == 2
     assert "BAD_URL" in capsys.readouterr().err
 
@@ -130,7 +131,7 @@ def test_what_is_no_url_is_wrong_usage(url: str, capsys: pytest.CaptureFixture[s
         ["tail", ""],
     ],
 )
-def test_an_empty_argument_is_refused_and_never_taken_for_none(arguments: list[str]) -> None:
-    """It is a variable of a script that is not set."""
+def test_an_empty_argument_is_refused_and_not_taken_as_missing(arguments: list[str]) -> None:
+    """The likely cause is an unset variable of a script."""
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, "must not be empty" in done.output) == (2, True)

@@ -7,7 +7,7 @@ from tests.cli.command import json_of, said, taskplane
 
 
 def test_artifacts_are_listed_and_saved_by_id_and_name(url: str, tmp_path: Path) -> None:
-    """P7: whole, whatever pieces they came in."""
+    """P7: each artifact is saved whole, even if it arrived in pieces."""
     task = said(url, "artifact")["taskId"]
     listed = json_of(url, "artifact", "list", task)
     names = [one["name"] for one in listed]
@@ -29,7 +29,7 @@ def test_the_only_artifact_needs_no_name(url: str) -> None:
     assert len(taskplane("artifact", "get", task, "--url", url).stdout) >= 200
 
 
-def test_an_artifact_that_is_not_there_or_not_the_only_one_is_no_file(url: str, tmp_path: Path) -> None:
+def test_an_unknown_or_ambiguous_artifact_is_not_saved(url: str, tmp_path: Path) -> None:
     file = tmp_path / "out"
     many, none = said(url, "artifact")["taskId"], said(url, "hello")["taskId"]
     for task, name, code, exit_code in (

@@ -1,4 +1,4 @@
-"""The web page in a browser, from the commands: when it is opened, and where."""
+"""The web page in a browser: the commands that open it, and the address."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ from taskplane.cli.browser import open_page, page_address
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Path:
-    """A pipe to which the browser of this user writes each address; it waits until somebody reads."""
+    """A pipe to which the browser of this user writes each address. The browser waits until the pipe is read."""
     pipe = tmp_path / "opened"
     os.mkfifo(pipe)
     return pipe
@@ -40,7 +40,7 @@ def on_a_terminal(folder: Path, env: dict[str, str], *options: str) -> "tuple[su
     return process, terminal
 
 
-def test_the_address_of_the_page_comes_first_and_leads_to_it(plane: Dev) -> None:
+def test_the_address_of_the_page_is_printed_first_and_works(plane: Dev) -> None:
     addresses = [line for line in plane.said.splitlines() if "http://" in line and not line.startswith("{")]
     first = addresses[0]
     assert first.split("  ")[0] == "Web page"
@@ -63,8 +63,8 @@ def test_on_a_terminal_the_page_is_opened(tmp_path: Path, opened: Path) -> None:
 
 
 @pytest.mark.more
-def test_it_is_not_opened_for_a_script_or_who_says_so(tmp_path: Path, opened: Path) -> None:
-    """Nobody reads the pipe: the browser would still wait there, and could be read now."""
+def test_the_page_is_not_opened_for_a_script_or_with_no_browser(tmp_path: Path, opened: Path) -> None:
+    """The pipe is not read meanwhile, so an opened browser would still wait there."""
     env = browser(opened)
     with dev(cwd=tmp_path, env=env, afresh=True) as plane:
         plane.signal(signal.SIGINT)
@@ -82,7 +82,7 @@ def test_it_is_not_opened_for_a_script_or_who_says_so(tmp_path: Path, opened: Pa
         os.close(terminal)
     reader = os.open(opened, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        # Without a writer a read ends at once; with one there would be an address, or the error that there is none yet.
+        # Without a waiting browser the read ends at once; else it gives an address, or "none yet".
         assert os.read(reader, 100) == b""
     finally:
         os.close(reader)
@@ -111,14 +111,14 @@ def test_a_chat_opens_its_session_in_the_page(url: str, opened: Path) -> None:
     assert httpx.get(address).status_code == 200
 
 
-def test_without_a_browser_the_address_is_told(url: str) -> None:
-    """A browser in the terminal would take it over, and counts for none."""
+def test_without_a_browser_the_address_is_printed(url: str) -> None:
+    """A browser in the terminal would take the terminal over, so it does not count as a browser."""
     told = taskplane("chat", "--url", url, env={"BROWSER": "cat %s", "DISPLAY": ""}, stdin="/open\n", afresh=True)
     lines = told.stderr.splitlines()
     assert lines[:2] == [f"  {url}/", "  there is no browser here; open this address in another one"]
 
 
-def test_the_address_of_a_session_is_one_whatever_its_id() -> None:
+def test_the_address_of_a_session_escapes_its_id() -> None:
     assert page_address("http://127.0.0.1:8080/", "a/b c?") == "http://127.0.0.1:8080/ui/sessions/a%2Fb%20c%3F"
     assert page_address("http://plane.example/base") == "http://plane.example/base/"
 

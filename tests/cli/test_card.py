@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.cli.command import dev, taskplane
 
 
-def test_a_card_without_warnings_is_fine(url: str) -> None:
+def test_a_card_without_warnings_passes(url: str) -> None:
     for agent in ((), ("demo",)):
         done = taskplane("card", "check", *agent, "--url", url)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "No warnings.\n")
@@ -14,8 +14,8 @@ def test_a_card_without_warnings_is_fine(url: str) -> None:
     assert (none.returncode, none.stderr.splitlines()[-1].strip()) == (5, "AGENT_NOT_FOUND")
 
 
-def test_warnings_about_a_card_are_listed_and_are_the_exit_code(tmp_path: Path) -> None:
-    """Without a name, describe the default agent."""
+def test_warnings_about_a_card_are_listed_and_set_the_exit_code(tmp_path: Path) -> None:
+    """Without a name, the command describes the default agent."""
     with dev(cwd=tmp_path, env={"TASKPLANE_GATEWAY_PUBLIC_URL": "http://plane.example"}) as plane:
         url = plane.said.split("http://127.0.0.1:")[1].split("/")[0]
         arguments = ("card", "check", "--url", f"http://127.0.0.1:{url}")

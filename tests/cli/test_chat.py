@@ -43,7 +43,7 @@ def test_one_message_prints_the_answer_on_stdout_and_everything_else_on_stderr(u
     assert session_of(done.stderr)
 
 
-def test_a_direct_answer_without_a_task_is_printed_too(url: str) -> None:
+def test_a_direct_answer_without_a_task_is_printed(url: str) -> None:
     done = taskplane("chat", "--url", url, "-m", "message just so", "-o", "json")
     assert json.loads(done.stdout)["text"] == "just so"
     assert json.loads(done.stdout)["taskId"] is None
@@ -60,13 +60,13 @@ def test_tools_and_artifact_names_go_to_stderr_and_artifact_text_to_stdout(url: 
 
 
 @pytest.mark.parametrize("command", ["fail", "reject"])
-def test_a_task_that_fails_exits_1_and_says_why(url: str, command: str) -> None:
+def test_a_failed_task_exits_1_and_shows_the_reason(url: str, command: str) -> None:
     done = taskplane("chat", "--url", url, "-m", f"{command} no luck")
     assert done.returncode == 1
     assert "no luck" in done.stdout + done.stderr
 
 
-def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_to_it(url: str) -> None:
+def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_to_that_task(url: str) -> None:
     """I3, I5: the second message goes to the paused task, the third makes a new one that references the first."""
     asked = taskplane("chat", "--url", url, "-m", "ask Which colour?", "-o", "json")
     first = json.loads(asked.stdout)
@@ -82,8 +82,8 @@ def test_i6_a_question_is_answered_on_the_same_task_and_the_next_message_refers_
 
 
 @pytest.mark.more
-def test_a_question_of_a_graph_that_is_data_says_its_action_with_arguments_and_description(tmp_path: Path) -> None:
-    """I1: on the line of one message, in a listed task, and as JSON; nothing of it is a text."""
+def test_a_data_question_of_a_graph_shows_its_action_with_arguments_and_description(tmp_path: Path) -> None:
+    """I1: in the answer of a chat, in a shown task, and as JSON; the question has no text part."""
     (tmp_path / "asking.py").write_text(ASKING)
     with dev("--agent", "asking:graph", cwd=tmp_path, afresh=True) as plane:
         text = taskplane("chat", "--url", plane.url, "-m", "pay").stdout
@@ -119,7 +119,7 @@ def test_an_unknown_agent_lists_the_known_ones(url: str) -> None:
         assert "the agents are demo" in done.stderr, done.stderr
 
 
-def test_ndjson_gives_every_event_as_it_came(url: str) -> None:
+def test_ndjson_prints_every_event_as_received(url: str) -> None:
     lines = taskplane("chat", "--url", url, "-m", "chunks 3 8", "-o", "ndjson").stdout.splitlines()
     events = [json.loads(line) for line in lines]
     assert "task" in events[0]
@@ -128,7 +128,7 @@ def test_ndjson_gives_every_event_as_it_came(url: str) -> None:
 
 
 def test_ctrl_c_cancels_the_task(url: str) -> None:
-    """P8: the client shows what the server says, and the server says canceled."""
+    """P8: the chat shows the canceled state that the server reports."""
     with subprocess.Popen(
         [*PROGRAM, "chat", "--url", url, "-m", "slow 400", "-o", "ndjson"],
         env=environment(),
@@ -147,7 +147,7 @@ def test_ctrl_c_cancels_the_task(url: str) -> None:
     assert json.loads(rest.splitlines()[-1])["statusUpdate"]["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-def test_a_second_ctrl_c_leaves_even_if_the_server_stands_still(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_exits_even_if_the_server_hangs(tmp_path: Path) -> None:
     with (
         dev(cwd=tmp_path) as plane,
         subprocess.Popen(
@@ -196,8 +196,8 @@ async def test_p12_a_connection_cut_in_mid_stream_is_resumed_without_loss_or_rep
     assert "resumed after" in done.stderr
 
 
-async def test_a_task_that_no_process_takes_tells_so_and_that_a_worker_came(tmp_path: Path) -> None:
-    """V4: in a chat, a tail and the record of the task: the fact, and what to do; then the worker answers."""
+async def test_a_task_without_a_worker_shows_the_reason_and_a_worker_then_answers(tmp_path: Path) -> None:
+    """V4: a chat, a tail and the shown task give the reason, and the chat also the command to start a worker."""
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
     with dev("--agent", f"far=worker:{card}", cwd=tmp_path) as plane:
@@ -230,7 +230,7 @@ async def waiting(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def line(command: asyncio.subprocess.Process) -> str:
-    """The next line of its standard error output."""
+    """The next line of the standard error output of a process."""
     assert command.stderr is not None
     return (await asyncio.wait_for(command.stderr.readline(), PATIENCE)).decode().rstrip("\n")
 

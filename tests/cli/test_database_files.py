@@ -1,4 +1,4 @@
-"""Faults of a SQLite file under a plane that runs, and of one that is to start."""
+"""Faults of a SQLite file under a running plane, and under a plane that is about to start."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ STORES = ["tasks", "sessions"]
 
 @pytest.fixture
 def own(tmp_path: Path) -> Generator[Dev]:
-    """A plane whose files may be damaged."""
+    """A plane with database files that a test may damage."""
     with dev("--data", str(tmp_path), cwd=tmp_path) as started:
         yield started
 
@@ -67,13 +67,11 @@ def halve_log(file: Path) -> None:
 @pytest.mark.more
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("fault", [delete, replace, truncate, empty_log, halve_log])
-def test_nothing_is_acknowledged_that_is_not_in_the_file(
+def test_no_write_is_acknowledged_without_being_in_the_file(
     own: Dev, tmp_path: Path, store: str, fault: Callable[[Path], None]
 ) -> None:
-    """C2, C15: the next write is refused, by an error that may be retried, and the plane is not ready.
-
-    A task that the other store has made already fails with the reason.
-    """
+    """C2, C15: the next write is refused with a retryable error, and the plane is not ready. A task that the other
+    store has created already fails with the reason."""
     assert "result" in send(own.url).json()
     fault(tmp_path / f"{store}.db")
     refused = send(own.url).json()
@@ -91,8 +89,8 @@ def test_nothing_is_acknowledged_that_is_not_in_the_file(
 
 
 @pytest.mark.more
-def test_a_plane_on_a_full_disk_refuses_and_goes_on_when_there_is_room(own: Dev, tmp_path: Path) -> None:
-    """C15: it is ready again once something can be written, without anybody sending to it."""
+def test_a_plane_on_a_full_disk_refuses_writes_until_there_is_space(own: Dev, tmp_path: Path) -> None:
+    """C15: the plane becomes ready again by itself, without a request."""
     assert "result" in send(own.url).json()
     pid = own.process.pid
     largest = max(file.stat().st_size for file in tmp_path.glob("*.db-wal"))
@@ -113,9 +111,8 @@ def test_a_plane_on_a_full_disk_refuses_and_goes_on_when_there_is_room(own: Dev,
 
 
 @pytest.mark.parametrize("name", ["event", "sqlite_autoindex_task_1"])
-def test_damage_found_while_it_runs_is_no_outage_that_passes(tmp_path: Path, name: str) -> None:
-    """C15: the log says once which file is damaged and what to do, the plane is not ready, and no client is told to
-    try again."""
+def test_damage_found_while_the_plane_runs_is_logged_once_and_is_not_retryable(tmp_path: Path, name: str) -> None:
+    """C15: the log names the damaged file and the remedy once, and the plane is not ready."""
     with dev("--data", str(tmp_path), cwd=tmp_path) as sound:
         assert "result" in send(sound.url).json()
         sound.signal(signal.SIGTERM)
@@ -138,7 +135,7 @@ def test_damage_found_while_it_runs_is_no_outage_that_passes(tmp_path: Path, nam
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_folder_in_the_place_of_a_file_is_refused_at_start(tmp_path: Path, store: str) -> None:
-    """C15: by one sentence that names it."""
+    """C15: the error is one sentence that names the folder."""
     (tmp_path / f"{store}.db").mkdir()
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", str(tmp_path))
     assert done.returncode == 2, done.stderr
@@ -147,8 +144,8 @@ def test_a_folder_in_the_place_of_a_file_is_refused_at_start(tmp_path: Path, sto
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("content", [b"this is no database" * 1000, b"SQLite format 3\0" + b"\xff" * 8000])
-def test_a_damaged_file_is_refused_at_start_by_one_sentence(tmp_path: Path, store: str, content: bytes) -> None:
-    """C15: which says what to do; the file is left as it is."""
+def test_a_damaged_file_is_refused_at_start_and_stays_unchanged(tmp_path: Path, store: str, content: bytes) -> None:
+    """C15: one sentence names the file and the remedy."""
     (tmp_path / f"{store}.db").write_bytes(content)
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", str(tmp_path))
     assert done.returncode == 2, done.stderr

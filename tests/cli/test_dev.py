@@ -43,7 +43,7 @@ class Greeter:
 
 
 def send_without_waiting(url: str, words: str) -> None:
-    """Sends a message; its task goes on."""
+    """Sends a message and does not wait for its task."""
     taken = httpx.post(
         url,
         json={
@@ -60,7 +60,7 @@ def send_without_waiting(url: str, words: str) -> None:
     assert "result" in taken.json()
 
 
-def test_it_prints_its_addresses_and_a_command_to_try_that_works(plane: Dev) -> None:
+def test_dev_prints_its_addresses_and_a_chat_command_that_works(plane: Dev) -> None:
     lines = plane.said.splitlines()
     assert re.match(r"taskplane \S+ \(Python 3\.\d+\)  agent: demo", lines[0]), "the log precedes the addresses"
     assert any(re.fullmatch(r"Data        sqlite:///\S*tasks\.db  sqlite:///\S*sessions\.db", line) for line in lines)
@@ -81,14 +81,14 @@ async def test_every_internal_service_is_served_and_healthy_on_the_one_grpc_port
             assert answer.status == health_pb2.HealthCheckResponse.SERVING, service
 
 
-def test_the_gateway_is_ready_and_serves_the_demo_agent_twice(url: str) -> None:
+def test_the_gateway_is_ready_and_serves_the_demo_agent_as_default_and_by_name(url: str) -> None:
     assert httpx.get(f"{url}/readyz").json()["ready"] is True
     default = httpx.get(f"{url}/.well-known/agent-card.json").json()
     demo = httpx.get(f"{url}/agents/demo/.well-known/agent-card.json").json()
     assert default["name"] == demo["name"]
 
 
-def test_a_given_agent_is_the_default_one_and_the_demo_agent_stays_at_its_place(tmp_path: Path) -> None:
+def test_a_given_agent_is_the_default_one_and_the_demo_agent_keeps_its_url(tmp_path: Path) -> None:
     (tmp_path / "greeting.py").write_text(
         textwrap.dedent(
             """
@@ -129,8 +129,8 @@ class Blocking:
 """
 
 
-def test_p9_an_agent_in_a_process_outlives_a_ctrl_c_and_not_its_plane(tmp_path: Path) -> None:
-    """C14: a terminal sends Ctrl-C to both, and only the plane is to obey it. What the agent prints is seen there."""
+def test_p9_an_agent_in_a_process_survives_ctrl_c_but_not_the_end_of_its_plane(tmp_path: Path) -> None:
+    """C14: a terminal sends Ctrl-C to both, and only the plane obeys. The output of the agent is shown there."""
     (tmp_path / "blocking.py").write_text(BLOCKING)
     for number, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
         go = tmp_path / number.name
@@ -144,7 +144,7 @@ def test_p9_an_agent_in_a_process_outlives_a_ctrl_c_and_not_its_plane(tmp_path: 
             if number is signal.SIGINT:
                 assert any("waiting for 1 running task" in line for line in plane.output)
                 go.touch()
-            # It ends with the agent's process, which holds the output, too.
+            # The output also ends when the agent's process ends, because that process holds it too.
             ended, rest = plane.end()
             assert ended == code and "Traceback" not in rest, rest
 
@@ -188,8 +188,8 @@ class Exiting:
 """
 
 
-def test_p9_an_agent_that_exits_in_a_task_or_a_callback_ends_nothing_else(tmp_path: Path) -> None:
-    """It fails its own task where it sees the exit, and goes on where it does not."""
+def test_p9_an_agent_that_exits_fails_only_its_own_task(tmp_path: Path) -> None:
+    """The task fails if it awaits the exit, and completes if the exit is in another task or a callback."""
     (tmp_path / "exiting.py").write_text(EXITING)
     with dev("--agent", "exiting:Exiting", cwd=tmp_path) as plane:
         for words in ("awaited", "group", "route"):
@@ -202,15 +202,15 @@ def test_p9_an_agent_that_exits_in_a_task_or_a_callback_ends_nothing_else(tmp_pa
         assert ended == 0 and "tried to end it" in rest
 
 
-def test_an_agent_that_cannot_be_loaded_is_told_by_name_and_reason(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_be_loaded_is_named_in_the_error(tmp_path: Path) -> None:
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--agent", "nowhere:agent", cwd=tmp_path)
     assert done.returncode == 2
     assert "nowhere" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_was_said_is_still_there_after_a_restart(tmp_path: Path) -> None:
-    """C2: acknowledged means on disk."""
+def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
+    """C2: an acknowledged write is on disk."""
     with dev("--data", "data", cwd=tmp_path) as plane:
         said = json.loads(taskplane("chat", "--url", plane.url, "-m", "remember", "-o", "json").stdout)
         plane.signal(signal.SIGKILL)
@@ -222,7 +222,7 @@ def test_what_was_said_is_still_there_after_a_restart(tmp_path: Path) -> None:
         assert "remember" in shown
 
 
-def test_it_runs_on_one_postgresql_database(tmp_path: Path, cluster: Cluster) -> None:
+def test_dev_runs_on_one_postgresql_database(tmp_path: Path, cluster: Cluster) -> None:
     database = cluster.create()
     with dev("--database-url", cluster.url(database), cwd=tmp_path) as plane:
         assert taskplane("chat", "--url", plane.url, "-m", "hello").stdout == "hello\n"
@@ -266,7 +266,7 @@ def test_c14_a_drain_lets_a_running_task_finish(tmp_path: Path) -> None:
         assert plane.end()[0] == 0
 
 
-def test_c14_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+def test_c14_a_second_ctrl_c_ends_the_plane_at_once(tmp_path: Path) -> None:
     with dev("--data", "data", cwd=tmp_path, afresh=True) as plane:
         send_without_waiting(plane.url, "slow 4000")
         plane.signal(signal.SIGINT)
@@ -293,7 +293,7 @@ def holding(ports: int) -> Generator[tuple[int, list[int]]]:
 
 
 @pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
-def test_a_port_in_use_names_the_process_that_has_it_and_another_port(tmp_path: Path, flag: str) -> None:
+def test_the_error_for_a_port_in_use_names_the_process_and_another_port(tmp_path: Path, flag: str) -> None:
     other = "--grpc-port" if flag == "--port" else "--port"
     with holding(1) as (pid, [port]):
         done = taskplane("dev", flag, str(port), other, "0", cwd=tmp_path)
@@ -308,7 +308,7 @@ def test_a_port_in_use_names_the_process_that_has_it_and_another_port(tmp_path: 
     assert lines[2] == "  PORT_IN_USE"
 
 
-def test_the_command_for_other_ports_works_at_once_and_keeps_the_options(tmp_path: Path) -> None:
+def test_the_suggested_command_for_other_ports_works_and_keeps_the_options(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(AGENT)
     with holding(2) as (pid, [port, grpc]):
         given = ("--agent", "own:Greeter", "--data", "my data", "--no-browser")
@@ -323,7 +323,7 @@ def test_the_command_for_other_ports_works_at_once_and_keeps_the_options(tmp_pat
         assert (tmp_path / "my data" / "tasks.db").exists()
 
 
-def test_the_command_for_other_ports_tells_no_password(tmp_path: Path) -> None:
+def test_the_suggested_command_for_other_ports_contains_no_password(tmp_path: Path) -> None:
     with holding(1) as (_, [port]):
         url = "postgresql://ann:secret@127.0.0.1/plane"
         done = taskplane("dev", "--port", str(port), "--grpc-port", "0", "--database-url", url, cwd=tmp_path)
@@ -331,7 +331,7 @@ def test_the_command_for_other_ports_tells_no_password(tmp_path: Path) -> None:
     assert "secret" not in done.stderr
 
 
-def test_a_second_plane_on_the_same_data_refuses_and_says_why(tmp_path: Path) -> None:
+def test_a_second_plane_on_the_same_data_is_refused_and_names_the_file(tmp_path: Path) -> None:
     with dev("--data", "data", cwd=tmp_path):
         done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", "data", cwd=tmp_path)
     assert done.returncode == 1
@@ -339,14 +339,14 @@ def test_a_second_plane_on_the_same_data_refuses_and_says_why(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
-def test_a_host_that_others_can_reach_is_refused_without_authentication(tmp_path: Path) -> None:
+def test_a_host_that_is_reachable_from_outside_is_refused_without_authentication(tmp_path: Path) -> None:
     done = taskplane("dev", "--host", "0.0.0.0", "--port", "0", "--grpc-port", "0", cwd=tmp_path)
     assert done.returncode == 2
     assert "TASKPLANE_GATEWAY_API_KEYS" in done.stderr
     assert "AUTHENTICATION_REQUIRED" in done.stderr
 
 
-def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(tmp_path: Path) -> None:
+def test_a_misspelt_setting_is_refused_with_the_intended_name(tmp_path: Path) -> None:
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", cwd=tmp_path, env={"TASKPLANE_TASKS_LEASE_TLL": "9"})
     assert done.returncode == 2
     assert "TASKPLANE_TASKS_LEASE_TTL" in done.stderr

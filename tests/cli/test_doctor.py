@@ -1,4 +1,4 @@
-"""`taskplane doctor` against real planes, healthy ones and others."""
+"""`taskplane doctor` with real planes, healthy and faulty."""
 
 import json
 import socket
@@ -35,7 +35,7 @@ def test_a_healthy_plane_passes_every_check_and_keeps_nothing(plane: Dev) -> Non
     assert json_of(plane.url, "session", "list") == before
 
 
-def test_a_plane_that_is_not_there_has_its_ports_examined() -> None:
+def test_doctor_examines_the_ports_if_the_plane_is_not_there() -> None:
     with socket.socket() as taken, socket.socket() as free:
         for one in (taken, free):
             one.bind(("127.0.0.1", 0))
@@ -54,8 +54,8 @@ def test_a_missing_key_is_a_failed_check(tmp_path: Path) -> None:
     assert found["caller"] == ["failed"]
 
 
-def test_an_agent_that_no_process_runs_is_a_failed_check(tmp_path: Path) -> None:
-    """V4: the message that it tried is not kept."""
+def test_an_agent_without_a_process_is_a_failed_check(tmp_path: Path) -> None:
+    """V4: doctor does not keep the message that it sent."""
     (tmp_path / "card.json").write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
     with dev("--agent", "far=worker:card.json", cwd=tmp_path) as plane:
         arguments = ("doctor", "--url", plane.url, "--grpc", plane.grpc, "--agent", "far")
@@ -95,7 +95,7 @@ def buffering(url: str) -> Generator[str]:
         yield proxy
 
 
-def test_a_proxy_that_buffers_is_found(plane: Dev) -> None:
+def test_a_buffering_proxy_is_found(plane: Dev) -> None:
     with buffering(plane.url) as url:
         found = findings("--url", url, "--grpc", plane.grpc, code=1)
     assert (found["buffering"], found["resume"]) == (["failed"], ["ok"])

@@ -26,7 +26,7 @@ COMMON: dict[str, Any] = {
 
 @contextmanager
 def serving(files: Mapping[str, Any], seen: list[str] | None = None) -> Generator[str]:
-    """A server with these JSON files; `URL` in them stands for its own address. `seen`: the keys it was sent."""
+    """A server with these JSON files; `URL` in them stands for its own address. `seen`: the keys that clients sent."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -59,7 +59,7 @@ def test_a_complete_card_of_another_server_has_no_warnings(card: dict[str, Any],
 
 
 def test_a_careless_card_is_described_and_not_refused() -> None:
-    """Null lists, missing members and an unknown version are warnings, whatever the server is."""
+    """Null lists, missing members and an unknown version are warnings."""
     card = {**OLD, "skills": None, "defaultInputModes": None, "protocolVersion": "0.2", "additionalInterfaces": None}
     with serving({"/.well-known/agent-card.json": card}) as url:
         done = taskplane("card", "check", url, "-o", "json")
@@ -68,7 +68,7 @@ def test_a_careless_card_is_described_and_not_refused() -> None:
     assert found == {("MISSING", "defaultInputModes"), ("NO_SKILLS", ""), ("UNKNOWN_VERSION", "0.2")}
 
 
-def test_a_server_without_a_card_is_missing_one() -> None:
+def test_a_server_without_a_card_gives_a_missing_card() -> None:
     with serving({}) as url:
         done = taskplane("card", "check", url)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (5, "  NO_CARD")

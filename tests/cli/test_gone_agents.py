@@ -1,4 +1,4 @@
-"""Commands about sessions and tasks whose agent is not served here: only a send needs it."""
+"""Commands for sessions and tasks of an agent that is not served here. Only sending needs the agent."""
 
 import httpx
 from tests.cli.command import json_of, taskplane
@@ -7,7 +7,7 @@ GONE = ("--agent", "kagent/gone")
 
 
 def session_elsewhere(url: str, context: str) -> list[str]:
-    """A session of an agent elsewhere with two turns; the ids of its tasks."""
+    """A session of an agent elsewhere with two turns. Returns the ids of its tasks."""
     for name in ("one", "two"):
         history = [
             {
@@ -24,8 +24,8 @@ def session_elsewhere(url: str, context: str) -> list[str]:
     return [f"{context}-one", f"{context}-two"]
 
 
-def test_r11_a_conversation_is_opened_rewound_and_undone_and_a_send_says_that_the_agent_is_gone(url: str) -> None:
-    """R2, R8: what was loaded stays, and the text of the message is not lost."""
+def test_r11_a_session_of_a_gone_agent_is_opened_rewound_and_undone_and_a_send_names_the_agent(url: str) -> None:
+    """R2, R8: loaded messages stay, and the text of the refused message is given back."""
     session_elsewhere(url, "elsewhere")
     options = ("--url", url, "--session", "elsewhere", *GONE)
     lines = ["/rewind 2", "/undo", "/tasks"]
@@ -39,8 +39,9 @@ def test_r11_a_conversation_is_opened_rewound_and_undone_and_a_send_says_that_th
     assert len(json_of(url, "session", "show", "elsewhere")["tasks"]) >= 2
 
 
-def test_m5_tasks_are_shown_followed_and_canceled(url: str) -> None:
-    """Documents, and tasks that run here, whatever agent is named."""
+def test_m5_tasks_of_a_gone_agent_are_shown_and_followed_and_a_cancel_does_not_ask_for_the_agent(url: str) -> None:
+    """The tasks are documents of a runtime elsewhere, so the cancel itself is refused. Their session is rewound and
+    undone."""
     one, two = session_elsewhere(url, "elsewhere-2")
     assert json_of(url, "task", "get", one)["contextId"] == "elsewhere-2"
     assert {task["id"] for task in json_of(url, "task", "list", "--session", "elsewhere-2")} == {one, two}

@@ -16,7 +16,7 @@ from taskplane.cli.init import FILES, class_of, name_of
 
 @pytest.mark.more
 def test_its_agent_is_served_and_its_test_passes(tmp_path: Path) -> None:
-    """P14: the files are few lines, and work as they are; the commands that are printed name them."""
+    """P14: the files are short and work without edits, and the printed commands name them."""
     done = taskplane("init", "my greeter", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "my greeter"
@@ -39,7 +39,7 @@ def test_its_agent_is_served_and_its_test_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_is_overwritten(tmp_path: Path, name: str) -> None:
-    """P14: one file that is there is enough, and then nothing is written; other files are in nobody's way."""
+    """P14: one existing file of the template is enough to write nothing. Other files do not matter."""
     (tmp_path / "other.py").touch()
     (tmp_path / name).symlink_to("nowhere")
     done = taskplane("init", cwd=tmp_path)
@@ -50,8 +50,8 @@ def test_nothing_is_overwritten(tmp_path: Path, name: str) -> None:
     assert taskplane("init", cwd=tmp_path).returncode == 0
 
 
-def test_a_place_that_can_hold_no_files_is_refused(tmp_path: Path) -> None:
-    """P14: with the reason of the system."""
+def test_a_folder_that_cannot_hold_files_is_refused(tmp_path: Path) -> None:
+    """P14: the error has the reason of the system."""
     (tmp_path / "file").touch()
     for place in ("file", "file/below"):
         done = taskplane("init", place, cwd=tmp_path)
@@ -73,7 +73,7 @@ def test_a_place_that_can_hold_no_files_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_the_name_is_made_from_the_folder(tmp_path: Path, folder: str, name: str, made: str) -> None:
-    """P14: whatever the folder is called, the name is one for agents, and the class one for Python."""
+    """P14: any folder name gives a valid agent name and a valid class name of Python."""
     assert name_of(tmp_path / folder) == name
     assert class_of(name) == made
     assert made.isidentifier()
@@ -83,7 +83,7 @@ def test_the_name_is_made_from_the_folder(tmp_path: Path, folder: str, name: str
 
 
 def test_the_templates_are_in_the_wheel(tmp_path: Path) -> None:
-    """P14: an installed command has them, too."""
+    """P14: an installed command has the templates too."""
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     names = zipfile.ZipFile(wheel).namelist()
     assert {f"taskplane/cli/templates/{name}.template" for name in FILES} <= set(names)

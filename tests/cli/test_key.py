@@ -9,8 +9,8 @@ import pytest
 from tests.cli.command import dev, taskplane
 
 
-def test_a_created_key_is_taken_by_a_gateway_that_runs(tmp_path: Path) -> None:
-    """V2: the file keeps only the digest, and the key has exactly the scopes that were named."""
+def test_a_running_gateway_accepts_a_created_key(tmp_path: Path) -> None:
+    """V2: the file keeps only the digest, and the key has exactly the named scopes."""
     file = tmp_path / "keys.toml"
     first = taskplane("key", "create", "ann", "--file", str(file))
     assert first.returncode == 0, first.stderr
@@ -24,7 +24,7 @@ def test_a_created_key_is_taken_by_a_gateway_that_runs(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stderr.splitlines()[-1]) == (4, "  OPERATORS_ONLY")
 
 
-def test_keys_are_added_below_what_the_file_has(tmp_path: Path) -> None:
+def test_keys_are_added_below_the_content_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     assert taskplane("key", "create", "ann", "--id", "one", "--file", str(file)).returncode == 0
     file.write_text("# ours\n" + file.read_text())
@@ -56,7 +56,7 @@ def test_a_refused_key_leaves_the_file_unchanged(tmp_path: Path, arguments: list
     assert file.read_bytes() == before
 
 
-def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_key_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text("not toml at all")
     done = taskplane("key", "create", "ann", "--file", str(file))

@@ -1,4 +1,4 @@
-"""Questions of a LangGraph graph outlive the process of its plane, with the checkpointer that the page prints."""
+"""Questions of a LangGraph graph survive a restart of the plane, with the checkpointer of the documentation."""
 
 import signal
 from pathlib import Path
@@ -13,7 +13,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 
 
 def test_i1_a_question_of_a_graph_is_answered_after_a_restart(tmp_path: Path) -> None:
-    """I1, C14: the checkpointer leaves no thread behind that would keep the process."""
+    """I1, C14: the checkpointer leaves no thread that would keep the process alive."""
     for file in ("booking.py", "lasting_booking.py"):
         (tmp_path / file).write_bytes((EXAMPLES / file).read_bytes())
     arguments = ("--agent", "lasting_booking:graph", "--data", "data")

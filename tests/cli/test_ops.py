@@ -15,7 +15,7 @@ from taskplane.cli.operations_text import overview_text
 
 
 def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> None:
-    """V1: what runs, waits and failed, without an empty table."""
+    """V1: the numbers of tasks by state, without an empty table."""
     said(url, "fail")
     said(url, "ask Why?")
     found = json_of(url, "ops")
@@ -31,8 +31,8 @@ def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> N
     assert any(line.startswith("  ended ") and line.endswith("of them failed") for line in lines)
 
 
-def test_what_needs_attention_comes_first(tmp_path: Path) -> None:
-    """V4: with what to do and its code, as errors are told; as JSON it is what the server answers."""
+def test_concerns_are_printed_first(tmp_path: Path) -> None:
+    """V4: each with its suggestion and its code, in the form of errors; as JSON they are the answer of the server."""
     unrenewed = {"TASKS_LEASE_TTL": "1.0", "TASKS_RENEW_EVERY": "0.3", "TASKS_SWEEP_EVERY": "600"}
     settings = {**unrenewed, "EXECUTOR_RENEW_EVERY": "600"}
     with dev(cwd=tmp_path, env={f"TASKPLANE_{name}": value for name, value in settings.items()}) as plane:
@@ -51,8 +51,8 @@ def test_what_needs_attention_comes_first(tmp_path: Path) -> None:
         assert lines[2:6] == [f"  {silent['suggestion']}", "  SILENT", "", "TASKS"]
 
 
-def test_what_needs_attention_cannot_control_a_terminal() -> None:
-    """V4: the names of agents and executors are in it; each concern begins at a line of its own."""
+def test_concerns_cannot_control_the_terminal() -> None:
+    """V4: they contain names of agents and executors. Each concern begins on a new line."""
     recent = {"minutes": 60, "begun": 0, "ended": 0, "failed": 0, "durationSeconds": None, "queuedSeconds": None}
     nothing = {"count": 0, "oldestSeconds": None}
     concerns = [{"code": code, "message": f"1 task of\x1b[2J\n{code}.", "suggestion": "Look."} for code in ("A", "B")]
@@ -64,7 +64,7 @@ def test_what_needs_attention_cannot_control_a_terminal() -> None:
 
 
 def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
-    """V1: newest change first, and why each failed."""
+    """V1: the newest change first, with the reason of each failure."""
     failed, paused = said(url, "fail")["taskId"], said(url, "ask Why?")["taskId"]
 
     def ids(*filters: str) -> list[str]:
@@ -123,8 +123,8 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield plane.url
 
 
-def test_the_api_key_of_every_command_is_in_one_variable(keyed: str) -> None:
-    """A command without a key names the variable to set."""
+def test_a_command_without_a_key_names_the_variable_to_set(keyed: str) -> None:
+    """With the key in that variable, a chat works."""
     commands = (["task", "list"], ["session", "list"], ["chat", "-m", "hello"], ["tail", "x" * 32], ["ops"])
     for command in commands:
         refused = taskplane(*command, "--url", keyed)
@@ -134,7 +134,8 @@ def test_the_api_key_of_every_command_is_in_one_variable(keyed: str) -> None:
 
 
 def test_an_operator_needs_the_scope_and_is_named_in_the_log(keyed: str) -> None:
-    """V2, V3: a user is told what is missing, exit code 4; the key is named by its variable."""
+    """V2, V3: the error for a user names the missing scope, with exit code 4. The event of a cancel names the
+    operator."""
     url = keyed
     message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "ask Why?"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}

@@ -1,4 +1,4 @@
-"""Commands whose server turns out to be another program, such as the sign-in page of a proxy."""
+"""Commands with the address of another program, such as the sign-in page of a proxy."""
 
 import json
 from collections.abc import Generator
@@ -67,7 +67,7 @@ def answering(body: str, status: int = 200, content_type: str = "text/html") -> 
 
 
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_a_page_is_told_as_what_it_is_and_what_to_do(arguments: list[str]) -> None:
+def test_a_web_page_in_place_of_an_answer_is_an_error_with_a_suggestion(arguments: list[str]) -> None:
     with answering(PAGE) as url:
         done = taskplane(*arguments, "--url", url, stdin=FILE)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
@@ -79,7 +79,7 @@ def test_a_page_is_told_as_what_it_is_and_what_to_do(arguments: list[str]) -> No
 
 @pytest.mark.parametrize("body", ["{}", "null", '{"error":false,"data":["x"]}'])
 @pytest.mark.parametrize("arguments", [one for one in READING if "delete" not in one], ids=" ".join)
-def test_so_is_json_of_another_kind(arguments: list[str], body: str) -> None:
+def test_json_of_another_kind_is_the_same_error(arguments: list[str], body: str) -> None:
     with answering(body, content_type="application/json") as url:
         done = taskplane(*arguments, "--url", url, stdin=FILE)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
@@ -87,7 +87,7 @@ def test_so_is_json_of_another_kind(arguments: list[str], body: str) -> None:
 
 
 @pytest.mark.parametrize("body", ["[]", '{"data":{}}', '{"error":false,"data":{}}', '{"error":"no"}'])
-def test_an_overview_that_lacks_something_is_none(body: str) -> None:
+def test_an_incomplete_overview_is_the_same_error(body: str) -> None:
     with answering(body, content_type="application/json") as url:
         done = taskplane("ops", "--url", url)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
@@ -95,14 +95,14 @@ def test_an_overview_that_lacks_something_is_none(body: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["ops"], ["session", "export", "x" * 32], ["chat", "-m", "hi"]], ids=" ".join)
-def test_a_redirect_is_told_with_its_place(arguments: list[str]) -> None:
+def test_the_error_for_a_redirect_names_its_target(arguments: list[str]) -> None:
     with answering("", 302) as url:
         done = taskplane(*arguments, "--url", url)
     assert done.returncode == 3
     assert "https://login.example/" in done.stderr.splitlines()[0]
 
 
-def test_no_file_is_written_of_a_page(tmp_path: Path) -> None:
+def test_no_file_is_written_from_a_web_page(tmp_path: Path) -> None:
     with answering(PAGE) as url:
         done = taskplane(
             "session", "export", "x" * 32, "--format", "markdown", "-O", "it.md", "--url", url, cwd=tmp_path
@@ -111,7 +111,7 @@ def test_no_file_is_written_of_a_page(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_not_worth_a_retry_and_json_for_programs() -> None:
+def test_as_json_the_error_for_a_web_page_is_not_retryable() -> None:
     with answering(PAGE) as url:
         done = taskplane("task", "list", "-o", "json", "--url", url)
     error = json.loads(done.stderr)["error"]
@@ -119,7 +119,7 @@ def test_it_is_not_worth_a_retry_and_json_for_programs() -> None:
 
 
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_a_grpc_port_is_named_at_once(arguments: list[str], plane: Dev) -> None:
+def test_the_error_for_a_grpc_port_comes_at_once(arguments: list[str], plane: Dev) -> None:
     """Without the minute of retries that a broken connection gets."""
     done = taskplane(*arguments, "--url", f"http://{plane.grpc}", stdin=FILE)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr

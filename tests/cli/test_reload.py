@@ -1,4 +1,4 @@
-"""`taskplane dev --reload`: new code for new turns, and errors of the author's code where the author looks."""
+"""`taskplane dev --reload`: new turns get new code, and errors in the code of the agent are printed."""
 
 import json
 import textwrap
@@ -53,7 +53,7 @@ def until(plane: Dev, marker: str) -> list[str]:
 
 
 def begin(plane: Dev, text: str) -> str:
-    """Sends a message and returns the id of its task, which goes on."""
+    """Sends a message and returns the id of its task, without waiting for the task."""
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
     params = {"message": message, "configuration": {"returnImmediately": True}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
@@ -73,8 +73,9 @@ def description(plane: Dev) -> str:
     return str(httpx.get(f"{plane.url}/.well-known/agent-card.json").json()["description"])
 
 
-def test_new_code_is_for_new_turns_and_a_broken_edit_leaves_the_old_one_serving(tmp_path: Path) -> None:
-    """P14: a package of several modules; what runs keeps its code, the card is new, errors have file and line."""
+def test_new_turns_get_new_code_and_after_a_broken_edit_the_old_code_stays_in_use(tmp_path: Path) -> None:
+    """P14: for a package of several modules. Running turns keep their code, the card is updated, errors have file and
+    line."""
     write(tmp_path, {"pack/__init__.py": "", "pack/agent.py": AGENT, "pack/words.py": 'WORD = "one"\n'})
     go = tmp_path / "go"
     with dev("--agent", "pack.agent:Agent", "--reload", cwd=tmp_path) as plane:
@@ -127,15 +128,15 @@ class Agent:
 """
 
 
-def test_an_agent_in_processes_gets_new_ones(tmp_path: Path) -> None:
-    """P14, P9: the process at work keeps its code and gets no further turn; those without a run end."""
+def test_an_agent_in_processes_gets_new_processes(tmp_path: Path) -> None:
+    """P14, P9: a process with a run keeps its code and gets no further turn. Processes without a run end."""
     write(tmp_path, {"agent.py": IN_PROCESS})
     go = tmp_path / "go"
     with dev("--agent", "agent:Agent@process", "--reload", cwd=tmp_path) as plane:
         idle = said(plane.url, "hi")["text"]
         assert said(plane.url, "hi")["text"] == idle
         running = begin(plane, str(go))
-        # Of the same size, and within the same second perhaps.
+        # The new file has the same size, and perhaps the same second of change.
         write(tmp_path, {"agent.py": IN_PROCESS.replace("one", "two")})
         until(plane, "Agent reloaded")
         word, process = said(plane.url, "hi")["text"].split()
@@ -174,7 +175,7 @@ class Threaded(Faulty):
 
 
 def test_p9_a_fault_of_an_agent_shows_file_and_line_and_only_the_authors_part_of_the_traceback(tmp_path: Path) -> None:
-    """P9: with the name of the agent and the task, wherever the agent runs."""
+    """P9: with the name of the agent and the task, whether the agent runs in a thread or a process."""
     write(tmp_path, {"faulty.py": FAULTY})
     agents = ("faulty:Faulty", "faulty:Threaded", "apart=faulty:Faulty@process")
     options = [option for agent in agents for option in ("--agent", agent)]
@@ -207,7 +208,7 @@ def test_p9_a_fault_of_an_agent_shows_file_and_line_and_only_the_authors_part_of
     ],
 )
 def test_code_that_cannot_be_loaded_is_refused_with_file_and_line(tmp_path: Path, text: str, told: str) -> None:
-    """P14: at start the command ends, with the exit code of a wrong use."""
+    """P14: the command ends at start, with the exit code of wrong usage."""
     write(tmp_path, {"agent.py": text})
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--agent", "agent:Agent", cwd=tmp_path)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""What fits on a line."""
+"""Texts are cut to fit a line."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ def test_columns_are_aligned_and_the_last_is_ragged() -> None:
 
 
 def test_columns_fit_the_terminal() -> None:
-    """The widest are cut, and what is short stays whole."""
+    """The widest columns are cut, and short ones stay whole."""
     rows = [["SESSION", "STATE", "TITLE"], ["0123456789abcdef" * 2, "working", "a rather long title of a session"]]
     for width in (80, 60, 40):
         lines = columns(rows, width).splitlines()
@@ -72,13 +72,13 @@ def test_a_question_that_is_data_reads_as_description_action_and_arguments_and_t
     assert json.loads(rest) == question
 
 
-def test_data_that_asks_for_no_action_is_json_below_the_text() -> None:
+def test_data_without_an_action_is_json_below_the_text() -> None:
     assert _asked({"n": 3}, "So:") == 'So:\n\n    {\n      "n": 3\n    }'
     for other in (None, 3, "a", [], [1]):
         assert json.loads(_asked(other)) == other
 
 
-def test_data_whose_actions_the_text_names_is_not_said_again() -> None:
+def test_data_is_not_repeated_if_the_text_names_its_actions() -> None:
     question = {"calls": [{"name": "pay", "args": {"sum": 3}}]}
     assert _asked(question, "May pay(sum=3) be called?") == "May pay(sum=3) be called?"
     assert "→ pay" in _asked(question, "May it?")

@@ -1,4 +1,4 @@
-"""`taskplane gc` and `taskplane user erase`: what the operator deletes. C16."""
+"""C16: the deletions of the operator, `taskplane gc` and `taskplane user erase`."""
 
 import json
 from collections.abc import Generator
@@ -13,7 +13,7 @@ SECRET = {"TASKPLANE_TASKS_INTERNAL_SECRET": "s" * 40}
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Generator[Dev]:
-    """A plane that keeps no events of what has ended, and forgets them when it is told to."""
+    """A plane that keeps no events of ended tasks, and deletes them only when `gc` is run."""
     env = {"TASKPLANE_TASKS_EVENTS_TTL": "0.001", **SECRET}
     with dev(cwd=tmp_path_factory.mktemp("old"), env=env) as started:
         yield started
@@ -23,8 +23,8 @@ def chat(plane: Dev, text: str) -> None:
     assert taskplane("chat", "-m", text, "--url", plane.url).returncode == 0
 
 
-def test_gc_says_what_would_go_and_then_it_is_gone(old: Dev) -> None:
-    """C16: in numbers; the task itself is as it was."""
+def test_a_dry_gc_prints_the_numbers_of_the_following_gc(old: Dev) -> None:
+    """C16: gc deletes these events, and the task itself is unchanged."""
     chat(old, "chunks 30")
     listed = json.loads(taskplane("task", "list", "--url", old.url, "-o", "json").stdout)
     dry = taskplane("gc", "--dry-run", "--grpc", old.grpc, "-o", "json", env=SECRET)
@@ -37,8 +37,8 @@ def test_gc_says_what_would_go_and_then_it_is_gone(old: Dev) -> None:
     assert json.loads(taskplane("task", "list", "--url", old.url, "-o", "json").stdout) == listed
 
 
-def test_a_user_is_erased_once_and_again_finds_nothing(old: Dev) -> None:
-    """C16: sessions, tasks and what runs; idempotent."""
+def test_a_user_is_erased_once_and_a_second_erase_finds_nothing(old: Dev) -> None:
+    """C16: sessions, tasks and events are deleted, only with `--yes`."""
     chat(old, "hello")
     refused = taskplane("user", "erase", "local", "--grpc", old.grpc, env=SECRET)
     assert refused.returncode == 2 and "--yes" in refused.stderr
@@ -54,14 +54,13 @@ def test_a_user_is_erased_once_and_again_finds_nothing(old: Dev) -> None:
     )
 
 
-def test_who_does_not_know_the_secret_is_refused(old: Dev) -> None:
-    """S1: exit code 4."""
+def test_erasing_without_the_secret_is_refused(old: Dev) -> None:
+    """S1: the exit code is 4."""
     done = taskplane("user", "erase", "local", "--yes", "--grpc", old.grpc)
     assert done.returncode == 4 and "BAD_SIGNATURE" in done.stderr
 
 
-def test_a_plane_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """Exit code 3, with the address."""
+def test_gc_without_a_plane_exits_3_and_names_the_address(tmp_path: Path) -> None:
     with refusing_port() as port:
         address = f"127.0.0.1:{port}"
         done = taskplane("gc", "--grpc", address, cwd=tmp_path)

@@ -11,7 +11,7 @@ INVOCATIONS = ["kagent_invocation_id", "adk_invocation_id"]
 
 
 def history(url: str, session: str) -> list[str]:
-    """What the tasks of a session flatten to."""
+    """The messages of the tasks of a session, each once."""
     seen: dict[str, str] = {}
     for task in json_of(url, "session", "show", session)["tasks"]:
         for message in task.get("history", []):
@@ -20,13 +20,13 @@ def history(url: str, session: str) -> list[str]:
 
 
 def invocations(url: str, session: str) -> list[str]:
-    """Of the turns, as `session show` tells them."""
+    """The invocations of the turns, as `session show` prints them."""
     lines = taskplane("session", "show", session, "--url", url).stdout.splitlines()
     return [line.split()[2] for line in lines if line.startswith("turn ")]
 
 
-def test_r3_a_rewind_by_number_cuts_that_turn_and_all_after_it_and_gives_its_text_back(url: str) -> None:
-    """R5, R11: what is shown after it is what was there before the turn, whoever reads it."""
+def test_r3_a_rewind_by_number_cuts_that_turn_and_later_ones_and_prints_its_text(url: str) -> None:
+    """R5, R11: afterwards the messages before the turn are shown."""
     session = session_of(url, "one", "two", "three")
     done = taskplane("session", "rewind", session, "--before-message", "2", "--url", url)
     assert (done.returncode, done.stdout) == (0, "two\n")
@@ -35,7 +35,7 @@ def test_r3_a_rewind_by_number_cuts_that_turn_and_all_after_it_and_gives_its_tex
     assert [info["state"] for info in json_of(url, "session", "show", session)["taskInfos"]] == ["completed"]
 
 
-def test_r3_a_rewind_by_invocation_is_the_same_and_can_be_read_by_programs(url: str) -> None:
+def test_r3_a_rewind_by_invocation_works_the_same_and_prints_json_for_programs(url: str) -> None:
     session = session_of(url, "one", "two")
     second = invocations(url, session)[1]
     done = json_of(url, "session", "rewind", session, "--before", second)
@@ -60,13 +60,13 @@ def test_r9_a_turn_that_is_not_in_effect_exits_5_and_changes_nothing(url: str, w
 
 
 @pytest.mark.parametrize("which", [[], ["--before", "x", "--before-message", "1"]])
-def test_one_turn_must_be_named_in_one_way(url: str, which: list[str]) -> None:
+def test_a_rewind_must_name_one_turn_in_one_way(url: str, which: list[str]) -> None:
     done = taskplane("session", "rewind", "any", *which, "--url", url)
     assert done.returncode == 2
     assert "--before-message" in done.stderr
 
 
-def test_r8_an_undo_brings_back_what_the_rewind_cut_while_nothing_new_was_said(url: str) -> None:
+def test_r8_an_undo_restores_the_cut_turns_until_the_next_message(url: str) -> None:
     session = session_of(url, "one", "two")
     json_of(url, "session", "rewind", session, "--before-message", "2")
     done = taskplane("session", "undo", session, "--url", url)
@@ -82,7 +82,7 @@ def test_r8_an_undo_brings_back_what_the_rewind_cut_while_nothing_new_was_said(u
 
 
 def test_r5_after_a_rewind_and_further_turns_nothing_is_shown_twice(url: str) -> None:
-    """I3: the next message refers to the last task that is still there."""
+    """I3: the next message refers to the last task that is in effect."""
     session = session_of(url, "one", "two", "message three")
     kept = json_of(url, "session", "show", session)["taskInfos"][0]["taskId"]
     json_of(url, "session", "rewind", session, "--before-message", "2")
@@ -92,15 +92,18 @@ def test_r5_after_a_rewind_and_further_turns_nothing_is_shown_twice(url: str) ->
     assert task["history"][0]["referenceTaskIds"] == [kept]
 
 
-def test_i6_after_a_rewind_past_a_question_the_next_message_is_no_answer_to_it(url: str) -> None:
+def test_i6_after_a_rewind_past_a_question_the_next_message_does_not_answer_it(url: str) -> None:
     session = session_of(url, "one", "ask Sure?")
+    before = {task["id"] for task in json_of(url, "session", "show", session)["tasks"]}
     json_of(url, "session", "rewind", session, "--before-message", "2")
-    assert said(url, "three", session)["text"] == "three"
+    third = said(url, "three", session)
+    assert third["text"] == "three"
+    assert len(before) == 2 and third["taskId"] not in before
 
 
 @pytest.mark.parametrize("key", INVOCATIONS)
 def test_r10_the_turns_of_documents_are_listed_rewound_and_counted(url: str, key: str) -> None:
-    """R5: a session that a runtime feeds, with a task for each turn, in either spelling."""
+    """R5: for a session of a runtime, with one task for each turn, in either spelling."""
     created = httpx.post(f"{url}/api/sessions", json={"agent_ref": "a"}).json()
     session: str = created["data"]["id"]
     turns = [f"{session}-{number}" for number in (1, 2)]
@@ -118,7 +121,7 @@ def test_r10_the_turns_of_documents_are_listed_rewound_and_counted(url: str, key
     assert invocations(url, session) == turns
 
 
-def test_a_fork_goes_on_elsewhere_and_leaves_the_old_session_as_it_is(url: str) -> None:
+def test_a_fork_continues_on_its_own_and_leaves_the_old_session_unchanged(url: str) -> None:
     session = session_of(url, "one", "two")
     done = taskplane("session", "fork", session, "--url", url)
     assert done.returncode == 0, done.stderr
@@ -130,7 +133,7 @@ def test_a_fork_goes_on_elsewhere_and_leaves_the_old_session_as_it_is(url: str) 
     assert len(history(url, fork)) == 6
 
 
-def test_a_fork_before_a_turn_has_what_was_before_it_and_the_title_it_was_given(url: str) -> None:
+def test_a_fork_before_a_turn_has_the_messages_before_that_turn_and_the_given_title(url: str) -> None:
     session = session_of(url, "one", "two")
     second = invocations(url, session)[1]
     fork = json_of(url, "session", "fork", session, "--before", second, "--title", "Another try")

@@ -19,7 +19,7 @@ ROOMS = {
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_c14_a_process_says_once_that_it_is_ready_and_where_and_drains_on_a_signal(room: str, tmp_path: Path) -> None:
+def test_c14_a_process_logs_once_that_it_is_ready_and_exits_0_on_a_signal(room: str, tmp_path: Path) -> None:
     settings, ready = ROOMS[room]
     with subprocess.Popen(
         [*PROGRAM, "serve", room],

@@ -21,7 +21,7 @@ def test_t9_sessions_are_listed_with_title_agent_state_tasks_and_time(url: str) 
     assert cells[3:] == ["demo", "failed", "2", "a", "session", "of", "its", "own"]
 
 
-def test_a_session_that_waits_is_listed_like_its_task(url: str) -> None:
+def test_a_waiting_session_is_listed_with_the_state_of_its_task(url: str) -> None:
     session = session_of(url, "ask Are you sure?")
     (line,) = [line for line in taskplane("session", "list", "--url", url).stdout.splitlines() if session in line]
     assert line.split()[4] == "input-required"
@@ -56,14 +56,14 @@ def test_m1_a_session_is_shown_with_its_turns_and_the_infos_of_its_tasks(url: st
     assert "user     hello there" in lines
 
 
-def test_t6_what_is_shown_of_a_session_with_a_direct_answer_stands_there_once(url: str) -> None:
+def test_t6_a_shown_session_has_each_message_once_also_with_a_direct_answer(url: str) -> None:
     session = session_of(url, "hello there", "message straight away")
     text = taskplane("session", "show", session, "--url", url).stdout
     assert text.count("user     hello there") == 1
     assert text.count("straight away") == 3, "in the list of turns, as the message and as the answer"
 
 
-def test_m6_a_session_without_tasks_is_no_error(url: str) -> None:
+def test_m6_a_session_without_tasks_is_shown(url: str) -> None:
     session = session_of(url, "message only words")
     assert json_of(url, "session", "show", session)["taskInfos"] == []
 
@@ -93,7 +93,7 @@ def test_a_session_that_does_not_exist_exits_5(url: str, arguments: list[str]) -
     assert done.stderr.startswith("✗ ")
 
 
-def test_without_a_terminal_nothing_is_deleted_unless_that_is_said(url: str) -> None:
+def test_without_a_terminal_a_session_is_deleted_only_with_yes(url: str) -> None:
     session = session_of(url, "to be deleted")
     refused = taskplane("session", "delete", session, "--url", url, stdin="y\n")
     assert refused.returncode == 2
@@ -105,7 +105,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_that_is_said(url: str) -> 
 
 
 @pytest.mark.parametrize(("answer", "exit_code"), [("y", 0), ("n", 1), ("", 1)])
-def test_on_a_terminal_it_asks_before_it_deletes(url: str, answer: str, exit_code: int) -> None:
+def test_on_a_terminal_delete_asks_for_confirmation(url: str, answer: str, exit_code: int) -> None:
     session = session_of(url, "asked about")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -128,8 +128,8 @@ def test_on_a_terminal_it_asks_before_it_deletes(url: str, answer: str, exit_cod
     assert taskplane("session", "show", session, "--url", url).returncode == (5 if exit_code == 0 else 0)
 
 
-def test_i5_a_session_goes_on_after_it_was_looked_at(url: str) -> None:
-    """Nothing that only reads a session changes where its next message goes."""
+def test_i5_a_message_after_session_show_answers_the_open_question(url: str) -> None:
+    """A command that only reads a session does not change the destination of its next message."""
     asked = said(url, "ask Which?")
     json_of(url, "session", "show", asked["contextId"])
     assert said(url, "this", asked["contextId"])["taskId"] == asked["taskId"]

@@ -10,8 +10,8 @@ from tests.cli.command import json_of, session_of, taskplane
 from taskplane.cli.output_file import opened
 
 
-def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path: Path) -> None:
-    """S: under its own id and under another one; a file that is there already is replaced only by a whole one."""
+def test_a_session_is_exported_to_a_file_and_imported_again(url: str, tmp_path: Path) -> None:
+    """S: under its own id and under another one. An existing file is replaced only by a complete one."""
     session, file = session_of(url, "hello there", "fail for a reason"), tmp_path / "session.ndjson"
     written = taskplane("session", "export", session, "-O", str(file), "--url", url)
     assert (written.returncode, written.stdout) == (0, ""), written.stderr
@@ -34,7 +34,7 @@ def test_a_session_is_written_to_a_file_and_brought_in_again(url: str, tmp_path:
     assert taskplane("session", "export", session, "--url", url).stdout.encode() == body
 
 
-def test_a_session_is_written_as_a_document_or_as_a_transcript(url: str, tmp_path: Path) -> None:
+def test_a_session_is_exported_as_a_document_or_as_a_transcript(url: str, tmp_path: Path) -> None:
     """S: to a file as well; another format is refused."""
     session, file = session_of(url, "hello there"), tmp_path / "session.md"
     document = json.loads(taskplane("session", "export", session, "--format", "json", "--url", url).stdout)
@@ -45,8 +45,8 @@ def test_a_session_is_written_as_a_document_or_as_a_transcript(url: str, tmp_pat
     assert taskplane("session", "export", session, "--format", "pdf", "--url", url).returncode == 2
 
 
-def test_a_file_that_is_not_whole_or_not_there_is_refused(url: str, tmp_path: Path) -> None:
-    """S: with the line, and the exit code of what is wrong."""
+def test_importing_an_incomplete_or_missing_file_is_refused(url: str, tmp_path: Path) -> None:
+    """S: the error names the line of an incomplete file; the exit code is 1, and 2 for a missing file."""
     file = tmp_path / "cut.ndjson"
     body = taskplane("session", "export", session_of(url, "hello"), "--url", url).stdout
     file.write_text(body[:-40])
@@ -57,7 +57,7 @@ def test_a_file_that_is_not_whole_or_not_there_is_refused(url: str, tmp_path: Pa
     assert (missing.returncode, missing.stderr.splitlines()[-1].strip()) == (2, "BAD_FILE")
 
 
-def test_a_file_is_replaced_whole_behind_its_links_and_nothing_beside_it_is_touched(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_by_a_complete_one_behind_its_links(tmp_path: Path) -> None:
     file, link, beside = tmp_path / "file", tmp_path / "link", tmp_path / "file.part"
     file.write_text("old")
     file.chmod(0o640)
@@ -75,14 +75,14 @@ def test_a_file_is_replaced_whole_behind_its_links_and_nothing_beside_it_is_touc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.part", "link"]
 
 
-def test_a_link_to_nothing_yet_makes_what_it_names(tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_creates_that_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     with opened(tmp_path / "link") as target:
         target.write(b"new")
     assert ((tmp_path / "link").is_symlink(), (tmp_path / "file").read_text()) == (True, "new")
 
 
-def test_pipes_devices_and_open_files_are_written_and_stay_what_they_are(tmp_path: Path) -> None:
+def test_pipes_devices_and_open_files_are_written_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -102,7 +102,9 @@ def test_pipes_devices_and_open_files_are_written_and_stay_what_they_are(tmp_pat
 
 
 @pytest.mark.parametrize("content", ["a text\n", '{"format":"taskplane-session"}\n', "[1]", ""])
-def test_a_file_that_was_never_exported_is_told_with_what_to_choose(url: str, tmp_path: Path, content: str) -> None:
+def test_the_error_for_a_file_that_is_not_an_export_names_the_right_format(
+    url: str, tmp_path: Path, content: str
+) -> None:
     file = tmp_path / "wrong.ndjson"
     file.write_text(content)
     done = taskplane("session", "import", str(file), "--url", url)

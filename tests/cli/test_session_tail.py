@@ -25,7 +25,7 @@ class Tail:
         self.lines: list[str] = []
 
     def until(self, *words: str) -> None:
-        """Reads on to a line that has all these words."""
+        """Reads up to a line that has all these words."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
@@ -34,8 +34,8 @@ class Tail:
         raise AssertionError(f"it ended before {words}: {self.lines}")
 
     def end(self) -> str:
-        """Reads on to its end; what it said on stderr."""
-        # Not `communicate`, which passes over what was read from the pipe with the last line.
+        """Reads up to the end of the command, and returns its stderr."""
+        # Not `communicate`, which skips the data that was read from the pipe together with the last line.
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.lines += self.process.stdout.read().splitlines()
@@ -46,7 +46,7 @@ class Tail:
 
 @contextmanager
 def following(url: str, session: str, *options: str) -> Generator[Tail]:
-    """It has shown its first snapshot."""
+    """A tail that has shown its first snapshot."""
     with subprocess.Popen(
         [*PROGRAM, "tail", "--session", session, "--url", url, *options],
         env=environment(),
@@ -63,7 +63,7 @@ def following(url: str, session: str, *options: str) -> Generator[Tail]:
 
 
 def test_m5_a_session_is_followed_line_by_line_until_it_is_deleted(url: str) -> None:
-    """R8: rewinds and undos of other clients are told with what is cut now."""
+    """R8: rewinds and undos of other clients are shown with the invocations that are cut now."""
     session = session_of(url, "one")
     with following(url, session) as tail:
         said(url, "ask Why?", session)
@@ -78,7 +78,7 @@ def test_m5_a_session_is_followed_line_by_line_until_it_is_deleted(url: str) -> 
     names = [line.split("  ")[1] for line in tail.lines]
     assert names[0] == "snapshot"
     assert {"task-received", "task-state-changed", "entry-added", "rewound"} <= set(names)
-    # Who is slow is told of a task as it is by then.
+    # A slow client gets the current state of a task instead of each change.
     assert any("input-required" in line for line in tail.lines)
 
 
@@ -97,7 +97,7 @@ def test_m5_for_programs_every_event_is_one_json_object_with_its_name(url: str) 
     assert message["parts"][0]["text"] == "two"
 
 
-async def test_m5_a_broken_connection_is_taken_up_again_with_a_new_snapshot(url: str) -> None:
+async def test_m5_a_broken_connection_is_resumed_with_a_new_snapshot(url: str) -> None:
     session = await asyncio.to_thread(session_of, url, "one")
     server = urlsplit(url)
     assert server.hostname is not None
@@ -132,7 +132,7 @@ def test_a_session_that_does_not_exist_exits_5(url: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["task", "--session", "s"], ["--session", "s", "--after", "x-1"]])
-def test_either_a_task_or_a_session_is_followed(arguments: list[str]) -> None:
+def test_tail_needs_either_a_task_or_a_session(arguments: list[str]) -> None:
     done = taskplane("tail", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "WHAT_TO_FOLLOW" in done.stderr
@@ -156,6 +156,6 @@ def test_either_a_task_or_a_session_is_followed(arguments: list[str]) -> None:
         ("something-new", {"x": 1}, 'something-new  {"x": 1}'),
     ],
 )
-def test_a_line_says_what_it_is_and_what_became_of_what(name: str, data: dict[str, Any], line: str) -> None:
+def test_a_line_has_the_event_and_its_subject(name: str, data: dict[str, Any], line: str) -> None:
     now = datetime(2030, 1, 2, 3, 4, 5, 678_901)
     assert watched_line(Watched(name, data), now) == f"03:04:05.678  {line}"

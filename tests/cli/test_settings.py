@@ -1,4 +1,4 @@
-"""The numbers of all settings of all rooms: each has a range, and nothing outside of it is taken."""
+"""Numbers in the settings of all services: each has a range, and values outside of it are refused."""
 
 import dataclasses
 import math
@@ -30,10 +30,10 @@ def _named(value: Any) -> str | None:
 
 
 @pytest.mark.parametrize(("cls", "prefix", "field"), NUMBERS, ids=_named)
-def test_every_number_has_a_range_that_has_its_default(
+def test_every_number_has_a_range_that_contains_its_default(
     cls: type[Any], prefix: str, field: "dataclasses.Field[Any]"
 ) -> None:
-    """C14: both ends of the range are taken, and the default is within it."""
+    """C14: both ends of the range are valid."""
     allowed = ranges_of(cls)[field.name]
     assert field.default in allowed
     assert math.isfinite(allowed.least) and math.isfinite(allowed.most)
@@ -41,7 +41,7 @@ def test_every_number_has_a_range_that_has_its_default(
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-inf", "-1", "1e300", "-0.001", "least", "most"])
 @pytest.mark.parametrize(("cls", "prefix", "field"), NUMBERS, ids=_named)
-def test_no_setting_takes_a_number_that_cannot_work(
+def test_a_setting_refuses_numbers_outside_its_range(
     cls: type[Any], prefix: str, field: "dataclasses.Field[Any]", word: str
 ) -> None:
     """C14: not NaN, infinite, negative, beyond its range, or zero where that makes no sense; in one sentence."""
@@ -90,7 +90,7 @@ def test_settings_of_a_program_have_the_rules_of_the_environment(
         (("dev",), "TASKPLANE_TASKS_LOG_LEVEL", "verbose"),
     ],
 )
-def test_a_command_says_in_one_sentence_which_setting_it_cannot_use(
+def test_the_error_for_a_wrong_setting_names_its_variable(
     tmp_path: Path, command: tuple[str, ...], variable: str, value: str
 ) -> None:
     done = taskplane(*command, cwd=tmp_path, env={variable: value, "TASKPLANE_LLM_MODEL": "test"})
@@ -101,7 +101,7 @@ def test_a_command_says_in_one_sentence_which_setting_it_cannot_use(
 
 @pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
 @pytest.mark.parametrize("port", ["70000", "-1"])
-def test_a_port_that_is_none_is_refused(tmp_path: Path, flag: str, port: str) -> None:
+def test_an_invalid_port_is_refused(tmp_path: Path, flag: str, port: str) -> None:
     done = taskplane("dev", flag, port, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"Invalid value for '{flag}'" in done.stderr and "Traceback" not in done.stderr
@@ -109,7 +109,7 @@ def test_a_port_that_is_none_is_refused(tmp_path: Path, flag: str, port: str) ->
 
 @pytest.mark.parametrize("name", ["run_limit", "queue_limit", "pause_limit"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
-def test_no_policy_of_an_agent_has_a_limit_that_is_no_time(name: str, value: float) -> None:
+def test_a_policy_of_an_agent_refuses_limits_that_are_not_times(name: str, value: float) -> None:
     """C14: a limit beyond those of the store would fail each task of the agent."""
     with pytest.raises(ValueError, match=f"{name} must be 0 to 1,000,000,000 seconds"):
         Policy(**{name: value})  # type: ignore[arg-type]

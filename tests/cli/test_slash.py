@@ -15,7 +15,7 @@ from taskplane.cli.slash import Command, parse_line
 
 
 def talked(url: str, *lines: str, session: str = "", code: int = 0) -> "subprocess.CompletedProcess[str]":
-    """A chat whose input is a pipe; its exit code is that of the first line that failed."""
+    """A chat with a pipe as its input. Its exit code is that of the first failed line."""
     options = ["--session", session] if session else []
     done = taskplane("chat", "--url", url, *options, stdin="".join(f"{line}\n" for line in lines))
     assert done.returncode == code, done.stderr
@@ -23,7 +23,7 @@ def talked(url: str, *lines: str, session: str = "", code: int = 0) -> "subproce
 
 
 def tasks_of(url: str, session: str) -> list[str]:
-    """What the user said first in each task that is in effect, oldest first."""
+    """The first message of the user in each task in effect, oldest first."""
     shown = json_of(url, "session", "show", session)["tasks"]
     return [task["history"][0]["parts"][0]["text"] for task in shown if task["id"] != session]
 
@@ -41,11 +41,11 @@ def tasks_of(url: str, session: str) -> list[str]:
         ("", ""),
     ],
 )
-def test_a_line_is_a_message_or_a_command_and_two_slashes_are_one(line: str, meaning: Command | str) -> None:
+def test_a_line_is_a_message_or_a_command_and_two_slashes_escape_one(line: str, meaning: Command | str) -> None:
     assert parse_line(line) == meaning
 
 
-def test_r11_a_rewind_lists_the_turns_then_cuts_and_tells_the_text_that_was_cut(url: str) -> None:
+def test_r11_a_rewind_lists_the_turns_cuts_and_prints_the_cut_text(url: str) -> None:
     session = session_of(url, "one", "two", "three")
     done = talked(url, "/rewind", "/rewind 2", "/rewind", "anew", session=session)
     lines = done.stderr.splitlines()
@@ -60,8 +60,8 @@ def test_r11_a_rewind_lists_the_turns_then_cuts_and_tells_the_text_that_was_cut(
     assert tasks_of(url, session) == ["one", "anew"]
 
 
-def test_r6_a_rewind_with_a_text_goes_on_with_it(url: str) -> None:
-    """I3: the new turn refers to the last task that is left."""
+def test_r6_a_rewind_with_a_text_sends_the_text_next(url: str) -> None:
+    """I3: the new turn refers to the last remaining task."""
     session = session_of(url, "one", "two")
     done = talked(url, "/rewind 2 chunks 3 8", session=session)
     assert "00000002" in done.stdout
@@ -72,14 +72,14 @@ def test_r6_a_rewind_with_a_text_goes_on_with_it(url: str) -> None:
 
 
 def test_r6_after_a_rewind_with_a_text_the_answer_goes_to_the_new_task(url: str) -> None:
-    """I6: the model knows the task of a turn that no full task opened."""
+    """I6: the model knows the task of a turn that did not begin with a full task."""
     session = session_of(url, "one", "two")
     talked(url, "/rewind 2 ask Sure?", "yes", session=session)
     infos = json_of(url, "session", "show", session)["taskInfos"]
     assert [info["state"] for info in infos] == ["completed", "completed"]
 
 
-def test_r8_undo_shows_again_what_the_rewind_cut(url: str) -> None:
+def test_r8_undo_shows_the_cut_turns_again(url: str) -> None:
     session = session_of(url, "one", "two")
     done = talked(url, "/rewind 2", "/undo", "/undo", session=session, code=1)
     assert done.stdout == "one\ntwo\ntwo\n"
@@ -88,8 +88,8 @@ def test_r8_undo_shows_again_what_the_rewind_cut(url: str) -> None:
     assert tasks_of(url, session) == ["one", "two"]
 
 
-def test_for_programs_stdout_has_events_only_and_stderr_the_errors_as_json(url: str) -> None:
-    """What a session or an undo shows again was an event before."""
+def test_with_ndjson_stdout_has_events_only_and_stderr_the_errors_as_json(url: str) -> None:
+    """Messages that a session or an undo shows again are not printed as events."""
     session = session_of(url, "one", "two")
     talk = ["/rewind 2", "/undo", "/sessions 1", "/nope", "three"]
     done = taskplane(
@@ -102,8 +102,8 @@ def test_for_programs_stdout_has_events_only_and_stderr_the_errors_as_json(url: 
     assert error["code"] == "UNKNOWN_COMMAND"
 
 
-def test_r9_a_rewind_that_cannot_be_done_changes_nothing_and_says_why(url: str) -> None:
-    """R11: nothing is offered before the first message."""
+def test_r9_a_refused_rewind_changes_nothing_and_prints_the_reason(url: str) -> None:
+    """R11: a rewind before the first message is refused."""
     session = session_of(url, "one", "two")
     done = talked(url, "/rewind 7", "/rewind 1", "/rewind two", "three", session=session, code=5)
     for reason in ("INVOCATION_NOT_FOUND", "FIRST_MESSAGE", "WRONG_ARGUMENT"):
@@ -111,7 +111,7 @@ def test_r9_a_rewind_that_cannot_be_done_changes_nothing_and_says_why(url: str) 
     assert tasks_of(url, session) == ["one", "two", "three"]
 
 
-def test_a_text_that_was_not_sent_is_given_back(url: str) -> None:
+def test_an_unsent_text_is_given_back(url: str) -> None:
     session = session_of(url, "one")
     done = talked(url, "/rewind 9 and then this", session=session, code=5)
     assert "INVOCATION_NOT_FOUND" in done.stderr
@@ -127,11 +127,11 @@ def test_an_unknown_command_sends_nothing_and_two_slashes_send_one(url: str) -> 
     assert "/tasks takes no argument" in done.stderr
 
 
-def test_one_message_of_a_script_is_sent_as_it_is(url: str) -> None:
+def test_a_message_given_as_an_option_is_not_read_as_a_command(url: str) -> None:
     assert taskplane("chat", "--url", url, "-m", "/help").stdout == "/help\n"
 
 
-def test_quit_leaves_and_nothing_after_it_is_sent(url: str) -> None:
+def test_nothing_after_quit_is_sent(url: str) -> None:
     done = talked(url, "one", "/quit", "two")
     assert done.stdout == "one\n"
     assert tasks_of(url, done.stderr.split()[-1]) == ["one"]
@@ -147,7 +147,7 @@ def test_m1_the_tasks_of_the_session_are_listed_with_state_and_time(url: str) ->
     assert [line.split()[1] for line in lines[place + 1 : place + 3]] == ["completed", "failed"]
 
 
-def test_without_a_session_the_commands_say_so(url: str) -> None:
+def test_without_a_session_undo_and_rewind_print_an_error(url: str) -> None:
     done = talked(url, "/undo", "/rewind", "/rewind 2", code=1)
     assert "NO_SESSION" in done.stderr
     assert "there is nothing to rewind yet" in done.stderr
@@ -166,7 +166,7 @@ def test_sessions_are_listed_and_switched(url: str) -> None:
 
 
 def test_a_new_session_is_begun(url: str) -> None:
-    """The old one stays as it is, and a question that it asked stays open."""
+    """The old session stays unchanged, and its open question stays open."""
     session = session_of(url, "one")
     done = talked(url, "ask Which?", "/new", "two", session=session)
     assert "  a new session begins with your next message" in done.stderr.splitlines()
@@ -175,8 +175,8 @@ def test_a_new_session_is_begun(url: str) -> None:
     assert (tasks_of(url, session), tasks_of(url, new)) == (["one", "ask Which?"], ["two"])
 
 
-def test_a_session_that_was_rewound_elsewhere_is_loaded_anew_and_nothing_goes_to_the_cut_task(url: str) -> None:
-    """I6: a message to a task that is there no more is not sent; it is given back."""
+def test_a_session_that_was_rewound_elsewhere_is_reloaded_and_a_message_to_the_cut_task_is_not_sent(url: str) -> None:
+    """I6: the text of the message is given back."""
     session = session_of(url, "one", "ask Which colour?")
     with subprocess.Popen(
         [*PROGRAM, "chat", "--url", url, "--session", session],
@@ -204,19 +204,19 @@ class Terminal:
         self._seen = b""
 
     def until(self, text: str) -> None:
-        """Waits for it, after what was waited for before."""
+        """Waits for this text in the output, after the text of the previous wait."""
         while text.encode() not in self._seen:
             self._seen += os.read(self.ours, 4096)
         self._seen = self._seen.partition(text.encode())[2]
 
     def write(self, text: str) -> None:
-        """What the user types."""
+        """Types this text."""
         os.write(self.ours, text.encode())
 
 
 @contextmanager
 def terminal(url: str, session: str) -> Generator[Terminal]:
-    """A chat on a terminal; what leaves it may be missed while it begins to read, so it is killed in the end."""
+    """A chat on a terminal. Killed at the end, because typed text may be lost while the chat begins to read."""
     process, ours = pty.fork()
     if process == 0:
         os.execvpe(PROGRAM[0], [*PROGRAM, "chat", "--url", url, "--session", session], environment({"TERM": "dumb"}))
@@ -228,7 +228,7 @@ def terminal(url: str, session: str) -> Generator[Terminal]:
         os.waitpid(process, 0)
 
 
-def test_r11_on_a_terminal_the_cut_text_stands_in_the_next_prompt_to_be_edited(url: str) -> None:
+def test_r11_on_a_terminal_the_cut_text_can_be_edited_in_the_next_prompt(url: str) -> None:
     session = session_of(url, "one", "two")
     with terminal(url, session) as chat:
         chat.until("you> two")

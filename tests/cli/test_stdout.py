@@ -1,4 +1,4 @@
-"""What becomes of a command whose stdout takes no more."""
+"""Commands with an stdout that is full or closed."""
 
 import json
 import os
@@ -15,10 +15,8 @@ def printed() -> int:
     return 1
 
 
-def test_an_stdout_that_is_full_is_a_typed_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """At once, and when it is told at the end only."""
+def test_a_full_stdout_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """At the first write, and also if the error only comes with the last flush."""
     for buffering in (1, -1):
         with open("/dev/full", "w", buffering) as full:
             monkeypatch.setattr(sys, "stdout", full)
@@ -27,7 +25,9 @@ def test_an_stdout_that_is_full_is_a_typed_error(
         assert (error["code"], "No space left" in error["message"]) == ("BAD_OUTPUT", True)
 
 
-def test_a_reader_who_left_has_seen_enough(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_reader_ends_the_command_without_an_error_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
@@ -36,7 +36,7 @@ def test_a_reader_who_left_has_seen_enough(monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().err == ""
 
 
-def test_an_error_about_a_file_is_none_of_stdout(tmp_path: Path) -> None:
+def test_an_error_about_a_file_is_not_reported_as_one_of_stdout(tmp_path: Path) -> None:
     def missing() -> int:
         return len((tmp_path / "none").read_text())
 

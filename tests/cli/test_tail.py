@@ -10,7 +10,7 @@ from tests.support.cutting import cutting
 
 
 def made(url: str, text: str) -> str:
-    """The id of a task that has ended."""
+    """Sends a message and returns the id of its ended task."""
     task_id: str = json.loads(taskplane("chat", "--url", url, "-m", text, "-o", "json").stdout)["taskId"]
     return task_id
 
@@ -25,7 +25,7 @@ def test_every_event_is_one_line_with_time_distance_number_state_and_text(url: s
     assert lines[-1].split("  ")[3] == "completed"
 
 
-def test_ndjson_is_the_log_as_it_is_served_with_the_place_of_each_event(url: str) -> None:
+def test_ndjson_is_the_log_with_the_number_of_each_event(url: str) -> None:
     events = [
         json.loads(line)
         for line in taskplane("tail", made(url, "hi"), "--url", url, "-o", "ndjson").stdout.splitlines()
@@ -35,7 +35,7 @@ def test_ndjson_is_the_log_as_it_is_served_with_the_place_of_each_event(url: str
     assert all(event["id"].endswith(f"-{event['generation']}") for event in events)
 
 
-def test_after_a_cursor_comes_exactly_the_rest_and_after_the_last_one_nothing(url: str) -> None:
+def test_after_a_cursor_tail_prints_exactly_the_rest_and_after_the_last_one_nothing(url: str) -> None:
     task = made(url, "chunks 5 8")
     whole = taskplane("tail", task, "--url", url, "-o", "ndjson").stdout.splitlines()
     third = json.loads(whole[2])["id"]
@@ -51,8 +51,8 @@ def test_a_task_that_failed_exits_1_and_one_that_does_not_exist_5(url: str) -> N
     assert missing.stderr.startswith("✗ ")
 
 
-async def test_p12_a_cut_connection_is_resumed_and_it_says_where_and_that_nothing_was_lost(url: str) -> None:
-    """C5: the log arrives whole and in order through a connection that breaks in mid-event."""
+async def test_p12_a_cut_connection_is_resumed_and_the_message_has_the_cursor_and_no_loss(url: str) -> None:
+    """C5: the log arrives complete and in order over a connection that breaks within an event."""
     server = urlsplit(url)
     assert server.hostname is not None
     assert server.port is not None

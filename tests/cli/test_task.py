@@ -27,7 +27,7 @@ def test_a_list_for_people_has_a_head_and_a_row_for_each(url: str) -> None:
     assert lines[1].endswith("hello columns")
 
 
-def test_a_task_is_shown_with_what_was_said_and_made(url: str) -> None:
+def test_a_shown_task_has_its_messages_and_artifacts(url: str) -> None:
     done = said(url, "artifact")
     text = taskplane("task", "get", done["taskId"], "--url", url).stdout
     assert f"task     {done['taskId']}" in text
@@ -36,7 +36,7 @@ def test_a_task_is_shown_with_what_was_said_and_made(url: str) -> None:
     assert "artifact Words: A few words." in text
 
 
-def test_a_task_that_has_ended_cannot_be_canceled_and_a_paused_one_can(url: str) -> None:
+def test_cancelling_an_ended_task_is_refused_and_a_paused_one_is_canceled(url: str) -> None:
     ended = taskplane("task", "cancel", said(url, "hello")["taskId"], "--url", url, "-o", "json")
     assert ended.returncode == 1
     assert json.loads(ended.stderr)["error"]["code"] == "TASK_NOT_CANCELABLE"
@@ -44,12 +44,12 @@ def test_a_task_that_has_ended_cannot_be_canceled_and_a_paused_one_can(url: str)
     assert json.loads(paused.stdout)["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-def test_what_does_not_exist_exits_5(url: str) -> None:
+def test_an_unknown_task_exits_5(url: str) -> None:
     assert taskplane("task", "get", "nothing", "--url", url).returncode == 5
 
 
-def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(url: str) -> None:
-    """For tasks and sessions alike; an id that clients made may be short."""
+def test_a_unique_prefix_of_an_id_is_enough(url: str) -> None:
+    """For tasks and sessions alike. The exact id counts first, so ids made by clients may be prefixes of others."""
     one, mine = said(url, "hello"), uuid4().hex[:8]
     task, session = one["taskId"], one["contextId"]
     assert json.loads(taskplane("task", "get", task[:28], "--url", url, "-o", "json").stdout)["id"] == task

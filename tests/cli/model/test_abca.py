@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Said:
-    """One turn as the server keeps it. `task`: empty for a direct answer."""
+class Turn:
+    """One turn in the state of the server. `task`: empty for a direct answer."""
 
     number: int
     task: str
@@ -41,14 +41,14 @@ class Said:
 
 
 class Client(RuleBasedStateMachine):
-    """What the client does, and what the server answers."""
+    """The actions of a client, and the answers of the server."""
 
     names_tasks: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.turns: list[Said] = []
-        self.undo: list[tuple[Said, ...]] = []
+        self.turns: list[Turn] = []
+        self.undo: list[tuple[Turn, ...]] = []
         self.began = 0
         self.undoable = 0
         self.steered = False
@@ -57,7 +57,7 @@ class Client(RuleBasedStateMachine):
 
     @property
     def tasks(self) -> dict[str, State]:
-        """Those that are not superseded, oldest first."""
+        """The tasks that are not superseded, oldest first."""
         cut = {turn.task for rewound in self.undo for turn in rewound}
         return {t.task: "input-required" if t.asks else "completed" for t in self.turns if t.task and t.task not in cut}
 
@@ -79,16 +79,16 @@ class Client(RuleBasedStateMachine):
         for event in events:
             self.conversation.apply(classify(event))
 
-    def begin(self, kind: str) -> Said:
+    def begin(self, kind: str) -> Turn:
         """The server takes a new turn; from now on earlier rewinds stay."""
         self.began += 1
         if self.undo:
             self.undo = [tuple(turn for rewound in self.undo for turn in rewound)]
             self.undoable = 0
         task = "" if kind == "direct" else self.turns[-1].task if self.waits else f"t{self.began}"
-        return Said(self.began, task, kind == "ask")
+        return Turn(self.began, task, kind == "ask")
 
-    def stream(self, turn: Said, opened: bool, repeated: bool) -> None:
+    def stream(self, turn: Turn, opened: bool, repeated: bool) -> None:
         """The events of a turn; `opened`: with a full task first; `repeated`: all of them twice."""
         self.turns.append(turn)
         if not turn.task:
@@ -155,7 +155,7 @@ class Client(RuleBasedStateMachine):
     @precondition(lambda self: self.undo and self.undoable)
     @rule(loads=st.booleans())
     def undo_rewind(self, loads: bool) -> None:
-        """Who is not told which task a message belongs to loads the tasks again."""
+        """If the history has no task ids, load the tasks again."""
         self.turns += self.undo.pop()
         self.undoable -= 1
         history = [read_message(message) for turn in self.turns for message in turn.messages(tasks=self.names_tasks)]
@@ -176,7 +176,7 @@ class Client(RuleBasedStateMachine):
     @precondition(lambda self: self.past)
     @rule(data=st.data())
     def again(self, data: st.DataObject) -> None:
-        """Something old arrives once more."""
+        """An old event arrives once more."""
         for event in data.draw(st.lists(st.sampled_from(self.past), min_size=1, max_size=3)):
             if not self.once(event):
                 self.conversation.apply(classify(event))
@@ -190,13 +190,13 @@ class Client(RuleBasedStateMachine):
         assert [message.id for message in self.conversation.messages] == expected
 
     @invariant()
-    def it_shows_what_the_server_has(self) -> None:
+    def it_shows_the_state_of_the_server(self) -> None:
         self.shows([message["messageId"] for turn in self.turns for message in turn.messages()])
         assert [task.id for task in self.conversation.session.tasks] == list(self.tasks)
 
 
 class ClientOfTerseServer(Client):
-    """The same where the history of a session does not say which task a message belongs to."""
+    """The same client with a server whose history has no task ids."""
 
     names_tasks = False
 

@@ -1,4 +1,4 @@
-"""Reuse or new: where the next message goes."""
+"""Continue a task or begin a new one: the destination of the next message."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from taskplane.client.states import State
 
 
 @pytest.mark.parametrize("state", ["completed", "failed", "canceled", "rejected"])
-def test_i6_after_a_terminal_task_the_message_makes_a_new_one_that_refers_to_it(state: State) -> None:
+def test_i6_after_a_terminal_task_the_message_makes_a_new_task_that_refers_to_the_old_one(state: State) -> None:
     """I3: `referenceTaskIds` names the last task."""
     assert continuation(TaskInfo("t", state)) == Continuation(reference_task_ids=("t",))
 
@@ -20,10 +20,10 @@ def test_i6_a_paused_task_is_answered_under_its_own_id(state: State) -> None:
 
 
 @pytest.mark.parametrize("state", ["submitted", "working", "unknown"])
-def test_i6_a_running_task_takes_the_message_as_a_further_turn(state: State) -> None:
+def test_i6_a_message_to_a_running_task_is_a_further_turn_of_that_task(state: State) -> None:
     """I1: a message to a running task is answered before the task may complete."""
     assert continuation(TaskInfo("t", state)) == Continuation(task_id="t")
 
 
-def test_i6_without_a_task_the_message_names_none() -> None:
+def test_i6_without_a_task_the_message_names_no_task() -> None:
     assert continuation(None) == Continuation()

@@ -15,8 +15,8 @@ CASES = json.loads((Path(__file__).parents[2] / "cases" / "conversations.json").
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_t7_a_recorded_stream_shows_what_the_cases_say(case: dict[str, Any]) -> None:
-    """T5, T6, T7, M2, M4, M5, R6, R8, R9, R11, P4, I6: the requirement of each is in its case."""
+def test_t7_a_recorded_stream_shows_the_expected_conversation(case: dict[str, Any]) -> None:
+    """T5, T6, T7, M2, M4, M5, R6, R8, R9, R11, P4, I6: each case names its requirement."""
     conversation = Transcript("c")
     for step in case["steps"]:
         do(conversation, step)
@@ -53,7 +53,7 @@ def do(conversation: Transcript, step: dict[str, Any]) -> None:
 
 
 def seen(conversation: Transcript, expected: dict[str, Any]) -> dict[str, Any]:
-    """Return what the conversation shows, of the kinds that are expected."""
+    """Return the shown conversation, restricted to the kinds of the expectation."""
     session = conversation.session
     incomplete = session.latest_incomplete
     goes_to = conversation.next_message()

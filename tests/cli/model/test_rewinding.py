@@ -19,13 +19,13 @@ def message(id: str, turn: str, task_id: str = "") -> dict[str, Any]:
 
 
 def turn(number: int, state: str = "completed") -> dict[str, Any]:
-    """A task of one turn: what the user said and what the agent answered."""
+    """A task of one turn: a message of the user and an answer of the agent."""
     history = [message(f"{who}{number}", f"i{number}", f"t{number}") for who in "ua"]
     return {"task": {"id": f"t{number}", "contextId": "c", "status": {"state": state}, "history": history}}
 
 
 def session(*numbers: int, state: str = "completed", said: str = "") -> dict[str, Any]:
-    """The session as one task, which is what answers a rewind."""
+    """The session as one task, which is the answer to a rewind."""
     history = [message(f"{who}{number}", f"i{number}", f"t{number}") for number in numbers for who in "ua"]
     status = {"state": state, **({"message": {"messageId": "x", "parts": [{"text": said}]}} if said else {})}
     return {"task": {"id": "c", "contextId": "c", "status": status, "history": history}}
@@ -59,8 +59,8 @@ def test_r11_the_list_is_cut_at_once_and_the_cut_text_is_given_back() -> None:
     assert conversation.next_message().reference_task_ids == ("t1",)
 
 
-def test_r11_the_history_of_the_answer_takes_the_place_of_what_was_guessed() -> None:
-    """T7: turns that ran side by side may be kept though they stand after the one that is cut."""
+def test_r11_the_history_of_the_answer_replaces_the_guessed_messages() -> None:
+    """T7: concurrent turns may be kept even if they are listed after the cut turn."""
     conversation = three()
     conversation.rewind("i2")
     conversation.apply(classify(session(1, 3)), answers_rewind=True)
@@ -76,7 +76,7 @@ def test_t7_an_answer_without_a_history_leaves_nothing() -> None:
 
 
 def test_r11_a_failed_answer_restores_everything_and_shows_its_reason() -> None:
-    """R9: a rewind that cannot be done changes nothing."""
+    """R9: a rewind that is refused changes nothing."""
     conversation = three()
     conversation.rewind("i2")
     conversation.apply(classify(session(state="failed", said="no turn i2")), answers_rewind=True)
@@ -85,7 +85,7 @@ def test_r11_a_failed_answer_restores_everything_and_shows_its_reason() -> None:
     assert not conversation.rewinding
 
 
-def test_r11_an_error_restores_everything_and_what_arrived_meanwhile_is_not_lost() -> None:
+def test_r11_an_error_restores_everything_and_keeps_messages_that_arrived_meanwhile() -> None:
     conversation = Transcript("c")
     for event in (turn(1), turn(2, "working")):
         conversation.apply(classify(event))
@@ -99,7 +99,7 @@ def test_r11_an_error_restores_everything_and_what_arrived_meanwhile_is_not_lost
     assert latest.state == "completed"
 
 
-def test_r11_a_rewind_that_was_done_though_the_next_turn_was_refused_restores_nothing() -> None:
+def test_r11_a_rewind_that_succeeded_restores_nothing_if_the_next_turn_is_refused() -> None:
     conversation = Transcript("c")
     for event in (turn(1), turn(2, "working")):
         conversation.apply(classify(event))
@@ -112,7 +112,7 @@ def test_r11_a_rewind_that_was_done_though_the_next_turn_was_refused_restores_no
     assert (ids(conversation), tasks(conversation), conversation.rewinding) == (["u1", "a1"], ["t1"], False)
 
 
-def test_r11_only_one_rewind_at_a_time() -> None:
+def test_r11_only_one_rewind_runs_at_a_time() -> None:
     conversation = three()
     conversation.rewind("i3")
     with pytest.raises(Declined, match="under way") as refused:
@@ -149,7 +149,7 @@ def test_late_events_of_a_cut_run_are_dropped() -> None:
     assert (ids(conversation), tasks(conversation)) == (["u1", "a1"], ["t1"])
 
 
-def test_r6_the_next_message_said_with_the_rewind_stays_and_its_task_follows() -> None:
+def test_r6_the_next_message_of_a_rewind_stays_and_its_task_follows() -> None:
     conversation = three()
     conversation.rewind("i2")
     conversation.say(read_message({"messageId": "u4", "role": "user", "parts": [{"text": "anew"}]}))
@@ -160,7 +160,7 @@ def test_r6_the_next_message_said_with_the_rewind_stays_and_its_task_follows() -
     assert (ids(conversation), tasks(conversation)) == (["u1", "a1", "u4", "a4"], ["t1", "t4"])
 
 
-def test_r11_the_next_message_is_taken_back_with_a_rewind_that_failed() -> None:
+def test_r11_a_failed_rewind_takes_back_the_next_message() -> None:
     conversation = three()
     conversation.rewind("i2")
     said = Message("u4", "user", [{"text": "anew"}])
@@ -170,8 +170,8 @@ def test_r11_the_next_message_is_taken_back_with_a_rewind_that_failed() -> None:
     assert ids(conversation) == ["u1", "a1", "u2", "a2", "u3", "a3"]
 
 
-def test_a_task_that_was_answered_is_cut_with_its_answer_and_takes_no_more_messages() -> None:
-    """R4: a task that has a cut invocation is superseded; what is kept of it is history only."""
+def test_a_task_with_a_cut_answer_is_superseded_and_takes_no_more_messages() -> None:
+    """R4: the remaining messages of the task are history only."""
     conversation = Transcript("c")
     asked = turn(1, "input-required")
     asked["task"]["history"] += [message("u2", "i2", "t1"), message("a2", "i2", "t1")]
@@ -184,7 +184,7 @@ def test_a_task_that_was_answered_is_cut_with_its_answer_and_takes_no_more_messa
     assert ids(conversation) == ["u1", "a1"]
 
 
-def test_r8_after_an_undo_messages_and_tasks_are_what_the_server_says() -> None:
+def test_r8_after_an_undo_messages_and_tasks_are_those_of_the_server() -> None:
     conversation = three()
     made = {"taskId": "t3", "contextId": "c", "artifact": {"artifactId": "a", "parts": [{"text": "made"}]}}
     conversation.apply(classify({"artifactUpdate": made}))
@@ -200,7 +200,7 @@ def test_r8_after_an_undo_messages_and_tasks_are_what_the_server_says() -> None:
     assert len(ids(conversation)) == 6
 
 
-def test_m4_an_old_snapshot_of_a_task_that_has_ended_takes_nothing_away() -> None:
+def test_m4_an_old_snapshot_of_an_ended_task_removes_nothing() -> None:
     conversation = three()
     old = turn(2, "working")
     del old["task"]["history"][1]

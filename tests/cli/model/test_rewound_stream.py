@@ -1,4 +1,4 @@
-"""The stream that answers a rewind, through connections that break, against a real plane."""
+"""The stream that answers a rewind, over connections that break, with a real plane."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ from taskplane.client.events import FullTask, StatusUpdate, read_task
 
 @pytest.fixture
 async def proxy(url: str) -> AsyncGenerator[CuttingProxy]:
-    """Before the plane."""
+    """A proxy before the plane."""
     server = urlsplit(url)
     assert server.hostname is not None
     assert server.port is not None
@@ -33,7 +33,7 @@ async def begun(url: str, *texts: str) -> tuple[str, Transcript]:
 
 
 async def rewound(port: int, session: str, conversation: Transcript, number: int, text: str) -> list[Received]:
-    """Rewinds as a client does; what came."""
+    """Rewinds as a client does, and returns the received events."""
     invocation = conversation.turns[number - 1].message.invocation_id
     conversation.rewind(invocation)
     came: list[Received] = []
@@ -45,7 +45,7 @@ async def rewound(port: int, session: str, conversation: Transcript, number: int
 
 
 async def test_r4_a_rewind_is_answered_by_one_full_task_with_its_history(url: str, proxy: CuttingProxy) -> None:
-    """R11: it takes the place of what was guessed; the stream ends."""
+    """R11: the task replaces the guessed conversation, and the stream ends."""
     session, conversation = await begun(url, "one", "two", "three")
     (answer,) = await rewound(proxy.port, session, conversation, 2, "")
     assert isinstance(answer.event, FullTask)
@@ -54,7 +54,7 @@ async def test_r4_a_rewind_is_answered_by_one_full_task_with_its_history(url: st
     assert not conversation.rewinding
 
 
-async def test_r6_a_rewind_that_goes_on_has_one_task_and_then_the_events_of_the_next_one(
+async def test_r6_a_rewind_with_a_next_message_streams_one_task_and_then_the_events_of_the_next_turn(
     url: str, proxy: CuttingProxy
 ) -> None:
     session, conversation = await begun(url, "one", "two")
@@ -70,7 +70,7 @@ async def test_r6_a_rewind_that_goes_on_has_one_task_and_then_the_events_of_the_
 
 @pytest.mark.parametrize("cut_after", [300, 1_200, 1_800, 2_400, 4_000])
 async def test_r6_a_connection_cut_anywhere_makes_no_second_turn(url: str, proxy: CuttingProxy, cut_after: int) -> None:
-    """P12: the message is sent again under its key until the new task has a place to go on from."""
+    """P12: the message is sent again under its key until the client has a cursor of the new task."""
     session, conversation = await begun(url, "one", "two")
     proxy.cut_after = cut_after
     await rewound(proxy.port, session, conversation, 2, "chunks 40 32")
@@ -82,7 +82,7 @@ async def test_r6_a_connection_cut_anywhere_makes_no_second_turn(url: str, proxy
     assert [info["state"] for info in shown["taskInfos"]] == ["completed", "completed"]
 
 
-async def test_r9_a_turn_that_somebody_else_has_cut_restores_what_was_shown_and_says_why(
+async def test_r9_a_rewind_of_a_turn_that_was_cut_elsewhere_restores_the_messages_and_shows_the_reason(
     url: str, proxy: CuttingProxy
 ) -> None:
     session, conversation = await begun(url, "one", "two")

@@ -32,7 +32,7 @@ def test_m10_tasks_are_added_updated_with_their_error_and_found() -> None:
         session.update("t3", "working")
 
 
-def test_m3_the_latest_incomplete_task_is_the_newest_pending_or_working_one_or_none() -> None:
+def test_m3_the_latest_incomplete_task_is_the_newest_pending_or_working_one() -> None:
     session = SessionTasks("c")
     assert (session.latest, session.latest_incomplete) == (None, None)
     session.add("t1", "input-required")
@@ -45,7 +45,7 @@ def test_m3_the_latest_incomplete_task_is_the_newest_pending_or_working_one_or_n
 
 
 @pytest.mark.parametrize("late", ["submitted", "working", "input-required", "completed", "unknown"])
-def test_m4_a_terminal_state_is_final_whatever_comes_late(late: State) -> None:
+def test_m4_a_terminal_state_is_final_against_later_states(late: State) -> None:
     session = SessionTasks("c")
     session.add("t1", "canceled", "2030-01-01T00:00:00Z")
     session.add("t1", late, "2030-01-01T00:00:09Z")
@@ -54,7 +54,7 @@ def test_m4_a_terminal_state_is_final_whatever_comes_late(late: State) -> None:
     assert task.changes == [StateChange("canceled", "2030-01-01T00:00:00Z")]
 
 
-def test_m9_two_turns_in_a_row_make_two_tasks_and_the_newest_is_the_incomplete_one() -> None:
+def test_m9_two_turns_make_two_tasks_and_the_newest_is_the_incomplete_one() -> None:
     session = SessionTasks("c")
     session.add("t1", "working")
     session.update("t1", "completed")
@@ -64,7 +64,7 @@ def test_m9_two_turns_in_a_row_make_two_tasks_and_the_newest_is_the_incomplete_o
     assert session.latest_incomplete is session.find("t2")
 
 
-def test_m10_a_session_as_a_server_lists_it_is_read_with_times_and_pauses() -> None:
+def test_m10_a_listed_session_is_read_with_times_and_pauses() -> None:
     """M1, M2: a task that waits for the user is `working` with `paused`."""
     changes = [{"state": "pending", "at": "a"}, {"state": "working", "at": "b"}, "junk"]
     session = read_session_tasks(
@@ -101,18 +101,20 @@ def test_m10_a_session_as_a_server_lists_it_is_read_with_times_and_pauses() -> N
         ({"contextId": "c", "tasks": [{"taskId": "t1", "state": "failed"}, {"taskId": "t1"}]}, [("t1", "failed")]),
     ],
 )
-def test_m10_what_an_older_client_stored_is_read(stored: dict[str, Any], tasks: list[tuple[str, State]]) -> None:
-    """M6: a session from before there were tasks has none, and that is no error."""
+def test_m10_a_session_stored_by_an_older_client_is_read(
+    stored: dict[str, Any], tasks: list[tuple[str, State]]
+) -> None:
+    """M6: a session without tasks is read as empty, not refused."""
     session = read_session_tasks(stored)
     assert (session.context_id, states(session)) == ("c", tasks)
 
 
 @pytest.mark.parametrize("stored", [None, 7, "text", [], {}])
-def test_m10_what_is_no_session_is_read_as_an_empty_one(stored: object) -> None:
+def test_m10_json_that_is_not_a_session_is_read_as_an_empty_session(stored: object) -> None:
     session = read_session_tasks(stored)
     assert (session.context_id, session.tasks) == ("", [])
 
 
-def test_an_info_without_an_id_is_none() -> None:
+def test_a_task_info_without_an_id_is_ignored() -> None:
     assert read_task_info({"state": "working"}) is None
     assert read_task_info({"taskId": "t", "state": "working"}) == TaskInfo("t", "working")

@@ -1,4 +1,4 @@
-"""The display rule: what a conversation shows after each event (T7)."""
+"""The display rule: the shown conversation after each event (T7)."""
 
 import logging
 from typing import Any
@@ -38,7 +38,7 @@ def partial(id: str, text: str) -> dict[str, Any]:
     return message(id, text, kagent_adk_partial=True)
 
 
-def told(*events: dict[str, Any], conversation: Transcript | None = None, rewind: bool = False) -> Transcript:
+def applied(*events: dict[str, Any], conversation: Transcript | None = None, rewind: bool = False) -> Transcript:
     conversation = conversation or Transcript("c")
     for event in events:
         conversation.apply(classify(event), answers_rewind=rewind)
@@ -50,78 +50,78 @@ def ids(conversation: Transcript) -> list[str]:
 
 
 def test_t7_a_full_task_replaces_the_messages_of_its_own_task_in_place_and_no_others() -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
-    told(task("t1", "completed", "u1", "a1", "a1b"), conversation=conversation)
+    conversation = applied(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
+    applied(task("t1", "completed", "u1", "a1", "a1b"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1", "a1b", "u2", "a2"]
 
 
 def test_t7_a_second_turn_that_opens_with_a_task_leaves_the_first_turn_alone() -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"), task("t2", "submitted", "u2"))
+    conversation = applied(task("t1", "completed", "u1", "a1"), task("t2", "submitted", "u2"))
     assert ids(conversation) == ["u1", "a1", "u2"]
 
 
 def test_t7_the_task_of_the_session_replaces_the_whole_conversation() -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
-    told(task("c", "completed", "u1", "a1"), conversation=conversation)
+    conversation = applied(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
+    applied(task("c", "completed", "u1", "a1"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1"]
     assert not conversation.session.running
 
 
-def test_t7_a_task_that_answers_the_own_rewind_replaces_the_whole_conversation() -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
-    told(task("t9", "completed", "u1", "a1"), conversation=conversation, rewind=True)
+def test_t7_a_task_that_answers_a_rewind_of_this_client_replaces_the_whole_conversation() -> None:
+    conversation = applied(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
+    applied(task("t9", "completed", "u1", "a1"), conversation=conversation, rewind=True)
     assert ids(conversation) == ["u1", "a1"]
 
 
 @pytest.mark.parametrize(("id", "rewind"), [("c", False), ("c", True), ("t9", True)])
 def test_t7_a_completed_rewind_before_the_first_turn_leaves_nothing(id: str, rewind: bool) -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"))
-    told(task(id), conversation=conversation, rewind=rewind)
+    conversation = applied(task("t1", "completed", "u1", "a1"))
+    applied(task(id), conversation=conversation, rewind=rewind)
     assert ids(conversation) == []
 
 
 @pytest.mark.parametrize(("id", "rewind"), [("c", False), ("t9", True)])
 def test_t7_a_failed_rewind_replaces_nothing_and_shows_its_reason(id: str, rewind: bool) -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"))
-    told(task(id, "failed", "u7", said=message("x", "no such turn")), conversation=conversation, rewind=rewind)
+    conversation = applied(task("t1", "completed", "u1", "a1"))
+    applied(task(id, "failed", "u7", said=message("x", "no such turn")), conversation=conversation, rewind=rewind)
     assert ids(conversation) == ["u1", "a1"]
     assert conversation.notice == "no such turn"
 
 
-def test_t7_a_task_without_history_means_started_and_replaces_nothing() -> None:
-    conversation = told(task("t1", "completed", "u1", "a1"))
+def test_t7_a_task_without_history_replaces_nothing() -> None:
+    conversation = applied(task("t1", "completed", "u1", "a1"))
     conversation.say(Message("u2", "user", [{"text": "next"}]))
-    told(task("t2", "working"), conversation=conversation)
+    applied(task("t2", "working"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1", "u2"]
     assert conversation.session.running
 
 
 def test_t7_a_full_task_clears_the_streaming_text_and_makes_the_chat_ready() -> None:
-    conversation = told(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hal")))
+    conversation = applied(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hal")))
     assert conversation.live == {"t1": Live("a1", "hal")}
-    told(task("t1", "completed", "u1", "a1"), conversation=conversation)
+    applied(task("t1", "completed", "u1", "a1"), conversation=conversation)
     assert conversation.live == {}
     assert not conversation.session.running
 
 
 def test_t7_unknown_events_are_counted_logged_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        conversation = told(task("t1", "completed", "u1"), {"kind": "surprise", "parts": [{"text": "boo"}]})
+        conversation = applied(task("t1", "completed", "u1"), {"kind": "surprise", "parts": [{"text": "boo"}]})
     assert ids(conversation) == ["u1"]
     assert conversation.unknown == 1
     assert list(conversation.unknown_events) == [{"kind": "surprise", "parts": [{"text": "boo"}]}]
     assert len(caplog.records) == 1
 
 
-def test_t7_a_snapshot_repeats_nothing_and_keeps_the_place_of_the_users_own_message() -> None:
+def test_t7_a_snapshot_repeats_nothing_and_keeps_the_position_of_the_users_message() -> None:
     conversation = Transcript("c")
     conversation.say(Message("u1", "user", [{"text": "hello"}]))
-    told(task("t1", "working", "u1"), status("t1", "working", message("a1")), conversation=conversation)
-    told(task("t1", "working", "u1", said=message("a1")), conversation=conversation)
+    applied(task("t1", "working", "u1"), status("t1", "working", message("a1")), conversation=conversation)
+    applied(task("t1", "working", "u1", said=message("a1")), conversation=conversation)
     assert ids(conversation) == ["u1", "a1"]
 
 
-def test_t6_of_a_message_that_occurs_twice_the_first_one_wins() -> None:
+def test_t6_of_a_repeated_message_the_first_is_shown() -> None:
     conversation = Transcript()
     conversation.load(
         read_task(task(*item)["task"]) for item in [("t1", "completed", "u1", "a1", "a1"), ("t2", "failed", "a1", "u2")]
@@ -131,20 +131,20 @@ def test_t6_of_a_message_that_occurs_twice_the_first_one_wins() -> None:
 
 
 def test_t5_partial_texts_grow_one_live_text_and_the_final_message_takes_its_place() -> None:
-    conversation = told(
+    conversation = applied(
         task("t1", "working", "u1"),
         status("t1", "working", partial("a1", "hel")),
         status("t1", "working", partial("a1", "lo")),
     )
     assert ids(conversation) == ["u1"]
     assert conversation.live == {"t1": Live("a1", "hello")}
-    told(status("t1", "working", message("a1", "hello!")), conversation=conversation)
+    applied(status("t1", "working", message("a1", "hello!")), conversation=conversation)
     assert conversation.live == {}
     assert conversation.messages[-1].text == "hello!"
 
 
-def test_a_snapshot_in_mid_text_goes_on_growing_where_it_stands() -> None:
-    conversation = told(
+def test_a_snapshot_in_mid_text_keeps_growing_at_the_same_position() -> None:
+    conversation = applied(
         task("t1", "working", "u1", said=partial("a1", "hel")),
         status("t1", "working", partial("a1", "lo")),
     )
@@ -154,62 +154,62 @@ def test_a_snapshot_in_mid_text_goes_on_growing_where_it_stands() -> None:
 
 def test_a_tool_call_does_not_end_the_growing_text() -> None:
     call = {"messageId": "k", "role": "agent", "parts": [{"data": {}, "metadata": {"kagent_type": "function_call"}}]}
-    conversation = told(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hel")))
-    told(status("t1", "working", call), conversation=conversation)
+    conversation = applied(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hel")))
+    applied(status("t1", "working", call), conversation=conversation)
     assert conversation.live == {"t1": Live("a1", "hel")}
 
 
-def test_a_text_that_the_end_of_its_task_cut_off_stays_and_is_marked() -> None:
-    conversation = told(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hel")))
-    told(status("t1", "canceled"), conversation=conversation)
+def test_a_text_cut_off_by_the_end_of_its_task_stays_and_is_marked() -> None:
+    conversation = applied(task("t1", "working", "u1"), status("t1", "working", partial("a1", "hel")))
+    applied(status("t1", "canceled"), conversation=conversation)
     assert conversation.live == {}
     assert (conversation.messages[-1].text, conversation.messages[-1].interrupted) == ("hel", True)
 
 
 def test_p4_status_texts_are_one_line_beside_the_chat_and_gone_at_the_end() -> None:
-    conversation = told(
+    conversation = applied(
         task("t1", "working", "u1"), status("t1", "working", message("s", "reading", kind="status-message"))
     )
     assert conversation.progress == {"t1": "reading"}
-    told(status("t1", "completed", message("a1")), conversation=conversation)
+    applied(status("t1", "completed", message("a1")), conversation=conversation)
     assert conversation.progress == {}
     assert ids(conversation) == ["u1", "a1"]
 
 
-def test_m4_a_late_event_does_not_revive_a_task_that_has_ended() -> None:
-    conversation = told(task("t1", "working", "u1"), status("t1", "canceled"))
-    told(status("t1", "working", message("late")), task("t1", "working"), conversation=conversation)
+def test_m4_a_late_event_does_not_revive_an_ended_task() -> None:
+    conversation = applied(task("t1", "working", "u1"), status("t1", "canceled"))
+    applied(status("t1", "working", message("late")), task("t1", "working"), conversation=conversation)
     assert [(info.id, info.state) for info in conversation.session.tasks] == [("t1", "canceled")]
     assert ids(conversation) == ["u1"]
 
 
 def test_m3_the_latest_incomplete_task_is_the_newest_that_has_not_ended() -> None:
-    conversation = told(task("t1", "failed", "u1", said=message("x", "broken")), task("t2", "input-required", "u2"))
+    conversation = applied(task("t1", "failed", "u1", said=message("x", "broken")), task("t2", "input-required", "u2"))
     assert conversation.session.tasks[0].error == "broken"
     assert conversation.session.latest_incomplete is conversation.session.find("t2")
     assert not conversation.session.running
-    told(status("t2", "completed"), conversation=conversation)
+    applied(status("t2", "completed"), conversation=conversation)
     assert conversation.session.latest_incomplete is None
 
 
 def test_t7_artifact_chunks_append_and_a_new_beginning_is_a_new_version() -> None:
-    conversation = told(chunk("one ", append=False), chunk("two"))
+    conversation = applied(chunk("one ", append=False), chunk("two"))
     assert conversation.artifacts["t1", "a"].parts == [{"text": "one two"}]
-    told(chunk("new", append=False), conversation=conversation)
+    applied(chunk("new", append=False), conversation=conversation)
     assert conversation.artifacts["t1", "a"].parts == [{"text": "new"}]
     assert conversation.versions["t1", "a"] == 2
 
 
 def test_a_direct_message_is_shown_once_and_makes_no_task() -> None:
     direct = {"message": message("a1")}
-    conversation = told(direct, direct)
+    conversation = applied(direct, direct)
     assert ids(conversation) == ["a1"]
     assert conversation.session.tasks == []
 
 
-def test_t7_after_a_rewind_the_last_task_is_the_last_one_that_is_still_shown() -> None:
-    conversation = told(task("t1", "completed", "u1"), task("t2", "completed", "u2"))
+def test_t7_after_a_rewind_the_last_task_is_the_last_shown_task() -> None:
+    conversation = applied(task("t1", "completed", "u1"), task("t2", "completed", "u2"))
     session = task("c", "completed", "u1")
     session["task"]["history"][0]["taskId"] = "t1"
-    told(session, conversation=conversation, rewind=True)
+    applied(session, conversation=conversation, rewind=True)
     assert conversation.next_message().reference_task_ids == ("t1",)
