@@ -167,7 +167,9 @@ def metrics() -> str:
     for service in (*_EXPOSED, *(service for service in SERVICES if service != "worker")):
         lines += [f"## {_EXPOSED.get(service, service)}\n", "| metric | type | labels | meaning |", "|---|---|---|---|"]
         for path in files("services", "gateway", suffix=".py"):
-            if f"/taskplane/{service}/" in path.as_posix() and _IMPORTS_METRICS in path.read_text():
+            rooms = ("executor", "agents") if service == "executor" else (service,)
+            within = any(f"/taskplane/{room}/" in path.as_posix() for room in rooms)
+            if within and _IMPORTS_METRICS in path.read_text():
                 lines += _measured(path)
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
