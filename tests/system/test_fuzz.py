@@ -136,7 +136,7 @@ def wrong(case: Case, answer: Answer) -> str:
         return f"status {answer.status}"
     if answer.streams:
         return _wrong_stream(answer.body)
-    if answer.kind == "application/json" and answer.body:
+    if answer.kind in ("application/json", "application/a2a+json") and answer.body:
         try:
             body = json.loads(answer.body, parse_int=_integer)
         except ValueError:
@@ -171,6 +171,13 @@ def _wrong_body(status: int, body: Any) -> str:
     error = found.get("error")
     if not error:
         return "an error without a text" if status >= 400 else ""
+    if isinstance(error, dict) and "details" in error:
+        # Of REST.
+        reason = error["details"][0]["reason"]
+        # In a stream the status was sent before.
+        fine = status in (200, error["code"]) and error["code"] < 500
+        fine = fine and CODE.fullmatch(reason) is not None and reason not in FAULTS
+        return "" if fine else f"an error with the status {error['code']} and the reason {reason}"
     if "jsonrpc" not in found:
         code = found.get("code", "")
         return "" if CODE.fullmatch(code) and code not in FAULTS else f"an error with the code {code}"
