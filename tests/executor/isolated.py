@@ -1,4 +1,5 @@
-"""Agents that tests run in processes of their own, which import this module; tests and they meet in files."""
+"""Agents of tests that run in processes of their own. The processes import this module; tests exchange files with
+them."""
 
 import asyncio
 import gc
@@ -49,7 +50,7 @@ def block(file: str) -> None:
 
 
 class Worker:
-    """Does what the first word of a message says; the second one is a file."""
+    """Does the first word of a message; the second word is a file."""
 
     card = AgentCard(name="worker", version="1")
 
@@ -167,7 +168,8 @@ class OnceOnly(Worker):
 
 
 class Caller:
-    """Makes the calls of a turn, and says what they returned. A message is JSON: what to append to the session."""
+    """Makes the calls of a turn, and answers with their results. A message is JSON: entries to append to the
+    session."""
 
     card = AgentCard(name="caller", version="1")
 
@@ -198,7 +200,7 @@ class Caller:
 
 
 class Options:
-    """Says what it is shown besides the message."""
+    """Answers with the options of its turn."""
 
     card = AgentCard(name="options", version="1")
 
@@ -207,7 +209,7 @@ class Options:
 
 
 class Values:
-    """Says Python values that are no JSON, in every place that takes JSON, and appends one to the session."""
+    """Yields Python values that are not JSON in every place that takes JSON, and appends one to the session."""
 
     card = AgentCard(name="values", version="1")
 
@@ -246,7 +248,7 @@ class Maker:
 
 
 class Evil:
-    """Makes a folder where it is unpickled."""
+    """Makes a folder when it is unpickled."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -256,7 +258,7 @@ class Evil:
 
 
 def write_raw(content: bytes) -> None:
-    """Writes past the frames, on the socket on which this process talks to its executor."""
+    """Writes raw bytes to the socket between this process and its executor."""
     (writer,) = (each for each in gc.get_objects() if isinstance(each, asyncio.StreamWriter))
     channel = writer.get_extra_info("socket").fileno()
     while content:
@@ -265,7 +267,7 @@ def write_raw(content: bytes) -> None:
 
 
 def start_children() -> list[int]:
-    """Processes of an agent: one in its group, one in a session of its own, and one whose parent is gone."""
+    """Starts processes of an agent: one in its group, one in a session of its own, and an orphan."""
     sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
     options = "start_new_session=True, stdout=subprocess.DEVNULL"
     parent = f"import subprocess, sys; print(subprocess.Popen(sys.argv[1:], {options}).pid)"
@@ -278,7 +280,7 @@ def start_children() -> list[int]:
 
 
 class Hostile:
-    """Does what the first word of a message says, to its executor."""
+    """Does the first word of a message, to its executor."""
 
     card = AgentCard(name="hostile", version="1")
 
@@ -310,7 +312,7 @@ class Hostile:
                 await asyncio.Event().wait()
             case "block":
                 yield Say(json.dumps([os.getpid(), *start_children()]))
-                # Nothing else of the process goes on: it does not even notice that its executor is gone.
+                # Nothing else in the process runs: it does not even notice that its executor has ended.
                 re.match("(a|a)+$", "a" * 60 + "b")
             case "exit":
                 yield Say(json.dumps([os.getpid(), *start_children()]))

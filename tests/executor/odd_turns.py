@@ -237,7 +237,7 @@ SCRIPTS: Final[dict[str, Callable[[Turn], AsyncIterator[Change]]]] = {
 
 
 class Odd:
-    """Does what the text of the message names."""
+    """Does the case that the text of the message names."""
 
     card = AgentCard(name="odd", version="1")
 
@@ -269,7 +269,7 @@ class OddThread:
 
 
 class OddRouter(Odd):
-    """Answers what begins with "direct", or goes on by itself."""
+    """Answers a message that starts with "direct", or continues itself."""
 
     card = AgentCard(name="router", version="1")
 

@@ -46,7 +46,7 @@ END = [3, 4, 5, 6, 7, 8]
 
 
 class Stores:
-    """Both stores, open. `calls` counts what any executor asked of them, by the name of the method."""
+    """Both stores, open. `calls` counts the calls of all executors, by method."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -61,13 +61,13 @@ class Stores:
 
 
 class Counting(InProcessChannel):
-    """An in-process channel that counts calls, notices calls of one method at once, and can refuse some."""
+    """An in-process channel that counts calls, notices concurrent calls of one method, and can refuse some."""
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self.calls: dict[str, int] = {}
         self.at_once: dict[str, int] = {}
-        # What happens before a call of this method, and between its end and its answer: may wait or raise.
+        # Functions to run before a call of this method, and between its end and its answer: they may wait or raise.
         self.before: dict[str, Callable[[Any], Awaitable[None]]] = {}
         self.after: dict[str, Callable[[Any], Awaitable[None]]] = {}
 
@@ -98,7 +98,7 @@ class Counting(InProcessChannel):
 
 
 class Counted:
-    """A call as its client holds it, as far as a client of ours needs it."""
+    """A call as its client holds it, with the methods that our clients use."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self._work = work
@@ -111,7 +111,7 @@ class Counted:
 
 
 class Held:
-    """Calls of one method wait in front of the store until they are let go."""
+    """Calls of one method wait before they reach the store, until `let_go`."""
 
     def __init__(self, stores: Stores, method: str) -> None:
         self.reached, self.let_go = asyncio.Event(), asyncio.Event()
@@ -156,7 +156,7 @@ class Plane:
         return (await self.stores.tasks(who).GetTask(tasks.GetTaskRequest(task_id=task_id))).record
 
     async def at_rest(self, reference: pb.SubmitResponse, who: Principal = ANN) -> a2a.Task:
-        """The task once it has ended or is paused."""
+        """Returns the task after it has ended or paused."""
         return await self.reaches(reference.task.task_id, *END, who=who)
 
     async def reaches(self, task_id: str, *states: int, who: Principal = ANN) -> a2a.Task:
@@ -164,7 +164,7 @@ class Plane:
         async with asyncio.timeout(60):
             async for response in self.stores.tasks(who).WatchTask(request):
                 if response.HasField("end"):
-                    # The end leaves out what is too large for a message of a watch.
+                    # The last part of a watch leaves out data too large for a message.
                     return (
                         response.end.record.task
                         if response.end.record.HasField("task")
@@ -204,7 +204,7 @@ def text(message: a2a.Message) -> str:
 
 
 def holds(event: tasks.Event, words: str) -> bool:
-    """Whether an event has these words anywhere in it."""
+    """Tells whether an event has these words in any field."""
     return words.encode() in event.SerializeToString()
 
 
@@ -215,7 +215,7 @@ async def shown(plane: Plane, task_id: str, words: str) -> None:
 
 @asynccontextmanager
 async def open_stores(directory: Path, *, database_url: str = "", **settings: Any) -> AsyncGenerator[Stores, None]:
-    """Both stores, with short times: on SQLite files, or in the one database that is named. `secret`: theirs."""
+    """Opens both stores with short times: on SQLite files, or in the given database. `secret`: of the stores."""
     services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY}, secret=settings.pop("secret", b""))
     if not database_url:
         for store in ("tasks", "sessions"):
@@ -240,14 +240,14 @@ async def open_stores(directory: Path, *, database_url: str = "", **settings: An
 async def open_plane(
     stores: Stores, *agents: tuple[str, Agent], loaded: Sequence[str] = (), process_id: str = "", **settings: Any
 ) -> AsyncGenerator[Plane, None]:
-    """An executor of these agents, or of those with these names; the demo agent without any."""
+    """Opens an executor of these agents, or of those with these names; the demo agent by default."""
     services = Services(policy=servicer.POLICY)
     values: dict[str, Any] = {
         "renew_every": 0.3,
         "drain_timeout": 0.5,
         "cancel_grace": 1.0,
         "strict_agents": True,
-        # A router of which a direct answer is expected may stand still for as long as the machine does.
+        # A router with an expected direct answer may take as long as a busy machine needs.
         "route_timeout": 60.0,
     }
     async with open_executor(
@@ -262,12 +262,12 @@ async def open_plane(
 
 
 async def swept_at_start(stores: Stores) -> None:
-    """Waits until the sweep with which an executor begins makes the last of its calls."""
+    """Waits until the first sweep of an executor makes its last call."""
     await until(lambda: "ListUnfinishedImports" in stores.calls)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits for what has no event of its own."""
+    """Waits for a condition without an event."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -275,7 +275,7 @@ async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 async def eventually(read: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], seconds: float = 30.0) -> T:
-    """Reads until what was read is wanted."""
+    """Reads until the result satisfies the condition."""
     deadline = time.monotonic() + seconds
     while not wanted(found := await read()):
         assert time.monotonic() < deadline, f"it did not happen: {found}"

@@ -1,4 +1,4 @@
-"""What tests of rewinds say and read."""
+"""Messages and reads for tests of rewinds."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,12 +26,12 @@ def invocation(task: a2a.Task) -> str:
 
 
 async def turns(plane: Plane, *words: str, context_id: str = "c", **options: Any) -> list[a2a.Task]:
-    """One completed turn after the other."""
+    """Runs turns one after the other, to their completion."""
     return [await plane.run(each, context_id=context_id, **options) for each in words]
 
 
 def control(before: str, words: str | None = None, *, context_id: str = "c", **fields: Any) -> a2a.Message:
-    """The control message; without words it has no parts."""
+    """Returns the control message; without words it has no parts."""
     message = said(words or "", context_id=context_id, **fields)
     message.metadata.fields[CONTROL].string_value = before
     if words is None:

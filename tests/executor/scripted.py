@@ -1,4 +1,4 @@
-"""Agents that do what a test says."""
+"""Agents with behaviour given by a test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ Script = Callable[[Turn], AsyncIterator[Change]]
 
 
 class Scripted:
-    """Runs the script it was given; remembers its turns."""
+    """Runs its script; remembers its turns."""
 
     def __init__(self, script: Script, *, policy: Policy | None = None) -> None:
         self.card = AgentCard(name="scripted", version="1")
@@ -26,7 +26,7 @@ class Scripted:
 
 
 class Stepped(Scripted):
-    """Begins an artifact at `go`, and completes it when the test says so; answers any other text at once."""
+    """Begins an artifact at `go`, and completes it on a signal of the test; answers any other text at once."""
 
     def __init__(self) -> None:
         super().__init__(self._step)

@@ -1,4 +1,4 @@
-"""Turns that came to nothing are voided, whichever executor began them; what became something never stays void."""
+"""Turns without a result are voided, by any executor; turns with a result never stay void."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from taskplane.runtime.errors import Exhausted, Unavailable
 
 # An executor that sweeps all the time, and takes any turn that is a tenth of a second old for lost.
 SWEEPING: dict[str, Any] = {"uncopied_every": 0.05, "abandoned_after": 0.1}
-# One that takes no turn of these tests for lost, and goes without waiting for anything.
+# An executor that takes no turn of these tests for lost, and ends without waiting.
 MORTAL: dict[str, Any] = {"drain_timeout": 0.05, "cancel_grace": 0.05}
 VOID = sessions.ENTRY_KIND_VOID
 
@@ -26,7 +26,7 @@ async def answer(turn: Turn) -> AsyncIterator[Change]:
 
 
 class Thinking(Scripted):
-    """Routes once it may."""
+    """Routes after the test lets it."""
 
     def __init__(self, verdict: str | None) -> None:
         super().__init__(answer)
@@ -47,7 +47,7 @@ async def swept(stores: Stores, times: int = 3) -> None:
 
 
 async def left_behind(stores: Stores, words: str, **options: Any) -> None:
-    """A turn whose executor is gone after the message was saved and before there was a task."""
+    """Leaves a turn whose executor ended after the message was saved and before a task was created."""
     held = Held(stores, "CreateTask")
     async with open_plane(stores, ("a", Scripted(answer)), **MORTAL) as plane:
         call = asyncio.ensure_future(plane.submit(words, **options))
@@ -66,12 +66,12 @@ async def outcomes(plane: Plane, context_id: str) -> int:
 
 
 async def voids(plane: Plane, context_id: str) -> list[bool]:
-    """Each void, in order: whether it takes one back."""
+    """Returns each void in order: whether it takes another back."""
     return [entry.off for entry in await plane.entries(context_id) if entry.kind == VOID]
 
 
 @pytest.mark.parametrize("key", ["", "k"])
-async def test_a_turn_whose_executor_is_gone_is_voided_by_another(stores: Stores, key: str) -> None:
+async def test_an_abandoned_turn_is_voided_by_another_executor(stores: Stores, key: str) -> None:
     """C10: its message is in no further prompt; a repeat under its key takes the void back and runs it, once."""
     agent = Scripted(answer)
     await left_behind(stores, "lost", key=key, message_id="m", context_id="c")
@@ -92,8 +92,8 @@ async def test_a_turn_whose_executor_is_gone_is_voided_by_another(stores: Stores
             assert await plane.conversation("c") == ["next", "answer to next"]
 
 
-async def test_a_repeat_that_is_lost_as_well_is_voided_again(stores: Stores) -> None:
-    """C10."""
+async def test_an_abandoned_repeat_is_voided_again(stores: Stores) -> None:
+    """C10: the first void is taken back, and a second one is added."""
     async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
         await left_behind(stores, "lost", key="k", message_id="m", context_id="c")
         await eventually(lambda: voids(plane, "c"), lambda found: found == [False])
@@ -102,8 +102,8 @@ async def test_a_repeat_that_is_lost_as_well_is_voided_again(stores: Stores) -> 
         assert await plane.conversation("c") == []
 
 
-async def test_a_turn_that_nobody_decided_about_is_voided(stores: Stores) -> None:
-    """Its executor is gone while the router thinks; a repeat is asked about anew."""
+async def test_a_turn_without_a_routing_decision_is_voided(stores: Stores) -> None:
+    """Its executor ends while the router thinks; the router is asked again for a repeat."""
     agent = Thinking("direct")
     async with open_plane(stores, ("a", agent), route_timeout=60.0, **MORTAL) as plane:
         call = asyncio.ensure_future(plane.submit("lost", key="k", message_id="m", context_id="c"))
@@ -134,10 +134,8 @@ async def test_an_answer_that_took_longer_than_the_sweep_waits_is_in_the_convers
 
 
 @pytest.mark.parametrize("key", ["", "k"])
-async def test_a_task_that_was_created_later_than_the_sweep_waits_is_in_the_conversation(
-    stores: Stores, key: str
-) -> None:
-    """An executor that stood still has its turn voided by another one, and goes on."""
+async def test_a_task_created_after_its_turn_was_voided_is_in_the_conversation(stores: Stores, key: str) -> None:
+    """A stalled executor has its turn voided by another one, and continues."""
     held = Held(stores, "CreateTask")
     async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
         call = asyncio.ensure_future(plane.submit("slow", key=key, message_id="m", context_id="c"))
@@ -151,8 +149,9 @@ async def test_a_task_that_was_created_later_than_the_sweep_waits_is_in_the_conv
         assert await plane.conversation("c") == ["slow", "answer to slow"]
 
 
-async def test_a_task_that_is_created_while_its_turn_is_voided_is_in_the_conversation(stores: Stores) -> None:
-    """The sweep found no task, and there is one by the time it has voided the turn; its creator says nothing more."""
+async def test_a_task_created_while_its_turn_is_voided_is_in_the_conversation(stores: Stores) -> None:
+    """The sweep finds no task before it voids the turn, and a task after it; the creator of the task does nothing
+    more."""
     await left_behind(stores, "lost", key="k", message_id="m", context_id="c")
     created: list[str] = []
 
@@ -179,7 +178,7 @@ async def test_a_task_that_is_created_while_its_turn_is_voided_is_in_the_convers
         assert created and await plane.conversation("c") == ["lost"]
 
 
-async def test_a_task_that_says_nothing_for_long_is_looked_at_once_and_stays(stores: Stores) -> None:
+async def test_a_silent_task_is_checked_once_and_its_turn_stays(stores: Stores) -> None:
     go_on = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -189,7 +188,7 @@ async def test_a_task_that_says_nothing_for_long_is_looked_at_once_and_stays(sto
 
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         reference = await plane.submit("go", context_id="c")
-        # Only now, or the task may be looked for before it is there.
+        # Not earlier: the sweep might look for the task before it exists.
         async with open_plane(stores, ("a", Scripted(script)), **SWEEPING):
             await until(lambda: stores.calls.get("MarkSettled", 0) > 0)
             looks = stores.calls["ListEvents"]
@@ -201,8 +200,8 @@ async def test_a_task_that_says_nothing_for_long_is_looked_at_once_and_stays(sto
         await plane.at_rest(reference)
 
 
-async def test_a_refused_turn_is_not_put_back_by_the_task_of_another(stores: Stores) -> None:
-    """Both wanted the same task id, which the client had made."""
+async def test_a_refused_turn_is_not_restored_by_the_task_of_another_turn(stores: Stores) -> None:
+    """Both turns asked for the same task id, made by the client."""
     more = {"create_unknown_task": True}
 
     async def refuse(request: object) -> None:
@@ -219,8 +218,8 @@ async def test_a_refused_turn_is_not_put_back_by_the_task_of_another(stores: Sto
         assert await plane.conversation("c") == ["again", "answer to again"]
 
 
-async def test_a_turn_that_became_a_message_to_the_task_of_another_stays(stores: Stores) -> None:
-    """Two sends wanted the same new task id, which the client had made; the second one's message waits there."""
+async def test_a_turn_that_became_a_message_to_the_task_of_another_turn_stays(stores: Stores) -> None:
+    """Two sends asked for the same new task id, made by the client; the message of the second send waits there."""
     made: list[str] = []
 
     async def overtake(request: tasks.CreateTaskRequest) -> None:
@@ -237,15 +236,15 @@ async def test_a_turn_that_became_a_message_to_the_task_of_another_stays(stores:
     stores.channel.before["CreateTask"] = overtake
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         await plane.submit("second", task_id="mine", context_id="c", more={"create_unknown_task": True})
-    # Only now, or the task may be looked for before it is there.
+    # Not earlier: the sweep might look for the task before it exists.
     async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
         await until(lambda: stores.calls.get("MarkSettled", 0) > 0)
         assert made and await voids(plane, "c") == []
         assert sorted(await plane.conversation("c")) == ["first", "second"]
 
 
-async def test_what_could_not_be_looked_at_is_found_again(stores: Stores) -> None:
-    """C15: the task store is away while the sweep asks it."""
+async def test_a_turn_is_checked_again_after_the_task_store_was_unavailable(stores: Stores) -> None:
+    """C15: the task store is unavailable while the sweep asks it."""
     await left_behind(stores, "lost", context_id="c")
     down = True
 
@@ -273,7 +272,7 @@ async def test_executors_that_sweep_at_once_come_to_the_same(stores: Stores) -> 
             reply = await other.submit("lost", key=f"k{n}", message_id="m", context_id=f"c{n}")
             await other.at_rest(reply)
         await swept(stores)
-        # One of the two may still be at a sweep that it began before, between a void and its taking back.
+        # One of the two executors may still be in an earlier sweep, between a void and its reversal.
         for n in range(4):
             read = partial(plane.conversation, f"c{n}")
             await eventually(read, lambda found: found == ["lost", "answer to lost"])

@@ -1,4 +1,4 @@
-"""Agents that do what no agent should: a failed task with a plain sentence, never a lost executor."""
+"""Faulty agents fail their task with a plain sentence, and never end the executor."""
 
 import asyncio
 import logging
@@ -73,10 +73,10 @@ async def _lives(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_fault_of_an_agent_fails_its_task_and_nothing_else(
+async def test_a_fault_of_an_agent_fails_its_own_task_only(
     stores: Stores, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    """P9: the author finds it in the log; clients are told where to look."""
+    """P9: the author finds it in the log; the text for clients points there."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         if turn.text == "well":
@@ -94,8 +94,8 @@ async def test_a_fault_of_an_agent_fails_its_task_and_nothing_else(
 
 
 @pytest.mark.parametrize("fault", ["exception", "exit", "canceled", "closed"])
-async def test_so_does_one_before_the_first_change(stores: Stores, fault: str) -> None:
-    """P9: in a `run` that is no generator, in a policy and in a router."""
+async def test_a_fault_before_the_first_change_fails_its_own_task_only(stores: Stores, fault: str) -> None:
+    """P9: in a `run` that is not a generator, in a policy and in a router."""
 
     class Faulty:
         card = AgentCard(name="faulty", version="1")
@@ -119,8 +119,8 @@ async def test_so_does_one_before_the_first_change(stores: Stores, fault: str) -
 
 
 @pytest.mark.parametrize("returned", [None, [], 5, "words"], ids=str)
-async def test_a_run_that_is_no_generator_fails_its_task(stores: Stores, returned: Any) -> None:
-    """P9."""
+async def test_a_run_that_is_not_a_generator_fails_its_task(stores: Stores, returned: Any) -> None:
+    """P9: the executor serves other tasks."""
 
     class Plain:
         card = AgentCard(name="plain", version="1")
@@ -153,7 +153,7 @@ POLICIES: dict[str, Fault] = {
 
 @pytest.mark.parametrize("capacity", [64, 1])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_task_with_a_policy_of_nonsense_fails_instead_of_running(
+async def test_a_task_with_an_invalid_policy_fails_before_it_runs(
     stores: Stores, caplog: pytest.LogCaptureFixture, policy: str, capacity: int
 ) -> None:
     """P9: also if it waits for its run first; the log names the policy."""
@@ -203,8 +203,8 @@ async def test_a_fault_after_the_end_changes_nothing(stores: Stores, late: str) 
             await _lives(plane)
 
 
-async def test_an_agent_that_wants_to_be_heard_is(stores: Stores) -> None:
-    """P9: by AgentError as by Fail; a text of the same words is not doubled, a whole one not marked as interrupted."""
+async def test_the_text_of_an_agent_error_or_a_fail_reaches_the_user(stores: Stores) -> None:
+    """P9: a text with the same words is not repeated, a complete one not marked as interrupted."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Text("The disk is full.")
@@ -229,7 +229,9 @@ async def test_an_agent_that_wants_to_be_heard_is(stores: Stores) -> None:
 
 @pytest.mark.parametrize(("size", "fits"), [(1024 * 1024, True), (1024 * 1024 + 1, False)])
 @pytest.mark.parametrize("content", ["text", "raw", "letters"])
-async def test_a_chunk_holds_one_mebibyte(stores: Stores, content: str, size: int, fits: bool) -> None:
+async def test_a_chunk_of_more_than_one_mebibyte_fails_its_task(
+    stores: Stores, content: str, size: int, fits: bool
+) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         match content:
             case "text":
@@ -250,8 +252,8 @@ async def test_a_chunk_holds_one_mebibyte(stores: Stores, content: str, size: in
         assert len(task.artifacts[0].parts[0].raw or task.artifacts[0].parts[0].text.encode()) == size
 
 
-async def test_a_run_that_is_canceled_is_no_fault(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
-    """P8."""
+async def test_a_canceled_run_logs_no_error(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    """P8: the task is canceled, and the executor serves other tasks."""
     begun = asyncio.Event()
     forever: Callable[[], Awaitable[Any]] = asyncio.Event().wait
 
@@ -271,10 +273,10 @@ async def test_a_run_that_is_canceled_is_no_fault(stores: Stores, caplog: pytest
 
 @pytest.mark.parametrize("caught", [True, False])
 @pytest.mark.parametrize("by_itself", [True, False])
-async def test_an_agent_may_cancel_itself_while_it_waits_for_the_log(
+async def test_an_agent_that_is_cancelled_by_its_own_code_gets_the_exception(
     stores: Stores, caught: bool, by_itself: bool
 ) -> None:
-    """P9: by a timeout of its own, which it sees as one, or the cancellation of its current task."""
+    """P9: by its own timeout, or the cancellation of its current task, while it waits for the log."""
     ended = asyncio.Event()
     held = Held(stores, "AppendEvents")
 
@@ -330,8 +332,8 @@ async def test_an_agent_that_cancels_its_task_at_the_end_does_not_cancel_its_run
 async def test_the_text_of_an_agent_error_can_be_stored(
     stores: Stores, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    """P9: what no database holds is replaced."""
-    # What pytest captured of it could not be handed from process to process.
+    """P9: characters that no database stores are replaced."""
+    # Pytest could not pass its captured output between processes.
     monkeypatch.setattr(logging.getLogger("taskplane.agents.faults"), "disabled", True)
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -360,18 +362,18 @@ async def test_the_text_of_an_agent_error_can_be_stored(
     ],
     ids=str,
 )
-def test_a_policy_of_nonsense_cannot_be_made(fields: dict[str, Any], named: str) -> None:
-    """P9: and the error names what is wrong with it."""
+def test_an_invalid_policy_cannot_be_created(fields: dict[str, Any], named: str) -> None:
+    """P9: the error names the wrong field."""
     with pytest.raises((TypeError, ValueError), match=named):
         Policy(**fields)
 
 
 @pytest.mark.parametrize("error", [SystemExit(9), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("how", ["awaited", "group", "forgotten", "callback", "stop"])
-async def test_what_exits_in_the_thread_of_an_agent_ends_nothing_else(
+async def test_an_exit_in_the_thread_of_an_agent_ends_no_other_run(
     stores: Stores, error: BaseException, how: str
 ) -> None:
-    """P9: who awaits a task that exits sees its exception, and the loop of the thread goes on."""
+    """P9: an await of a task that exits raises its exception, and the loop of the thread continues."""
 
     async def leave() -> None:
         await asyncio.sleep(0)
@@ -411,10 +413,10 @@ REFUSED = Message(message_id="a\0b", parts=[Part(text="said")])
     [ArtifactChunk("a\0b", text="x"), Say(REFUSED), Fail(REFUSED), Complete(REFUSED)],
     ids=lambda change: type(change).__name__,
 )
-async def test_a_refusal_by_the_store_is_told_in_plain_words(
+async def test_a_change_that_the_store_refuses_fails_its_task_with_a_plain_sentence(
     stores: Stores, caplog: pytest.LogCaptureFixture, change: Change
 ) -> None:
-    """P9: the log has what it said."""
+    """P9: the text of the store is in the log."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield change
@@ -433,8 +435,8 @@ async def test_a_refusal_by_the_store_is_told_in_plain_words(
     ],
     ids=repr,
 )
-async def test_an_end_without_a_reason_says_so(stores: Stores, change: Change, said: str) -> None:
-    """P9."""
+async def test_an_end_without_a_reason_has_a_default_text(stores: Stores, change: Change, said: str) -> None:
+    """P9: a failure and a rejection each have one."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield change
@@ -443,8 +445,8 @@ async def test_an_end_without_a_reason_says_so(stores: Stores, change: Change, s
         assert text((await plane.run("go")).status.message) == said
 
 
-async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: Stores) -> None:
-    """P8, P9: and is stopped at its next change."""
+async def test_a_change_after_the_time_limit_is_dropped(stores: Stores) -> None:
+    """P8, P9: the task fails with the text of the time limit."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         try:
@@ -463,8 +465,8 @@ async def test_an_agent_that_ignores_the_end_of_its_time_is_not_heard(stores: St
         await _lives(plane)
 
 
-async def test_an_exception_that_is_its_own_cause_fails_its_task_like_any_other(stores: Stores) -> None:
-    """P9: `raise error from error` does so; and its author is told where it came from."""
+async def test_an_exception_that_is_its_own_cause_fails_its_task(stores: Stores) -> None:
+    """P9: `raise error from error` makes such an exception."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         error = RuntimeError(SECRET)

@@ -31,7 +31,7 @@ ENDED = (a2a.TASK_STATE_CANCELED, a2a.TASK_STATE_COMPLETED)
 
 
 class Busy:
-    """Has every phase that a turn may have, each as long as chance wants it. Counts what is open."""
+    """Has every phase of a turn, each of random length. Counts what is open."""
 
     card = AgentCard(name="busy", version="1")
 
@@ -98,7 +98,7 @@ async def test_a_cancel_at_any_moment_closes_everything(stores: Stores, seed: in
     seen: set[int] = set()
     async with open_plane(stores, ("a", agent), route_timeout=0.001, status_interval=0.002) as plane:
         for count in range(ROUNDS // 2):
-            # One that ends by its cancel only, since all others may be faster than that.
+            # A task that ends by its cancel only: all others may be faster.
             waiting = await plane.submit(chance.choice(("routed", "natural", "forced")) if count else "held")
             await asyncio.sleep(chance.uniform(0, 0.04))
             task_id = waiting.task.task_id

@@ -1,4 +1,4 @@
-"""Checkpoints, from which the next run of a task goes on, and the figures that a run ends with."""
+"""Checkpoints for the next run of a task, and the usage figures of a run."""
 
 import asyncio
 import json
@@ -38,9 +38,8 @@ def usage(task: a2a.Task) -> dict[str, float]:
     return {name: each.number_value for name, each in task.metadata.fields[USAGE].struct_value.fields.items()}
 
 
-async def test_a_run_goes_on_from_the_newest_checkpoint(tmp_path: Path, database_url: str) -> None:
-    """C8, P7: one that was lost is followed by one that knows the newest checkpoint; what was said and made stays, and
-    the text that was open is marked as interrupted."""
+async def test_a_run_resumes_from_the_newest_checkpoint(tmp_path: Path, database_url: str) -> None:
+    """C8, P7: after a lost run. Messages and artifacts stay, and the open text is marked as interrupted."""
     ready = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -71,8 +70,8 @@ async def test_a_run_goes_on_from_the_newest_checkpoint(tmp_path: Path, database
             assert "first" not in str(task)
 
 
-async def test_a_checkpoint_is_known_after_a_pause_and_in_a_further_turn(stores: Stores) -> None:
-    """P7: on every later run of the task, whatever ended the one before; a new task has none."""
+async def test_a_checkpoint_is_available_after_a_pause_and_in_a_further_turn(stores: Stores) -> None:
+    """P7: in every later run of the task; a new task has none."""
     going = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -95,7 +94,7 @@ async def test_a_checkpoint_is_known_after_a_pause_and_in_a_further_turn(stores:
 
 
 async def test_the_figures_of_a_run_are_summed_when_it_ends(stores: Stores) -> None:
-    """P7: in one event of the run, whichever way it ends, and over the runs of a task; not those of a turn that ends
+    """P7: in one event of the run, at every kind of end, and over the runs of a task; not those of a turn that ends
     while a message waits."""
     going = asyncio.Event()
 
@@ -132,9 +131,7 @@ async def test_the_figures_of_a_run_are_summed_when_it_ends(stores: Stores) -> N
         assert usage(await plane.at_rest(waiting)) == {"tokens": 15, "cost": 1.5}
 
 
-async def test_the_figures_of_a_canceled_run_are_those_that_it_told_until_then(
-    tmp_path: Path, database_url: str
-) -> None:
+async def test_a_canceled_task_has_the_figures_up_to_its_cancel(tmp_path: Path, database_url: str) -> None:
     """P7, P8: in the answer to the cancel, in the log and in the task, also after a restart of the stores."""
     told = asyncio.Event()
 

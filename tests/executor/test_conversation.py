@@ -1,4 +1,4 @@
-"""The history of a turn: what of it is read, and what an agent sees of it."""
+"""The history of a turn: the entries that are read, and the messages that an agent gets."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,8 +17,8 @@ async def _answer(turn: Turn) -> AsyncIterator[Change]:
     yield Complete(f"answer to {turn.text}")
 
 
-def told(agent: Scripted) -> list[str]:
-    """Return the history of the agent's last turn."""
+def history_of_last_turn(agent: Scripted) -> list[str]:
+    """Returns the history of the agent's last turn."""
     return [text(message) for message in agent.turns[-1].history]
 
 
@@ -41,22 +41,22 @@ class Reading:
         return await self._stores.sessions().ListEntries(self._asked[-1])
 
 
-async def test_a_further_turn_reads_only_what_is_new(stores: Stores) -> None:
-    """R5: what the executor has read of a session is not sent again, and its agent sees all of it."""
+async def test_a_further_turn_reads_only_new_entries(stores: Stores) -> None:
+    """R5: entries that the executor has read are not sent again, and its agent gets all of them."""
     agent, reading = Scripted(_answer), Reading(stores)
     async with open_plane(stores, ("a", agent)) as plane:
         for n in range(40):
             await plane.run(f"m{n}", **KEEP)
         said = [words for n in range(39) for words in (f"m{n}", f"answer to m{n}")]
-        assert told(agent) == said
+        assert history_of_last_turn(agent) == said
         # The last reading had the message of its own turn, too; now there is the answer besides.
         answer = await reading.last()
         assert [text(entry.message) for entry in answer.entries] == ["answer to m38", "m39", "answer to m39"]
         assert answer.unchanged == 77
 
 
-async def test_a_turn_after_a_rewind_has_the_history_of_then(stores: Stores) -> None:
-    """R3, R8: what was cut is in no later history, and what an undo restores is in it again."""
+async def test_a_turn_after_a_rewind_has_the_history_before_it(stores: Stores) -> None:
+    """R3, R8: cut messages are in no later history, and an undo restores them."""
     agent = Scripted(_answer)
     async with open_plane(stores, ("a", agent)) as plane:
         tasks = [await plane.run(f"m{n}", **KEEP) for n in range(3)]
@@ -68,8 +68,8 @@ async def test_a_turn_after_a_rewind_has_the_history_of_then(stores: Stores) -> 
         assert await history_of(plane, agent, "more") == ["m0", "answer to m0", "again", "answer to again"]
 
 
-async def test_a_session_made_again_under_the_same_id_has_no_history_of_the_old_one(stores: Stores) -> None:
-    """R5, S4: nor has that of another owner."""
+async def test_a_session_created_again_under_its_id_has_no_earlier_history(stores: Stores) -> None:
+    """R5, S4: sessions of two owners under one id share no history either."""
     agent = Scripted(_answer)
     async with open_plane(stores, ("a", agent)) as plane:
         for words in ("one", "two"):
@@ -79,7 +79,7 @@ async def test_a_session_made_again_under_the_same_id_has_no_history_of_the_old_
         await stores.sessions(ANN).DeleteSession(sessions.DeleteSessionRequest(context_id="c"))
         for words in ("five", "six"):
             await plane.run(words, **KEEP)
-        assert told(agent) == ["five", "answer to five"]
+        assert history_of_last_turn(agent) == ["five", "answer to five"]
 
 
 async def test_without_a_cache_histories_are_the_same(stores: Stores) -> None:
@@ -88,11 +88,11 @@ async def test_without_a_cache_histories_are_the_same(stores: Stores) -> None:
     async with open_plane(stores, ("a", agent), history_cache_bytes=0) as plane:
         for words in ("one", "two", "three"):
             await plane.run(words, **KEEP)
-        assert told(agent) == ["one", "answer to one", "two", "answer to two"]
+        assert history_of_last_turn(agent) == ["one", "answer to one", "two", "answer to two"]
         assert (await reading.last()).unchanged == 0
 
 
 async def history_of(plane: Plane, agent: Scripted, words: str, who: Principal = ANN) -> list[str]:
-    """Send a message, and return the history that the agent was given with it."""
+    """Sends a message, and returns the history that the agent was given with it."""
     await plane.at_rest(await plane.submit(words, who=who, **KEEP), who)
-    return told(agent)
+    return history_of_last_turn(agent)

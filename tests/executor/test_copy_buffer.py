@@ -1,4 +1,4 @@
-"""What a run remembers of what it said, beside a log that is written and read at the same time."""
+"""The buffer of a run with its uncopied messages, beside a log that is written and read at the same time."""
 
 import pytest
 from tests.executor.plane import ANN, Stores, said, text
@@ -20,7 +20,7 @@ SERVICE = ANN._replace(service=True)
 
 
 class Task:
-    """A task with a lease, whose messages are appended one item at a time, and the buffer of its run."""
+    """A task with a lease, messages that are appended one item at a time, and the buffer of its run."""
 
     def __init__(self, stores: Stores, created: tasks.CreateTaskResponse) -> None:
         channel = client(stores.channel, identity=SERVICE)
@@ -34,7 +34,7 @@ class Task:
         self.buffer = CopyBuffer(source, head=1, copied=0, complete=False, actor="executor")
 
     async def append(self, words: str) -> CommittedItem:
-        """One message in the log, as the answer tells the run."""
+        """Appends one message to the log; returns the item as the run gets it."""
         self._number += 1
         message = said(words, role=a2a.ROLE_AGENT)
         status = a2a.TaskStatus(state=a2a.TASK_STATE_WORKING, message=message)
@@ -51,7 +51,7 @@ class Task:
         return CommittedItem(generation, generation, 1, True, [(generation, message)])
 
     async def ask(self, words: str) -> None:
-        """A message of the user, of which the run hears only by the generations that its own items get."""
+        """Appends a message of the user. The run notices it only by the generations of its own items."""
         request = tasks.AddMessageRequest(
             task_id=self._record.id, invocation_id=words, request_hash=b"h" * 32, message=said(words)
         )
@@ -72,7 +72,7 @@ class Task:
 
 @pytest.fixture
 async def task(stores: Stores) -> Task:
-    """A task that works, of which its session knows nothing."""
+    """A working task without messages in its session."""
     request = tasks.CreateTaskRequest(
         invocation_id="i",
         request_hash=b"h" * 32,
@@ -88,8 +88,8 @@ async def task(stores: Stores) -> Task:
     return Task(stores, await TaskStoreStub(client(stores.channel, identity=SERVICE)).CreateTask(request))
 
 
-async def test_what_is_remembered_is_copied_without_reading_the_log(task: Task) -> None:
-    """What the session has not at the beginning is read once."""
+async def test_remembered_messages_are_copied_without_reading_the_log(task: Task) -> None:
+    """The log is read once, for the messages before the buffer began."""
     assert await task.copy() and task.reads == 1
     for words in ("one", "two"):
         task.buffer.committed(await task.append(words))
@@ -99,7 +99,7 @@ async def test_what_is_remembered_is_copied_without_reading_the_log(task: Task) 
     assert await task.conversation() == ["go", "one", "two"]
 
 
-async def test_what_is_committed_beside_a_copy_is_part_of_the_next_one(stores: Stores, task: Task) -> None:
+async def test_a_message_committed_during_a_copy_is_in_the_next_copy(stores: Stores, task: Task) -> None:
     await task.copy()
     first = await task.append("one")
     task.buffer.committed(first)
@@ -118,8 +118,8 @@ async def test_what_is_committed_beside_a_copy_is_part_of_the_next_one(stores: S
     assert await task.conversation() == ["go", "one", "two"]
 
 
-async def test_an_answer_that_comes_after_the_log_was_read_further_adds_nothing(task: Task) -> None:
-    """C6: the message was read with the log; those that follow are remembered as before."""
+async def test_a_message_that_was_read_from_the_log_is_not_added_again(task: Task) -> None:
+    """C6: its answer comes later than the read. The messages after it are remembered as before."""
     late = await task.append("one")
     assert await task.copy() and task.buffer.copied == late.last
     task.buffer.committed(late)
@@ -129,8 +129,8 @@ async def test_an_answer_that_comes_after_the_log_was_read_further_adds_nothing(
     assert await task.conversation() == ["go", "one", "two"]
 
 
-async def test_what_is_committed_after_the_log_was_read_is_read_again(stores: Stores, task: Task) -> None:
-    """C6: the log was read up to a generation that the run has left behind."""
+async def test_a_message_committed_after_the_log_was_read_causes_another_read(stores: Stores, task: Task) -> None:
+    """C6: the read ended at a generation before the newest of the run."""
 
     async def commit(request: object) -> None:
         stores.channel.after.clear()
@@ -143,7 +143,7 @@ async def test_what_is_committed_after_the_log_was_read_is_read_again(stores: St
     assert await task.conversation() == ["go", "one"] and task.reads == 2
 
 
-async def test_what_somebody_else_appended_is_read_from_the_log(task: Task) -> None:
+async def test_a_message_that_the_run_did_not_append_is_read_from_the_log(task: Task) -> None:
     await task.copy()
     await task.ask("and?")
     task.buffer.committed(await task.append("one"))

@@ -35,7 +35,7 @@ async def test_a_completed_task_has_all_its_messages_in_the_session(stores: Stor
     assert conversations == [["go", "working on it", "answer to go"]] * 5
 
 
-async def test_a_copy_is_named_by_its_event(stores: Stores) -> None:
+async def test_the_id_of_a_copy_is_made_of_its_event(stores: Stores) -> None:
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         task = await plane.run("go")
         record = await plane.record(task.id)
@@ -86,8 +86,8 @@ async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next
         await eventually(lambda: plane.record(task.id), lambda now: now.copied_generation == now.message_generation)
 
 
-async def test_a_task_whose_agent_raised_is_marked_as_copied_by_its_run(stores: Stores) -> None:
-    """C6: no sweep has to copy it again; the only sweep of this plane is the one at its start."""
+async def test_the_run_of_a_failed_agent_marks_its_task_as_copied(stores: Stores) -> None:
+    """C6: no sweep copies it again; this plane sweeps at its start only."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say("at work")
@@ -117,8 +117,8 @@ async def test_the_sweep_copies_messages_that_are_not_copied_yet(stores: Stores)
         )
 
 
-async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: Stores) -> None:
-    """C6: tasks that cannot be copied do not stop a sweep, nor the next turn of their session."""
+async def test_a_sweep_continues_after_a_page_of_tasks_that_cannot_be_copied(stores: Stores) -> None:
+    """C6: such tasks stop neither a sweep nor the next turn of their session."""
     down = True
 
     async def refuse(request: sessions.AppendEntriesRequest) -> None:
@@ -136,7 +136,7 @@ async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: 
             await plane.run("reject", context_id=context_id)
             await until(lambda: not plane.service.runs.active)
         down = False
-        # A turn copies what its own session lacks, past the first page too.
+        # A turn copies missing messages of its own session, past the first page too.
         await plane.run("echo next", context_id="d")
         assert len(await plane.conversation("d")) == 6
     async with open_plane(stores, ("demo", Demo())) as plane:
@@ -146,10 +146,10 @@ async def test_a_sweep_goes_on_past_a_page_of_tasks_that_it_cannot_copy(stores: 
 
 
 @pytest.mark.parametrize(("said", "shown"), [("echo hello", "hello"), ("ask a thing?", "a thing?")])
-async def test_an_end_and_a_pause_wait_for_their_copy_while_sessions_are_down(
+async def test_an_end_and_a_pause_wait_for_their_copy_while_sessions_are_unavailable(
     stores: Stores, said: str, shown: str
 ) -> None:
-    """C6: whoever sees a task completed, or waiting for an answer, can read all of it in the session."""
+    """C6: once a task is completed or asks, all of it can be read in the session."""
     asked, back = asyncio.Event(), asyncio.Event()
 
     async def sessions_down(request: sessions.AppendEntriesRequest) -> None:
@@ -167,7 +167,7 @@ async def test_an_end_and_a_pause_wait_for_their_copy_while_sessions_are_down(
         assert await plane.conversation("c") == [said, shown]
 
 
-async def test_two_executors_copying_one_task_copy_it_once(stores: Stores) -> None:
+async def test_two_executors_copy_one_task_without_duplicates(stores: Stores) -> None:
     """C6: an entry never exists twice."""
     async with open_plane(stores, ("demo", Demo())) as plane:
         task = await plane.run("flood 40", context_id="c")

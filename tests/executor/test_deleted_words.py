@@ -52,7 +52,7 @@ async def delete_task(plane: Plane, task_id: str) -> None:
 
 
 async def everything_of(stores: Stores, context_id: str = "c") -> str:
-    """All that a session answers in any way, as one text."""
+    """Returns all answers of a session as one text."""
     log = stores.sessions()
     found: list[Any] = [await log.GetSession(sessions.GetSessionRequest(context_id=context_id))]
     found.append(await log.GetSessionTask(sessions.GetSessionTaskRequest(context_id=context_id)))
@@ -79,8 +79,8 @@ async def refused(call: Any) -> str:
 
 
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["the first", "one between", "the last"])
-async def test_a_task_that_is_deleted_is_out_of_conversation_prompt_log_and_title(stores: Stores, which: int) -> None:
-    """C16: at once, for whoever reads next, also from the number at which a watch had stopped."""
+async def test_a_deleted_task_is_out_of_conversation_prompt_log_and_title(stores: Stores, which: int) -> None:
+    """C16: at once, for every reader, also from the position of an earlier watch."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         words = ["wonderful one", "terrible two", "thoughtful three"]
@@ -98,8 +98,8 @@ async def test_a_task_that_is_deleted_is_out_of_conversation_prompt_log_and_titl
 
 
 @pytest.mark.parametrize("state", ["runs", "asks", "asked twice", "has ended", "superseded"])
-async def test_whatever_state_a_task_is_in_all_its_turns_are_forgotten(stores: Stores, state: str) -> None:
-    """C16, C7: also a text that it is in the middle of, and what it says after that."""
+async def test_all_turns_of_a_deleted_task_are_forgotten_in_any_state(stores: Stores, state: str) -> None:
+    """C16, C7: also a text that is incomplete, and messages after the deletion."""
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
         yield Say(f"secret of {turn.text}")
@@ -131,8 +131,8 @@ async def test_whatever_state_a_task_is_in_all_its_turns_are_forgotten(stores: S
         assert [record.id for record in listed.records] == [kept.id]
 
 
-async def test_no_rewind_undo_repeat_pushed_history_or_direct_answer_brings_it_back(stores: Stores) -> None:
-    """C16, R3, R7, R8: in any order."""
+async def test_rewinds_undos_and_a_pushed_history_do_not_restore_a_deleted_task(stores: Stores) -> None:
+    """C16, R3, R7, R8: in several orders."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         first, gone, third = [await plane.run(each, context_id="c", key=each) for each in ("one", "secret", "three")]
         shown = (await stores.sessions().GetSessionTask(sessions.GetSessionTaskRequest(context_id="c"))).task.history
@@ -179,8 +179,8 @@ async def pushed(stores: Stores) -> list[str]:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("ids", [True, False], ids=["its ids", "its words"])
-async def test_a_pushed_history_with_its_ids_or_its_words_forgets_them(stores: Stores, when: str, ids: bool) -> None:
-    """C16, R7: although it names no turn; what somebody else said in the same words stays."""
+async def test_a_pushed_history_loses_the_messages_of_a_deleted_task(stores: Stores, when: str, ids: bool) -> None:
+    """C16, R7: found by id, or without ids by words. Equal words of another task stay if the history has ids."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         kept, gone = await turns(plane, "yes", "secret")
         more = (await turns(plane, "yes"))[0]
@@ -202,7 +202,7 @@ async def test_a_pushed_history_with_its_ids_or_its_words_forgets_them(stores: S
 
 
 async def test_the_answer_to_a_repeated_push_has_no_deleted_words(stores: Stores) -> None:
-    """C10, C16: it has the entry as it is stored."""
+    """C10, C16: the answer has the entry as stored."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         _, gone = await turns(plane, "kept", "secret")
         shown = (await stores.sessions().GetSessionTask(sessions.GetSessionTaskRequest(context_id="c"))).task.history
@@ -217,10 +217,10 @@ async def test_the_answer_to_a_repeated_push_has_no_deleted_words(stores: Stores
 
 
 @pytest.mark.parametrize("sweeping", [False, True])
-async def test_a_repeat_under_the_key_of_a_deleted_turn_is_told_so_and_makes_no_task(
+async def test_a_repeat_under_the_key_of_a_deleted_turn_is_refused_and_creates_no_task(
     stores: Stores, sweeping: bool
 ) -> None:
-    """C10, C16: neither a new turn nor a further message, whatever the sweeps did meanwhile."""
+    """C10, C16: for a new turn and for a further message, with sweeps and without."""
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
         yield AskInput("which?") if turn.text == "secret" else Complete("done")
@@ -248,10 +248,8 @@ async def test_a_repeat_under_the_key_of_a_deleted_turn_is_told_so_and_makes_no_
 
 
 @pytest.mark.parametrize("place", ["void", "task"])
-async def test_a_deletion_that_stopped_half_way_is_finished_by_a_repeat_and_by_the_sweep(
-    stores: Stores, place: str
-) -> None:
-    """C16: from the void on nothing shows it; a sweep deletes the task."""
+async def test_an_interrupted_deletion_is_finished_by_a_repeat_and_by_the_sweep(stores: Stores, place: str) -> None:
+    """C16: from the void on no answer shows the task; a sweep deletes it."""
 
     async def fail(request: Any) -> None:
         raise Unavailable("the store is away")
@@ -281,8 +279,8 @@ async def session_of(stores: Stores) -> sessions.Session:
     return (await stores.sessions().GetSession(sessions.GetSessionRequest(context_id="c"))).session
 
 
-async def test_a_task_that_is_created_by_a_late_call_after_it_was_deleted_goes_again(stores: Stores) -> None:
-    """C10, C16: its executor repeats CreateTask, whose answer was lost; the session refuses the turn."""
+async def test_a_task_created_by_a_late_call_after_its_deletion_is_deleted_again(stores: Stores) -> None:
+    """C10, C16: its executor repeats CreateTask after a lost answer; the session refuses the turn."""
     held = Held(stores, "CreateTask")
     async with open_plane(stores, ("a", Scripted(answer)), **SWEEPING) as plane:
         call = asyncio.ensure_future(plane.submit("secret", key="k", message_id="m", context_id="c"))
@@ -311,7 +309,7 @@ async def tasks_of(stores: Stores, context_id: str = "c") -> list[str]:
     return [record.id for record in listed.records]
 
 
-async def test_a_task_deleted_before_its_message_was_saved_takes_the_message_with_it(stores: Stores) -> None:
+async def test_a_message_of_a_task_deleted_before_it_was_saved_is_refused(stores: Stores) -> None:
     """C16: both stores write at once, and the session begins with the void."""
     held = Held(stores, "AppendEntries")
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
@@ -328,7 +326,7 @@ async def test_a_task_deleted_before_its_message_was_saved_takes_the_message_wit
         assert "secret" not in await everything_of(stores, context_id)
 
 
-async def test_events_and_state_of_a_deleted_turn_are_gone(stores: Stores) -> None:
+async def test_events_and_state_of_a_deleted_turn_are_removed(stores: Stores) -> None:
     """R12, C16: also the state that a rewind restored, and the words with which a rewind began the turn."""
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
@@ -363,8 +361,8 @@ async def test_events_and_state_of_a_deleted_turn_are_gone(stores: Stores) -> No
         assert kept.id
 
 
-async def test_an_older_page_of_a_listing_does_not_show_it_either(stores: Stores) -> None:
-    """C16: places and counts stay, without the words."""
+async def test_a_later_page_of_an_older_listing_does_not_show_a_deleted_task(stores: Stores) -> None:
+    """C16: positions and counts stay, without the words."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         _, gone, _ = await turns(plane, "one", "secret", "three")
         asked = sessions.ListEntriesRequest(context_id="c", effective=True, page_size=2)
@@ -377,8 +375,8 @@ async def test_an_older_page_of_a_listing_does_not_show_it_either(stores: Stores
         assert [text(entry.message) for entry in page.entries] == ["three", "answer to three"]
 
 
-async def test_only_services_delete_in_the_task_store_and_nobody_the_task_of_another(stores: Stores) -> None:
-    """C16, I3: so that each deletion forgets the words."""
+async def test_a_deletion_by_another_owner_or_directly_in_the_task_store_is_refused(stores: Stores) -> None:
+    """C16, I3: so each deletion also removes the words from the session."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         task = await plane.run("go", context_id="c")
         with pytest.raises(NotFound):
@@ -390,8 +388,8 @@ async def test_only_services_delete_in_the_task_store_and_nobody_the_task_of_ano
         assert await plane.conversation("c") == ["go", "answer to go"]
 
 
-async def test_a_void_of_a_deleted_task_is_not_taken_back(stores: Stores) -> None:
-    """C16: nor by who writes entries to the session directly."""
+async def test_a_void_of_a_deleted_task_cannot_be_taken_back(stores: Stores) -> None:
+    """C16: nor by entries written to the session directly."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         task = await plane.run("secret", context_id="c")
         turn = invocation(task)
@@ -415,8 +413,8 @@ async def test_a_void_of_a_deleted_task_is_not_taken_back(stores: Stores) -> Non
         assert await plane.conversation("c") == []
 
 
-async def test_retention_voids_nothing(stores: Stores) -> None:
-    """C16: a task of a session that goes with it leaves no void, since the session is gone."""
+async def test_retention_adds_no_voids(stores: Stores) -> None:
+    """C16: the session is deleted together with its tasks, so no void is needed."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         await plane.run("one", context_id="c")
         await plane.executor().DeleteSession(pb.DeleteSessionRequest(context_id="c"))

@@ -1,4 +1,4 @@
-"""Deleting a session leaves no task without one. S4, C6. What is deleted with a task: `test_deleted_words`."""
+"""Deleting a session leaves no task without a session. S4, C6. Deleted words: see `test_deleted_words`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def there(plane: Plane) -> tuple[bool, list[str]]:
 
 
 async def submit_under_deletion(plane: Plane) -> str:
-    """A turn whose task is committed only after the deletion of its session has returned; the id of the task."""
+    """Returns the id of a task that is committed only after the deletion of its session has returned."""
     held = Held(plane.stores, "CreateTask")
     sending = asyncio.create_task(plane.submit("one", context_id="c"))
     await held.reached.wait()
@@ -65,7 +65,7 @@ async def submit_under_deletion(plane: Plane) -> str:
 async def test_a_task_created_after_its_session_was_deleted_is_deleted_by_its_run(
     stores: Stores, name: str, earlier: bool
 ) -> None:
-    """S4: the last listing of the deletion could not see it, whatever it then says or does not say."""
+    """S4: the last listing of the deletion could not see the task, with any output of the run."""
     agent = scripted(SCRIPTS[name])
     async with open_plane(stores, ("a", agent)) as plane:
         if earlier:
@@ -75,12 +75,12 @@ async def test_a_task_created_after_its_session_was_deleted_is_deleted_by_its_ru
         await eventually(lambda: there(plane), lambda found: found == (False, []))
         with pytest.raises(NotFound):
             await plane.task(task_id)
-        # A run that reads the conversation hears of it before it begins.
+        # A run that reads the conversation notices the deletion before it begins.
         assert len(agent.turns) == (0 if earlier else 1)
 
 
-async def test_a_task_that_waits_for_an_executor_is_deleted_with_its_session_too(stores: Stores) -> None:
-    """S4: nobody runs it, so whoever took the message looks for the session."""
+async def test_a_queued_task_created_after_its_session_was_deleted_is_deleted(stores: Stores) -> None:
+    """S4: it has no run, so the executor that took the message checks the session."""
     async with open_plane(stores, ("a", scripted(SCRIPTS["says"])), capacity=0) as plane:
         await submit_under_deletion(plane)
         await eventually(lambda: there(plane), lambda found: found == (False, []))
@@ -90,7 +90,7 @@ async def test_a_task_that_waits_for_an_executor_is_deleted_with_its_session_too
 async def test_no_message_is_marked_as_copied_before_the_session_was_seen_after_the_task_exists(
     stores: Stores, earlier: bool
 ) -> None:
-    """C6: otherwise a task whose session is gone would look like a copied task."""
+    """C6: otherwise a task without a session would look like a copied task."""
     go_on = asyncio.Event()
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
@@ -111,8 +111,8 @@ async def test_no_message_is_marked_as_copied_before_the_session_was_seen_after_
         assert (await plane.record(record.id)).copied_generation == 1
 
 
-async def test_a_run_that_is_lost_before_it_saw_its_session_leaves_no_task_without_one(stores: Stores) -> None:
-    """C6, C9: whoever copies the task next begins its session anew."""
+async def test_the_task_of_a_lost_run_gets_a_new_session_if_its_own_was_deleted(stores: Stores) -> None:
+    """C6, C9: the next copy of the task creates the session again."""
 
     async def run(turn: Turn) -> AsyncIterator[Change]:
         yield ArtifactChunk("a", text="x")
@@ -127,8 +127,8 @@ async def test_a_run_that_is_lost_before_it_saw_its_session_leaves_no_task_witho
         assert said[0] == "one" and "lost" in said[1]
 
 
-async def test_a_deletion_that_failed_half_way_is_finished_by_another_one(stores: Stores) -> None:
-    """S4: also where the session is gone and a task is left."""
+async def test_a_failed_deletion_of_a_session_is_finished_by_a_repeat(stores: Stores) -> None:
+    """S4: also if the session is deleted and a task exists."""
     async with open_plane(stores, ("a", scripted(SCRIPTS["says"]))) as plane:
         await plane.run("one", context_id="c")
         calls = 0
@@ -158,8 +158,8 @@ async def test_a_deletion_that_failed_half_way_is_finished_by_another_one(stores
         await eventually(lambda: there(plane), lambda found: found == (False, []))
 
 
-async def test_what_an_earlier_run_said_is_not_deleted_for_want_of_a_session(stores: Stores) -> None:
-    """A session that is deleted behind the executor's back takes no task with it that had seen it."""
+async def test_a_task_with_copied_messages_is_not_deleted_if_its_session_is_missing(stores: Stores) -> None:
+    """The session is deleted in the store directly, after the task was copied."""
     async with open_plane(stores, ("a", scripted(SCRIPTS["asks"]))) as plane:
         asked = await plane.run("one", context_id="c")
         await eventually(lambda: plane.record(asked.id), lambda record: record.copied_generation > 1)
@@ -173,7 +173,7 @@ async def delete_task(plane: Plane, task_id: str) -> None:
     await plane.executor().DeleteTask(pb.DeleteTaskRequest(task_id=task_id))
 
 
-async def test_a_task_whose_session_is_gone_and_a_document_are_deleted_as_they_are(stores: Stores) -> None:
+async def test_a_task_without_a_session_and_a_document_can_be_deleted(stores: Stores) -> None:
     async with open_plane(stores, ("a", scripted(SCRIPTS["says"]))) as plane:
         task = await plane.run("go", context_id="c")
         await stores.sessions().DeleteSession(sessions.DeleteSessionRequest(context_id="c"))
@@ -184,8 +184,8 @@ async def test_a_task_whose_session_is_gone_and_a_document_are_deleted_as_they_a
         assert await there(plane) == (False, [])
 
 
-async def test_nobody_deletes_the_task_of_another_user(stores: Stores) -> None:
-    """I3: nor cancels it."""
+async def test_deleting_the_task_of_another_user_is_not_found(stores: Stores) -> None:
+    """I3: the task is not canceled either."""
     async with open_plane(stores, ("a", scripted(SCRIPTS["asks"]))) as plane:
         task = await plane.run("go", context_id="c")
         with pytest.raises(NotFound):

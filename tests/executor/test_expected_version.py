@@ -27,8 +27,10 @@ async def send(plane: Plane, version: int, words: str = "next", **options: Any) 
 
 @pytest.mark.parametrize("key", ["", "k"])
 @pytest.mark.parametrize("routed", [True, False])
-async def test_of_two_sends_that_expect_the_same_version_one_is_taken(stores: Stores, key: str, routed: bool) -> None:
-    """R9: the other one stores nothing and starts nothing, and is told the version."""
+async def test_of_two_sends_with_the_same_expected_version_one_is_accepted(
+    stores: Stores, key: str, routed: bool
+) -> None:
+    """R9: the other one is refused with the version, and stores and starts nothing."""
     agent = (Routed if routed else Scripted)(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         await turns(plane, "one") if not routed else await plane.submit("one", context_id="c")
@@ -55,7 +57,7 @@ async def test_a_session_that_is_not_there_has_no_version(plane: Plane) -> None:
     assert await listed(plane, "new") == []
 
 
-async def test_a_message_to_a_task_is_checked_as_well_and_its_repeat_is_not(stores: Stores) -> None:
+async def test_the_expected_version_is_checked_for_a_message_to_a_task_but_not_for_its_repeat(stores: Stores) -> None:
     async def ask(turn: Turn) -> AsyncIterator[Change]:
         yield AskInput("and?")
 
@@ -74,7 +76,7 @@ async def test_a_message_to_a_task_is_checked_as_well_and_its_repeat_is_not(stor
         assert [words for words in await plane.conversation("c") if words != "and?"] == ["one", "two"]
 
 
-async def test_a_task_id_that_is_new_is_checked_where_its_message_is_saved(plane: Plane) -> None:
+async def test_the_expected_version_is_checked_for_a_message_with_a_new_task_id(plane: Plane) -> None:
     await turns(plane, "one")
     version = (await session(plane)).version
     options: dict[str, Any] = {"context_id": "c", "task_id": "mine", "key": "k", "message_id": "m"}
@@ -90,8 +92,8 @@ async def test_a_task_id_that_is_new_is_checked_where_its_message_is_saved(plane
     assert (await create(version)).task.task_id == "mine" == taken.task.task_id
 
 
-async def test_rewinds_and_undos_may_expect_one_too(plane: Plane) -> None:
-    """R9: and a new turn after a rewind follows from it."""
+async def test_rewinds_and_undos_check_the_expected_version(plane: Plane) -> None:
+    """R9: also a rewind with a new turn, and its repeat."""
     one, two = await turns(plane, "one", "two")
     version = (await session(plane)).version
     for refused in (
@@ -114,7 +116,7 @@ async def test_rewinds_and_undos_may_expect_one_too(plane: Plane) -> None:
     assert (await plane.conversation("c"))[2] == "new" and await listed(plane) == [one.id, task.id]
 
 
-async def test_fifty_sends_that_expect_the_same_version_are_one_turn(stores: Stores) -> None:
+async def test_of_fifty_sends_with_the_same_expected_version_one_becomes_a_turn(stores: Stores) -> None:
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         await turns(plane, "one")

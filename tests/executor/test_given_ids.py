@@ -1,4 +1,4 @@
-"""Messages under ids that agents give: none is lost, and one that grows is shown once, as it has become."""
+"""Messages under ids that agents give: all are kept, and a growing one is shown once, in its newest form."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -45,7 +45,7 @@ from taskplane.api.sessions.v1 import sessions_pb2 as sessions
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 
 C = "c"
-# What is said in a turn, of which the last is the end; a text in brackets is a call of a tool.
+# The messages of a turn, the last of which ends it; a text in brackets is a call of a tool.
 Words = Sequence[str]
 Adapted = Callable[[Callable[[str], Words], str], Any]
 
@@ -160,7 +160,7 @@ def whole(task: a2a.Task) -> list[a2a.Message]:
 
 
 async def shown(plane: Plane) -> list[a2a.Message]:
-    """What the session shows: the same in its session task, in its pages, in its tasks and to the next prompt."""
+    """Returns the messages of the session: the same in its session task, its pages, its tasks and the next prompt."""
     session_log = plane.stores.sessions()
     task = (await session_log.GetSessionTask(sessions.GetSessionTaskRequest(context_id=C))).task
     request = sessions.ListEntriesRequest(context_id=C, effective=True, distinct=True)
@@ -179,7 +179,7 @@ async def shown(plane: Plane) -> list[a2a.Message]:
 
 @pytest.mark.parametrize("kind", [*AGENTS, "remote"])
 async def test_answers_under_one_id_are_all_kept(stores: Stores, kind: str) -> None:
-    """T12, T6: in several turns, and several in one; the same in the log, its copy and what is read."""
+    """T12, T6: in several turns, and several in one turn; equal in the log, in its copy and in reads."""
     async with plane_of(stores, kind, lambda words: ["looking", "[tool]", f"answer to {words}"]) as plane:
         done = [await plane.run(words, context_id=C) for words in ("one", "two")]
         tool = "[tool]"
@@ -197,10 +197,10 @@ async def test_answers_under_one_id_are_all_kept(stores: Stores, kind: str) -> N
         assert told[0].message_id == "reply" or kind == "adk"
 
 
-# Events of ADK have an id each, whatever an agent gives them.
+# Each event of ADK has its own id, independent of the agent.
 @pytest.mark.parametrize("kind", [*(kind for kind in AGENTS if kind != "adk"), "remote"])
-async def test_a_text_that_grows_under_one_id_is_shown_as_it_has_become(stores: Stores, kind: str) -> None:
-    """T12: in the task, in the session and to the next turn."""
+async def test_a_text_that_grows_under_one_id_is_shown_in_its_newest_form(stores: Stores, kind: str) -> None:
+    """T12: in the task, in the session and in the next turn."""
     steps = ["The", "The answer", "The answer", "The answer is 42"]
     async with plane_of(stores, kind, lambda words: steps if words == "grow" else ["well"], "m") as plane:
         task = await plane.run("grow", context_id=C)
@@ -214,7 +214,7 @@ Yielded = Sequence[Change]
 
 
 def called() -> Message:
-    """A call of a tool as another runtime says it, under the id of its texts."""
+    """Returns a call of a tool in the form of another runtime, under the id of its texts."""
     part = Part(data=value_of({"id": "1", "name": "t", "args": {}}))
     part.metadata.fields["kagent_type"].string_value = "function_call"
     return Message(message_id="reply", role=a2a.ROLE_AGENT, parts=[part])
@@ -244,8 +244,8 @@ GROWTH: dict[str, tuple[Yielded, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", GROWTH)
-async def test_a_message_grows_as_long_as_nothing_else_is_said(stores: Stores, case: str) -> None:
-    """T12: what comes between makes it another message; the same again is a repeat."""
+async def test_a_message_grows_until_another_message_follows(stores: Stores, case: str) -> None:
+    """T12: after another message the id begins a new message; an equal text is a repeat."""
     changes, expected = GROWTH[case]
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -259,8 +259,8 @@ async def test_a_message_grows_as_long_as_nothing_else_is_said(stores: Stores, c
         assert texts(await shown(plane)) == ["go", *expected]
 
 
-async def test_what_is_copied_by_a_sweep_is_what_its_run_copies(stores: Stores) -> None:
-    """T12, C13: from the log alone."""
+async def test_a_message_that_grew_is_copied_once_in_its_newest_form(stores: Stores) -> None:
+    """T12, C13: the copy of the run is complete."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         for words in ("The", "The answer"):
@@ -275,8 +275,8 @@ async def test_what_is_copied_by_a_sweep_is_what_its_run_copies(stores: Stores) 
         assert texts(await shown(plane)) == ["go", "The answer is 42"]
 
 
-async def test_runs_beside_each_other_keep_their_answers_apart(stores: Stores) -> None:
-    """T12, M1: neither finds in its history what the other says."""
+async def test_concurrent_runs_keep_their_answers_apart(stores: Stores) -> None:
+    """T12, M1: the history of each has no answers of the other."""
     both = asyncio.Barrier(2)
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -315,8 +315,8 @@ async def test_answers_of_several_turns_of_one_task_are_all_kept(stores: Stores)
         assert texts(whole(await plane.task(task.id))) == expected
 
 
-async def test_an_attempt_that_runs_again_says_its_own_messages(stores: Stores) -> None:
-    """T12, C8: the lost one keeps what it said, marked as lost."""
+async def test_a_repeated_attempt_stores_its_own_messages(stores: Stores) -> None:
+    """T12, C8: the messages of the lost attempt stay, marked as lost."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say(named("begun"))
@@ -341,7 +341,7 @@ async def test_an_attempt_that_runs_again_says_its_own_messages(stores: Stores) 
 
 @pytest.mark.parametrize("at_sight", [False, True])
 async def test_direct_answers_under_one_id_are_all_kept(stores: Stores, at_sight: bool) -> None:
-    """T12, C5: also under that of the user's message; the answer to the sender has the id that is stored."""
+    """T12, C5: also under the id of the user's message; the sender gets the stored id."""
 
     class Router(Scripted):
         routes_at_sight = at_sight
@@ -377,8 +377,8 @@ async def test_the_same_words_of_a_user_in_two_turns_are_two_messages(stores: St
         assert texts(await shown(plane)) == ["yes", "ok", "yes", "ok"]
 
 
-async def test_a_graph_that_answers_under_one_id_is_heard_in_each_turn(stores: Stores) -> None:
-    """T12: messages of nodes, with an id for all or with none."""
+async def test_the_answers_of_a_graph_under_one_id_are_kept_in_each_turn(stores: Stores) -> None:
+    """T12: messages of nodes, all with one id or without an id."""
     for context, name in (("one", "reply"), ("none", None)):
 
         def node(state: MessagesState, name: str | None = name) -> dict[str, Any]:

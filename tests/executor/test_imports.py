@@ -26,7 +26,7 @@ def framed(*records: sb.ImportRecord | pb.ImportRecord) -> bytes:
 
 
 async def half_imported(stores: Stores) -> None:
-    """The session is staged, its one task is in."""
+    """Leaves the session staged, and its one task imported."""
     session = sb.Session(context_id="c", version=1)
     task = pb.ExportedTask(
         uid="u", id="t", origin=pb.ORIGIN_DOCUMENT, generation=1, on_orphan=pb.ON_ORPHAN_FAIL, max_attempts=1
@@ -80,8 +80,10 @@ async def test_a_sweep_keeps_the_tasks_of_a_session_that_came(tmp_path: Path) ->
         assert (await stores.tasks().GetTask(pb.GetTaskRequest(task_id="t"))).record.context_id == "c"
 
 
-async def test_a_sweep_forgets_pages_that_nobody_went_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C16: whoever's they are, and although nobody imports anything more."""
+async def test_a_sweep_deletes_staged_pages_of_an_abandoned_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C16: not before the time to give up, and without any further import."""
     async with open_stores(tmp_path) as stores:
         page: dict[str, Any] = {**NAMES, "number": 1, "data": b"x"}
         await stores.sessions().StageImport(sb.StageImportRequest(**page))
@@ -96,8 +98,8 @@ async def test_a_sweep_forgets_pages_that_nobody_went_on_with(tmp_path: Path, mo
             assert of_session.value.reason == of_tasks.value.reason == reason
 
 
-async def test_whoever_begins_anew_shuts_out_who_began_before(tmp_path: Path) -> None:
-    """S: and takes over what that one left half done."""
+async def test_a_new_import_of_a_session_replaces_an_unfinished_one(tmp_path: Path) -> None:
+    """S: the tasks of the unfinished import are removed."""
     async with open_stores(tmp_path) as stores:
         await half_imported(stores)
         session = sb.Session(context_id="c", version=1)

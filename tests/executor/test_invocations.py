@@ -41,7 +41,7 @@ def test_the_transport_is_not_part_of_the_request() -> None:
     assert identify(request(tenant="demo"), ANN, "demo") == identify(request(), ANN, "demo")
 
 
-def test_a_key_means_something_else_for_everybody_and_without_one_every_send_is_its_own() -> None:
+def test_invocation_ids_differ_by_owner_agent_and_key_and_between_sends_without_a_key() -> None:
     ids = {
         identify(request(), ANN, "demo")[0],
         identify(request(), BOB, "demo")[0],
@@ -53,8 +53,8 @@ def test_a_key_means_something_else_for_everybody_and_without_one_every_send_is_
     assert len(ids) == 6
 
 
-def test_the_key_of_a_rewind_is_never_that_of_a_send() -> None:
-    """C10: of one owner it is one, and says which session and which invocation."""
+def test_the_key_of_a_rewind_never_names_a_send() -> None:
+    """C10: rewinds of one owner share one scope of keys; the request hash has session and invocation."""
 
     def rewind(key: str = "k", context_id: str = "c", before: str = "i") -> pb.RewindSessionRequest:
         return pb.RewindSessionRequest(context_id=context_id, before_invocation_id=before, idempotency_key=key)
@@ -69,7 +69,7 @@ def test_the_key_of_a_rewind_is_never_that_of_a_send() -> None:
         identify_rewind(rewind(key="k" * 256), ANN)
 
 
-def test_derived_ids_are_the_same_again_and_differ_by_what_they_name() -> None:
+def test_derived_ids_are_reproducible_and_differ_by_purpose_and_invocation() -> None:
     assert derived("i", "task") == derived("i", "task")
     assert len({derived("i", "task"), derived("i", "context"), derived("j", "task")}) == 3
 

@@ -1,4 +1,4 @@
-"""Agents that block: in a thread of their own they hold nobody up, and in the event loop they are named."""
+"""Agents that block: in a thread of their own they delay no other run; in the event loop the log names them."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ def threads() -> list[str]:
 
 
 class Blocking:
-    """Blocks its thread at `block` until it is let go, and otherwise says where it runs. A plain generator."""
+    """Blocks its thread at `block` until `let_go`, and otherwise answers with its thread. A plain generator."""
 
     card = AgentCard(name="blocking", version="1")
 
@@ -65,7 +65,7 @@ def asynchronous(blocking: Blocking) -> Scripted:
 
 @asynccontextmanager
 async def blocked(stores: Stores, blocking: Blocking, *, plain: bool) -> AsyncGenerator[tuple[Plane, SubmitResponse]]:
-    """A plane of this agent, and a task in which it blocks."""
+    """A plane of this agent, with a task that blocks."""
     async with open_plane(stores, ("a", blocking if plain else asynchronous(blocking))) as plane:
         waiting = await plane.submit("block")
         await asyncio.to_thread(blocking.blocks.wait, 30)
@@ -73,8 +73,8 @@ async def blocked(stores: Stores, blocking: Blocking, *, plain: bool) -> AsyncGe
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_an_agent_that_blocks_its_thread_holds_nobody_up(stores: Stores, plain: bool) -> None:
-    """P9: it goes on where it was, and its thread ends with its run."""
+async def test_an_agent_that_blocks_its_thread_delays_no_other_run(stores: Stores, plain: bool) -> None:
+    """P9: it continues after the block, and its thread ends with its run."""
     blocking = Blocking()
     async with blocked(stores, blocking, plain=plain) as (plane, waiting):
         assert text((await plane.run("go")).status.message) == "well"
@@ -88,7 +88,7 @@ async def test_an_agent_that_blocks_its_thread_holds_nobody_up(stores: Stores, p
 
 @pytest.mark.parametrize("plain", [True, False])
 async def test_a_canceled_run_is_closed_in_its_thread(stores: Stores, plain: bool) -> None:
-    """P8, P11: the task is canceled at once, though the agent blocks; what it says then is discarded."""
+    """P8, P11: the task is canceled at once, though the agent blocks; later changes are discarded."""
     blocking = Blocking()
     async with blocked(stores, blocking, plain=plain) as (plane, waiting):
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
@@ -99,7 +99,7 @@ async def test_a_canceled_run_is_closed_in_its_thread(stores: Stores, plain: boo
     assert len(blocking.closed) == 1
 
 
-async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: Stores) -> None:
+async def test_an_agent_in_a_thread_receives_messages_and_its_cancel(stores: Stores) -> None:
     """I1, P8: as in the event loop of the process."""
     heard: list[str] = []
     reads = threading.Event()
@@ -110,8 +110,10 @@ async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: 
             await asyncio.sleep(0.01)
         heard.extend(map(text, more))
         reads.set()
-        await turn.cancelled.wait()
-        heard.append("cancelled")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            heard.append(f"cancelled: {turn.cancelled.is_set()}")
         yield Complete()
 
     async with open_plane(stores, ("a", Scripted(script, policy=IN_THREAD))) as plane:
@@ -120,11 +122,11 @@ async def test_an_agent_in_a_thread_hears_of_its_cancel_and_of_messages(stores: 
         await asyncio.to_thread(reads.wait, 30)
         await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
         await until(lambda: not plane.service.runs.active and not threads())
-    assert heard[0] == "more"
+    assert heard == ["more", "cancelled: True"]
 
 
 async def test_a_plain_generator_sees_its_cancel_while_it_blocks(stores: Stores) -> None:
-    """P8: it looks at the event in the thread whose loop it blocks."""
+    """P8: it checks the event in the thread whose loop it blocks."""
     begun, saw = threading.Event(), threading.Event()
 
     class Polling:
@@ -145,8 +147,8 @@ async def test_a_plain_generator_sees_its_cancel_while_it_blocks(stores: Stores)
     assert saw.is_set()
 
 
-async def test_an_agent_in_a_thread_keeps_its_context_from_step_to_step(stores: Stores) -> None:
-    """P1: as in the event loop of the process, so that it may reset what it has set."""
+async def test_an_agent_in_a_thread_keeps_its_context_variables_between_steps(stores: Stores) -> None:
+    """P1: as in the event loop of the process, so that it may reset a variable."""
     variable: ContextVar[str] = ContextVar("variable", default="")
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -184,8 +186,8 @@ async def test_a_fault_in_a_thread_fails_the_task(stores: Stores, error: BaseExc
         await until(lambda: not plane.service.runs.active and not threads())
 
 
-async def test_an_agent_that_blocks_the_event_loop_is_named_with_its_stack(stores: Stores) -> None:
-    """P9: by a thread, while it blocks; the log says how to mend it."""
+async def test_an_agent_that_blocks_the_event_loop_is_logged_with_its_stack(stores: Stores) -> None:
+    """P9: by a thread, while the agent blocks; the log has the remedy."""
     told: list[str] = []
     noticed = threading.Event()
 
@@ -222,15 +224,15 @@ asyncio.run(main())
 
 
 def test_a_process_that_is_blocked_beyond_its_limit_ends() -> None:
-    """P9, C14: so that a supervisor starts another one; its output says where it was."""
+    """P9, C14: a supervisor starts another one; the output has the stack."""
     program = [sys.executable, "-c", BLOCKED.format(body="time.sleep(60)")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == EXIT_STUCK
     assert "BLOCKED_LIMIT" in done.stderr and 'File "<string>"' in done.stderr
 
 
-def test_a_process_that_was_stopped_was_not_blocked() -> None:
-    """C8: its event loop goes on with it."""
+def test_a_stopped_process_does_not_count_as_blocked() -> None:
+    """C8: its event loop continues with the process."""
     body = "await asyncio.get_running_loop().run_in_executor(None, input); await asyncio.sleep(1)"
     program = [sys.executable, "-c", BLOCKED.format(body=body)]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""Leases: work from the queue, renewals, self-fencing, drain, and what another executor does with what is lost."""
+"""Leases: queued work, renewals, self-fencing, drain, and lost runs."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ async def answer(turn: Turn) -> AsyncIterator[Change]:
 
 
 class Gate:
-    """A script that waits in mid-run until it is let go; counts who is inside."""
+    """A script that waits in mid-run until the test opens it; counts the runs inside."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -43,7 +43,7 @@ class Gate:
         yield Complete(f"answer to {turn.text}, attempt {turn.attempt}")
 
 
-async def test_above_its_capacity_an_executor_leaves_tasks_to_the_queue_and_takes_them_later(stores: Stores) -> None:
+async def test_tasks_above_the_capacity_of_an_executor_are_queued_and_run_later(stores: Stores) -> None:
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=2) as plane:
         references = [await plane.submit(f"go {n}") for n in range(5)]
@@ -59,8 +59,8 @@ async def test_above_its_capacity_an_executor_leaves_tasks_to_the_queue_and_take
     assert gate.most == 2
 
 
-async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) -> None:
-    """C9: an agent that may run again does, and the second execution sees attempt 2; another one fails."""
+async def test_the_task_of_a_lost_executor_runs_again_or_fails_by_its_policy(tmp_path: Path) -> None:
+    """C9: an agent that may run again does, and the second run has attempt 2; the task of another one fails."""
     gates = Gate(), Gate()
     rerun, once = Scripted(gates[0].script, policy=Policy(on_orphan="rerun")), Scripted(gates[1].script)
     async with (
@@ -81,7 +81,7 @@ async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) ->
         for reference, state in ((again, a2a.TASK_STATE_SUBMITTED), (never, a2a.TASK_STATE_FAILED)):
             await eventually(lambda r=reference: lost.record(r.task.task_id), lambda record, s=state: record.state == s)  # type: ignore[misc]
         stores.channel.before.clear()
-        # The lost executor hears of it and stops; its Claim stream takes the task like any other's would.
+        # The lost executor notices and stops the run; its Claim stream takes the task like any other stream.
         gates[0].open.set()
         gates[1].open.set()
         task = await lost.at_rest(again)
@@ -94,8 +94,8 @@ async def test_a_task_is_taken_over_when_its_executor_is_gone(tmp_path: Path) ->
         assert failed.status.message.metadata.fields["reason"].string_value == "EXECUTOR_LOST"
 
 
-async def test_a_run_whose_lease_is_uncertain_stands_still_and_goes_on_when_it_is_renewed(stores: Stores) -> None:
-    """C8: no append once a lease may have expired; after a renewal the run goes on as if nothing had been."""
+async def test_a_run_with_an_uncertain_lease_pauses_until_the_lease_is_renewed(stores: Stores) -> None:
+    """C8: no append once a lease may have expired; after a renewal the run continues and loses nothing."""
     sent: list[int] = []
     cut_off = asyncio.Event()
 
@@ -128,10 +128,8 @@ async def test_a_run_whose_lease_is_uncertain_stands_still_and_goes_on_when_it_i
     assert text(task.status.message) == "done"
 
 
-async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_lease(
-    tmp_path: Path, cluster: Cluster
-) -> None:
-    """C8: it is neither stopped nor certain for longer than it was, and the leases are soon renewed again."""
+async def test_a_run_continues_while_the_store_cannot_answer_for_its_lease(tmp_path: Path, cluster: Cluster) -> None:
+    """C8: the run is not stopped, its certainty is not extended, and the leases are soon renewed again."""
     gate = Gate()
     async with (
         copied(cluster) as url,
@@ -157,7 +155,7 @@ async def test_a_run_goes_on_while_the_store_cannot_tell_what_became_of_its_leas
 
 
 async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_run(stores: Stores) -> None:
-    """C8, P11: the lease went with the end, so it is not lost; the agent closes what it has open."""
+    """C8, P11: the lease ended with the task, so it is not lost; the agent closes its resources."""
     closed: list[str] = []
     answered = asyncio.Event()
 
@@ -179,9 +177,8 @@ async def test_a_renewal_between_the_commit_of_an_end_and_its_answer_stops_no_ru
     assert closed == ["resumed"]
 
 
-async def test_a_run_whose_end_got_no_answer_is_over_with_its_lease(tmp_path: Path) -> None:
-    """C8: its end is committed; no store says so while the lease lasts, and then nobody may be asked. Its place is free
-    again."""
+async def test_a_run_without_an_answer_to_its_end_is_over_when_its_lease_expires(tmp_path: Path) -> None:
+    """C8: its end is committed. The store cannot confirm it while the lease lasts. The slot is free again."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Fail("no")
@@ -196,8 +193,8 @@ async def test_a_run_whose_end_got_no_answer_is_over_with_its_lease(tmp_path: Pa
         await until(lambda: not plane.service.runs.active)
 
 
-async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, cluster: Cluster) -> None:
-    """C11: neither a renewal nor a poll would tell it for a minute."""
+async def test_a_cancel_at_another_store_reaches_the_agent(tmp_path: Path, cluster: Cluster) -> None:
+    """C11: renewals and polls are a minute apart here."""
     stopped = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -225,7 +222,7 @@ async def test_an_agent_hears_of_a_cancel_at_another_store(tmp_path: Path, clust
 
 
 async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> None:
-    """S2: nor becomes it; messages go to those that know the secret."""
+    """S2: and stays so; messages go to executors with the right secret."""
     async with open_stores(tmp_path, secret=b"one") as stores:
         async with open_plane(stores, internal_secret="another") as plane:
             await eventually(plane.service.ready, lambda ready: not ready)
@@ -234,7 +231,7 @@ async def test_an_executor_with_another_secret_is_not_ready(tmp_path: Path) -> N
             assert await plane.service.ready()
 
 
-async def test_a_secret_that_is_refused_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_secret_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """S2: not with each further try, of which there are several a second."""
     async with open_stores(tmp_path, secret=b"one") as stores:
         channel = stores.channel
@@ -248,7 +245,7 @@ async def test_a_secret_that_is_refused_is_told_once(tmp_path: Path, caplog: pyt
 
 
 async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
-    """C14."""
+    """C14: the executor is not ready meanwhile."""
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), drain_timeout=30.0) as plane:
         reference = await plane.submit("go")
@@ -261,7 +258,7 @@ async def test_a_drain_lets_runs_finish(stores: Stores) -> None:
         assert (await plane.record(reference.task.task_id)).state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_a_run_that_does_not_finish_in_time_is_released_to_others(stores: Stores) -> None:
+async def test_a_run_that_does_not_finish_before_the_end_of_a_drain_is_released(stores: Stores) -> None:
     """C14: a released task goes by its policy at once, and the attempt does not count."""
     gate = Gate()
     agent = Scripted(gate.script, policy=Policy(on_orphan="rerun"))
@@ -277,7 +274,7 @@ async def test_a_run_that_does_not_finish_in_time_is_released_to_others(stores: 
 
 
 async def test_the_invocation_id_is_the_same_in_every_attempt_and_new_in_every_turn(stores: Stores) -> None:
-    """C9: an agent can use it as an idempotency key; the number of the attempt is 1 in all three runs here."""
+    """C9: an agent can use it as an idempotency key; the attempt is 1 in all three runs here."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -299,8 +296,8 @@ async def test_the_invocation_id_is_the_same_in_every_attempt_and_new_in_every_t
     assert first_run == second_run != answer_run
 
 
-async def test_a_lease_is_run_once_however_often_it_is_assigned(stores: Stores) -> None:
-    """An executor starts at most one run per task and fence, and remembers the fences it started."""
+async def test_a_repeated_assignment_of_a_lease_starts_no_second_run(stores: Stores) -> None:
+    """An executor starts at most one run per task and fence, and remembers the fences."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         task = await plane.run("go")
@@ -309,7 +306,7 @@ async def test_a_lease_is_run_once_however_often_it_is_assigned(stores: Stores) 
         assert again is None and len(agent.turns) == 1
 
 
-async def test_a_follow_up_is_run_by_whoever_has_room(stores: Stores) -> None:
+async def test_a_follow_up_may_run_on_another_executor(stores: Stores) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say(f"saw {len(turn.history)} messages and {len(turn.task.history) if turn.task else 0} in the task")
         yield Complete("done")
@@ -322,8 +319,8 @@ async def test_a_follow_up_is_run_by_whoever_has_room(stores: Stores) -> None:
     assert text(task.history[-1]) == "saw 2 messages and 3 in the task"
 
 
-async def test_a_claim_stream_that_was_replaced_is_opened_again(stores: Stores) -> None:
-    """C8: leases live by renewals; a cut stream loses nothing, and what waits is assigned when it is back."""
+async def test_a_replaced_claim_stream_is_opened_again(stores: Stores) -> None:
+    """C8: leases live by renewals. A cut stream loses nothing, and waiting tasks are assigned after it is back."""
     async with open_plane(stores, process_id="p") as plane:
         asked = await plane.run("ask")
         channel = client(InProcessChannel(stores.services), identity=Principal("", "", "other", service=True))

@@ -1,4 +1,4 @@
-"""The executor as a process has it: over sockets, from settings, until it is told to stop."""
+"""The executor as a process: over sockets, from settings, until it is stopped."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -23,7 +23,7 @@ from taskplane.runtime.settings import load
 from taskplane.worker.settings import WorkerSettings
 
 
-async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Stores, tmp_path: Path) -> None:
+async def test_a_separate_executor_serves_over_sockets_and_drains(stores: Stores, tmp_path: Path) -> None:
     listen = f"unix:{tmp_path}/executor"
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(stores.services, f"unix:{tmp_path}/stores", grace=1.0))
@@ -45,7 +45,7 @@ async def test_an_executor_of_its_own_serves_over_sockets_and_drains(stores: Sto
         assert record.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_an_executor_is_ready_when_it_has_reached_its_stores(stores: Stores, tmp_path: Path) -> None:
+async def test_an_executor_is_ready_after_it_reached_its_stores(stores: Stores, tmp_path: Path) -> None:
     listen, target = f"unix:{tmp_path}/executor", f"unix:{tmp_path}/stores"
     async with AsyncExitStack() as stack:
         stop = asyncio.Event()

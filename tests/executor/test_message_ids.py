@@ -1,4 +1,4 @@
-"""Ids of messages that are in use: what looking for them costs, when it fails, and a model of what they become."""
+"""Message ids in use: the cost of a lookup, its failures, and a model of the ids that are shown."""
 
 import asyncio
 import random
@@ -38,8 +38,9 @@ async def paused(plane: Plane, words: str, **fields: Any) -> a2a.Task:
     return task
 
 
-async def test_only_a_message_to_a_task_is_looked_for_before_it_is_stored(stores: Stores) -> None:
-    """T11: a turn costs no call more; a message to a task one, unless the version of the session is read anyway."""
+async def test_only_a_message_to_a_task_costs_a_lookup_of_its_id(stores: Stores) -> None:
+    """T11: a turn costs no further call; a message to a task costs one, unless the version of the session is read
+    anyway."""
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
 
         async def asked(words: str, **options: Any) -> dict[str, int]:
@@ -50,7 +51,7 @@ async def test_only_a_message_to_a_task_is_looked_for_before_it_is_stored(stores
             async def note(_: object) -> None:
                 found.update(found or {name: count for name, count in stores.calls.items() if name not in first})
 
-            await settled(plane)
+            await copied(plane)
             stores.calls.clear()
             stores.channel.before |= dict.fromkeys(first, note)
             begun = await plane.submit(words, **options)
@@ -66,15 +67,15 @@ async def test_only_a_message_to_a_task_is_looked_for_before_it_is_stored(stores
         alone = await paused(plane, "six")
         assert await asked("seven", task_id=alone.id, message_id="m") == {"GetTask": 1, "ListEntries": 1}
         other = await paused(plane, "eight")
-        await settled(plane)
+        await copied(plane)
         version = {"expected_version": (await session(plane)).version}
         assert await asked("nine", task_id=other.id, message_id="m", more=version) == {"ListEntries": 1}
         assert [text(each) for each in await shown(plane) if each.message_id == "m"] == ["one"]
         assert {text(each) for each in await shown(plane)} >= {"four", "five", "seven", "nine"}
 
 
-async def settled(plane: Plane) -> None:
-    """Waits until the version of the session stays: all of its tasks have come to rest and are copied."""
+async def copied(plane: Plane) -> None:
+    """Waits until the version of the session stays: all of its tasks are at rest and copied."""
     was = -1
     while (now := (await session(plane)).version) != was:
         was = now
@@ -98,8 +99,8 @@ async def test_a_message_is_taken_while_the_session_store_cannot_be_asked(stores
         assert (text(added), added.message_id) == ("three", "m")
 
 
-async def test_a_turn_that_is_taken_up_again_has_the_id_under_which_it_was_saved(stores: Stores) -> None:
-    """T11, C10: the repeat is told by what is stored already."""
+async def test_a_resumed_turn_keeps_the_message_id_under_which_it_was_saved(stores: Stores) -> None:
+    """T11, C10: the stored entry identifies the repeat."""
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         await paused(plane, "one", message_id="m")
 
@@ -116,10 +117,8 @@ async def test_a_turn_that_is_taken_up_again_has_the_id_under_which_it_was_saved
 
 
 def expected(sent: Sequence[Sequence[tuple[str, str]]], order: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
-    """The naive model: text and id of what is shown, the id "" for one of its own.
-
-    `sent` has the texts and ids that were sent to each task, `order` their places as they came.
-    """
+    """The naive model: text and id of each shown message, "" for a new id. `sent` has the texts and ids of the messages
+    to each task, `order` their positions in the order of sending."""
     used: set[str] = set()
     ids: dict[tuple[int, int], str] = {}
     for place in order:
@@ -133,8 +132,8 @@ def expected(sent: Sequence[Sequence[tuple[str, str]]], order: Sequence[tuple[in
 
 @pytest.mark.more
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int) -> None:
-    """T11, T12, T6: of generated turns and messages to tasks, with few ids and few texts."""
+async def test_a_session_shows_the_messages_and_ids_of_a_naive_model(stores: Stores, seed: int) -> None:
+    """T11, T12, T6: for generated turns and messages to tasks, with few ids and few texts."""
     choice = random.Random(seed)
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         sent: list[tuple[str, list[tuple[str, str]]]] = []
@@ -162,8 +161,8 @@ async def test_a_session_shows_what_a_naive_model_says(stores: Stores, seed: int
         }
 
 
-def test_a_message_keeps_an_id_that_only_its_own_turn_has() -> None:
-    """T11, T12: whatever it says; its own entry is there when it is sent again."""
+def test_a_message_keeps_its_id_unless_another_turn_has_it() -> None:
+    """T11, T12: with any text; a repeat finds its own entry."""
 
     def kept(first: sessions.Entry | None) -> bool:
         message = said("x", message_id="m")

@@ -21,7 +21,7 @@ STATUS = tasks.EVENT_KIND_STATUS
 
 
 class Steps:
-    """An agent that says what a test gives it, one change after the other."""
+    """An agent that yields the changes of a test one after the other."""
 
     def __init__(self) -> None:
         self.changes: asyncio.Queue[Change] = asyncio.Queue()
@@ -43,7 +43,7 @@ class Steps:
 
 
 class Copies:
-    """Copies on their way into the session: they can be held in front of it, and refused."""
+    """Copies on their way into the session: a test can hold or refuse them."""
 
     def __init__(self, stores: Stores) -> None:
         self.seen: list[list[str]] = []
@@ -82,8 +82,8 @@ def nothing_is_copied() -> bool:
     return not any(task.get_name().startswith("copy of task") for task in asyncio.all_tasks())
 
 
-async def test_a_session_has_what_a_task_says_while_it_runs(stores: Stores) -> None:
-    """C6: whole messages, calls and results of tools and texts that are closed; of a text that grows nothing."""
+async def test_the_messages_of_a_running_task_are_copied_into_its_session(stores: Stores) -> None:
+    """C6: whole messages, calls and results of tools and closed texts; nothing of a growing text."""
     agent = Steps()
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -97,7 +97,7 @@ async def test_a_session_has_what_a_task_says_while_it_runs(stores: Stores) -> N
     assert nothing_is_copied()
 
 
-async def test_one_copy_of_a_task_at_a_time_takes_all_that_came_meanwhile(stores: Stores) -> None:
+async def test_messages_during_a_copy_are_copied_together_by_the_next_one(stores: Stores) -> None:
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -117,8 +117,8 @@ async def test_one_copy_of_a_task_at_a_time_takes_all_that_came_meanwhile(stores
 
 
 @pytest.mark.parametrize("final", [Complete("two"), Complete(), AskInput("two")])
-async def test_an_end_and_a_pause_wait_for_the_copy_that_is_under_way(stores: Stores, final: Change) -> None:
-    """C6: who sees the end can read all of it, what was said in mid-run too."""
+async def test_an_end_and_a_pause_wait_for_the_current_copy(stores: Stores, final: Change) -> None:
+    """C6: a reader that sees the end can read all messages, including those in mid-run."""
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -138,7 +138,7 @@ async def test_an_end_and_a_pause_wait_for_the_copy_that_is_under_way(stores: St
         assert copies.seen == [[words] for words in wanted[1:]] and copies.at_once == 1
 
 
-async def test_a_copy_that_fails_in_mid_run_is_part_of_the_next_one(stores: Stores) -> None:
+async def test_the_messages_of_a_failed_copy_are_in_the_next_copy(stores: Stores) -> None:
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -156,7 +156,7 @@ async def test_a_copy_that_fails_in_mid_run_is_part_of_the_next_one(stores: Stor
         await plane.at_rest(reference)
 
 
-async def test_the_next_append_after_a_copy_marks_it(stores: Stores) -> None:
+async def test_a_copy_is_marked_by_the_next_append(stores: Stores) -> None:
     """C6: only copied messages are marked as copied, and a copy during a run needs no extra call for the mark."""
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
@@ -170,7 +170,7 @@ async def test_the_next_append_after_a_copy_marks_it(stores: Stores) -> None:
         assert record.copied_generation == 0 and record.message_generation > 1
         copies.let_go.set()
         await eventually(lambda: plane.conversation("c"), lambda found: len(found) == 3)
-        # The copy of the second message is answered in the run's process a moment after it can be read.
+        # The run gets the answer to the copy of the second message a moment after the copy can be read.
         await until(nothing_is_copied)
         agent.say(Say("three"))
         await spoken(plane, reference.task.task_id, 3)
@@ -187,15 +187,15 @@ async def test_the_next_append_after_a_copy_marks_it(stores: Stores) -> None:
 
 
 async def add_uncopied(stores: Stores, reference: pb.SubmitResponse, words: str) -> None:
-    """A further message, as it is where the one who took it dies before it copies it."""
+    """Adds a further message that is not copied, as after the death of the executor that took it."""
     message = tasks.AddMessageRequest(
         task_id=reference.task.task_id, invocation_id=words, request_hash=b"h" * 32, message=said(words)
     )
     await stores.tasks(ANN).AddMessage(message)
 
 
-async def test_messages_of_the_user_in_between_are_copied_in_their_place(stores: Stores) -> None:
-    """C6: what was not appended by the run is read from the log, once; the run goes on remembering after that."""
+async def test_messages_of_the_user_are_copied_in_their_place_between_those_of_the_run(stores: Stores) -> None:
+    """C6: messages that the run did not append are read from the log, once; then the run remembers its own again."""
     agent = Steps()
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -215,8 +215,8 @@ async def test_messages_of_the_user_in_between_are_copied_in_their_place(stores:
         await plane.at_rest(reference)
 
 
-async def test_a_message_whose_key_named_another_turn_is_copied_under_an_id_of_its_own(stores: Stores) -> None:
-    """C6: the others of its batch keep theirs, so that whoever copies them again changes nothing."""
+async def test_a_message_under_the_key_of_another_turn_is_copied_under_a_new_id(stores: Stores) -> None:
+    """C6: the others of its batch keep their ids, so that a repeated copy changes nothing."""
     agent = Steps()
     other = sessions.Entry(id="first", kind=sessions.ENTRY_KIND_MESSAGE, invocation_id="first", message=said("other"))
     await stores.sessions().AppendEntries(
@@ -261,11 +261,11 @@ async def test_a_run_that_is_stopped_leaves_no_copy_running(stores: Stores, how:
         assert nothing_is_copied()
         copies.let_go.set()
         if how == "canceled":
-            # Whoever cleans up after the run copies what was said.
+            # The cleanup after the run copies the messages.
             await eventually(lambda: plane.conversation("c"), lambda found: found == ["go", "one"])
 
 
-async def test_what_an_agent_said_before_it_failed_is_copied_with_its_failure(stores: Stores) -> None:
+async def test_messages_before_a_failure_are_copied_with_the_failure(stores: Stores) -> None:
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         reference = await plane.submit("go", context_id="c")
@@ -273,7 +273,7 @@ async def test_what_an_agent_said_before_it_failed_is_copied_with_its_failure(st
         agent.say(Say("one"))
         await until(lambda: copies.seen == [["one"]])
         agent.say(Fail("no"))
-        # Nobody waits with a failure for a session.
+        # A failure does not wait for the session.
         await plane.at_rest(reference)
         copies.let_go.set()
         await eventually(lambda: plane.conversation("c"), lambda found: found == ["go", "one", "no"])
@@ -283,7 +283,7 @@ async def test_what_an_agent_said_before_it_failed_is_copied_with_its_failure(st
         assert record.state == a2a.TASK_STATE_FAILED
 
 
-async def test_a_session_that_was_deleted_under_a_new_task_is_found_gone_in_mid_run(stores: Stores) -> None:
+async def test_a_task_created_during_the_deletion_of_its_session_is_deleted_in_mid_run(stores: Stores) -> None:
     """S4, C6: no message is marked as copied, even if the session is created again, and the task is deleted too."""
     agent, copies = Steps(), Copies(stores)
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
@@ -303,8 +303,8 @@ async def test_a_session_that_was_deleted_under_a_new_task_is_found_gone_in_mid_
         assert copies.seen == [["one"]]
 
 
-async def test_a_turn_that_was_cut_before_its_task_was_there_is_stopped_by_its_first_message(stores: Stores) -> None:
-    """R4: a run that did not read its history finds the rewind as soon as it has something to copy."""
+async def test_a_turn_cut_before_its_task_was_created_is_stopped_at_its_first_message(stores: Stores) -> None:
+    """R4: a run that did not read its history finds the rewind at its first copy."""
     agent = Steps()
     async with open_plane(stores, ("a", Scripted(agent.run))) as plane:
         held = Held(stores, "CreateTask")
@@ -328,8 +328,8 @@ async def saved(plane: Plane) -> list[sessions.Entry]:
         return []
 
 
-async def test_a_rewind_beside_a_task_that_runs_streams_what_that_said(stores: Stores) -> None:
-    """R4: a later turn is rewound; the session's task has every message of the earlier one, in its place."""
+async def test_a_rewind_during_the_run_of_an_earlier_task_shows_the_messages_of_that_task(stores: Stores) -> None:
+    """R4: a later turn is rewound; the session task has every message of the earlier one, in order."""
     agent = Steps()
     async with open_plane(stores, ("runs", Scripted(agent.run)), ("a", Scripted(answer))) as plane:
         reference = await plane.submit("go", context_id="c", agent="runs")
@@ -345,8 +345,8 @@ async def test_a_rewind_beside_a_task_that_runs_streams_what_that_said(stores: S
         assert await plane.conversation("c") == ["go", "one", "two", "three"]
 
 
-async def test_a_prompt_leaves_out_a_call_whose_result_is_not_there_yet(stores: Stores) -> None:
-    """A model refuses a history with an open call; those of the task itself are left to its agent."""
+async def test_a_history_leaves_out_a_tool_call_without_a_result(stores: Stores) -> None:
+    """A model refuses a history with an open call. Open calls of the task itself stay in it for the agent."""
     calls, asked = Steps(), Scripted(answer)
     both = a2a.Message(parts=[a2a.Part(text="looking"), *tool("call", "2").parts, *tool("call", "3").parts])
 
@@ -386,7 +386,7 @@ async def test_a_prompt_leaves_out_a_call_whose_result_is_not_there_yet(stores: 
 
 
 def tool(kind: str, call_id: str) -> a2a.Message:
-    """A message of one call or response."""
+    """Returns a message of one call or response."""
     message = a2a.Message(parts=[a2a.Part()])
     part = message.parts[0]
     part.data.struct_value.update({"id": call_id, "name": "f"})

@@ -53,8 +53,8 @@ FAULTS: dict[str, tuple[Callable[[], Change], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_what_has_no_content_fails_its_task_with_a_reason(stores: Stores, fault: str) -> None:
-    """T1, P9: nothing of it is in the log; what was said before is."""
+async def test_a_change_without_content_fails_its_task_with_a_reason(stores: Stores, fault: str) -> None:
+    """T1, P9: nothing of the change is in the log; earlier messages stay."""
     change, reason = FAULTS[fault]
     after = False
 
@@ -77,7 +77,7 @@ async def test_what_has_no_content_fails_its_task_with_a_reason(stores: Stores, 
 
 
 async def test_a_direct_answer_without_content_fails_its_task_with_a_reason(stores: Stores) -> None:
-    """T1, P9."""
+    """T1, P9: the reason names the missing parts."""
 
     class Router:
         card = AgentCard(name="a", version="1")
@@ -147,8 +147,10 @@ EVENTS: dict[str, Callable[[RequestContext], Any]] = {
 
 @pytest.mark.parametrize("kind", ["a2a-sdk", "remote"])
 @pytest.mark.parametrize("event", EVENTS)
-async def test_an_executor_or_peer_without_content_is_named(stores: Stores, event: str, kind: str) -> None:
-    """T1, P9, P12."""
+async def test_an_event_without_content_of_an_sdk_executor_or_a_peer_fails_its_task(
+    stores: Stores, event: str, kind: str
+) -> None:
+    """T1, P9, P12: the text says that the agent gave it."""
     executor = Odd(EVENTS[event])
     if kind == "a2a-sdk":
         async with open_plane(stores, ("a", adapt(executor, "a"))) as plane:
@@ -163,8 +165,8 @@ async def test_an_executor_or_peer_without_content_is_named(stores: Stores, even
     assert not task.artifacts
 
 
-async def test_the_last_piece_of_an_artifact_may_be_its_end_only(stores: Stores) -> None:
-    """P5: executors mark the end of what they streamed by a piece without parts."""
+async def test_the_last_chunk_of_an_artifact_may_have_no_parts(stores: Stores) -> None:
+    """P5: executors mark the end of a streamed artifact so."""
 
     class Ends(Odd):
         async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:

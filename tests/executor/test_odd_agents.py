@@ -1,4 +1,4 @@
-"""Agents that do what would end the whole process: only their own task fails."""
+"""Agents with faults that could end the process: only their own task fails."""
 
 import asyncio
 import sys
@@ -29,8 +29,8 @@ UNSENDABLE: dict[str, Callable[[], Sequence[Change]]] = {
 
 
 @pytest.mark.parametrize("changes", UNSENDABLE)
-async def test_what_cannot_be_sent_to_the_log_fails_its_run_only(stores: Stores, changes: str) -> None:
-    """P9: a run beside it, and every later one, goes on."""
+async def test_a_change_that_cannot_be_sent_fails_its_own_run_only(stores: Stores, changes: str) -> None:
+    """P9: a concurrent run and later runs complete."""
     began, let_go = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -55,8 +55,8 @@ async def test_what_cannot_be_sent_to_the_log_fails_its_run_only(stores: Stores,
         assert not plane.service.runs.bugs
 
 
-async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> None:
-    """P9, P6: a sum that is no number is as good as no status text."""
+async def test_invalid_figures_of_a_status_writer_fail_no_run(stores: Stores) -> None:
+    """P9, P6: a sum that is not a number counts as no status text."""
     asked = asyncio.Event()
 
     class Writer(Scripted):
@@ -77,7 +77,7 @@ async def test_odd_figures_of_a_status_writer_fail_no_run(stores: Stores) -> Non
         assert not plane.service.runs.bugs
 
 
-async def test_a_status_writer_that_always_raises_has_one_traceback_in_a_run(
+async def test_a_status_writer_that_always_raises_logs_one_traceback_per_run(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P6, P9: and a line for each further call."""
@@ -114,14 +114,14 @@ NOTHING: dict[str, Callable[[], Change]] = {
 
 
 @pytest.mark.parametrize("nothing", NOTHING)
-async def test_an_agent_that_never_waits_and_says_nothing_keeps_nobody_waiting(stores: Stores, nothing: str) -> None:
-    """P9: others go on beside it, and it can be canceled."""
+async def test_an_agent_that_yields_nothing_in_a_loop_delays_no_other_run(stores: Stores, nothing: str) -> None:
+    """P9: it can be canceled."""
     began = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         if turn.text == "spin":
             began.set()
-            # It ends only so that the test does.
+            # The loop is finite only so that a failed test ends.
             for _ in range(5_000_000):
                 yield NOTHING[nothing]()
         yield Complete("well")
@@ -148,10 +148,10 @@ class _UnspeakableForUsers(_Unspeakable, AgentError):
 
 @pytest.mark.parametrize("kind", [_Unspeakable, _UnspeakableForUsers])
 @pytest.mark.parametrize("where", ["run", "route", "policy", "status_text", "late"])
-async def test_an_exception_that_cannot_say_what_it_is_is_like_any_other(
+async def test_an_exception_without_a_text_form_is_handled_like_any_other(
     stores: Stores, kind: type[Exception], where: str
 ) -> None:
-    """P9: wherever it is raised; also a value that cannot be shown, after the final change."""
+    """P9: from each method of an agent; also a value without a text form, after the final change."""
     asked = asyncio.Event()
 
     class Odd(Scripted):
@@ -188,10 +188,10 @@ async def test_an_exception_that_cannot_say_what_it_is_is_like_any_other(
         assert not plane.service.runs.bugs
 
 
-def test_a_module_whose_exception_cannot_say_what_it_is_is_refused(
+def test_a_module_that_raises_an_exception_without_a_text_form_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P9: by its type."""
+    """P9: the error has the type of the exception."""
     tmp_path.joinpath("unspeakable_module.py").write_text(
         "class Unspeakable(Exception):\n    def __str__(self):\n        raise self\n\nraise Unspeakable\n"
     )

@@ -1,4 +1,4 @@
-"""The outbox of a run: what it hands to the appender, under which number, and what it makes of the answers."""
+"""The outbox of a run: its items for the appender, their numbers, and its reaction to the answers."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ WORKING = a2a.TASK_STATE_WORKING
 
 
 class Run:
-    """An outbox, what it told its run and the appender, and the log that its items go to."""
+    """An outbox, its calls to its run and the appender, and the log of its items."""
 
     def __init__(self, lease: float = 3600.0) -> None:
         self.rings = 0
@@ -80,8 +80,8 @@ def said(item: pb.AppendItem) -> list[str]:
     return [text(change.status.status.message) for change in item.changes]
 
 
-async def test_items_are_numbered_from_one_under_their_fence() -> None:
-    """C6: with all that waits; what comes meanwhile is the next one."""
+async def test_items_are_numbered_from_1_under_their_fence() -> None:
+    """C6: an item has all waiting changes; later ones are in the next item."""
     run = Run()
     run.say("one")
     run.say("two")
@@ -112,7 +112,7 @@ async def test_an_item_without_an_answer_is_sent_again_unchanged() -> None:
     assert (following.number, said(following), following.copied_generation) == (2, ["two"], 2)
 
 
-async def test_pieces_of_a_text_and_chunks_of_an_artifact_that_wait_become_one_change() -> None:
+async def test_waiting_pieces_of_a_text_or_of_an_artifact_become_one_change() -> None:
     run = Run()
     run.box.text(FACTORY, "m", "so ")
     run.box.text(FACTORY, "m", "far")
@@ -136,7 +136,7 @@ async def test_pieces_of_a_text_and_chunks_of_an_artifact_that_wait_become_one_c
     assert said(run.take()) == ["!"]
 
 
-async def test_nothing_joins_what_waits_before_a_change_that_stands_by_itself() -> None:
+async def test_no_piece_joins_a_text_before_a_whole_message() -> None:
     run = Run()
     run.box.text(FACTORY, "m", "one")
     run.say("whole")
@@ -145,8 +145,8 @@ async def test_nothing_joins_what_waits_before_a_change_that_stands_by_itself() 
 
 
 @pytest.mark.parametrize("bound", ["changes", "bytes"])
-async def test_a_run_waits_while_much_is_not_stored(bound: str) -> None:
-    """C13: until the appender has taken it."""
+async def test_a_run_waits_while_its_outbox_is_full(bound: str) -> None:
+    """C13: until the appender has taken the changes."""
     run = Run()
     piece = "x" if bound == "changes" else "x" * 8192
     put = 0
@@ -165,7 +165,7 @@ async def test_a_run_waits_while_much_is_not_stored(bound: str) -> None:
     assert not run.box.blocked
 
 
-async def test_flush_waits_until_all_of_it_is_stored() -> None:
+async def test_flush_waits_until_all_changes_are_stored() -> None:
     run = Run()
     run.say("one")
     flushing = asyncio.create_task(run.box.flush())
@@ -178,7 +178,7 @@ async def test_flush_waits_until_all_of_it_is_stored() -> None:
     await flushing
 
 
-async def test_the_final_change_comes_last_and_says_what_was_read() -> None:
+async def test_the_final_change_is_last_and_has_the_consumed_generation() -> None:
     run = Run()
     run.say("one")
     finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_COMPLETED), consumed=7))
@@ -190,8 +190,8 @@ async def test_the_final_change_comes_last_and_says_what_was_read() -> None:
     assert await finishing and run.box.at_rest
 
 
-async def test_a_final_change_that_is_refused_for_a_message_is_taken_back_and_the_rest_sent_again() -> None:
-    """C8: under a new number, with what was put since behind it; the run is told to read the message."""
+async def test_a_final_change_refused_for_a_message_is_withdrawn_and_the_rest_sent_again() -> None:
+    """C8: under a new number, with later changes behind it; the run must read the message."""
     run = Run()
     run.say("one")
     finishing = asyncio.create_task(run.box.finish(Status(a2a.TASK_STATE_COMPLETED), consumed=1))
@@ -218,7 +218,7 @@ async def test_a_final_change_that_is_refused_for_a_message_is_taken_back_and_th
 
 @pytest.mark.parametrize("reason", sorted(LEASE_GONE))
 async def test_a_run_without_its_lease_is_stopped(reason: str) -> None:
-    """C8: what waits is discarded, who waits is told, and nothing is handed out any more."""
+    """C8: waiting changes are discarded, waiting callers get Stopped, and no further item is sent."""
     run = Run()
     run.say("one")
     flushing = asyncio.create_task(run.box.flush())
@@ -239,7 +239,7 @@ async def test_a_run_without_its_lease_is_stopped(reason: str) -> None:
     assert run.committed == []
 
 
-async def test_what_is_refused_for_good_is_the_runs_to_hear_and_it_can_say_one_thing_more() -> None:
+async def test_a_final_refusal_reaches_the_run_which_may_send_one_more_change() -> None:
     run = Run()
     run.say("one")
     run.take()
@@ -259,7 +259,7 @@ async def test_what_is_refused_for_good_is_the_runs_to_hear_and_it_can_say_one_t
 
 
 async def test_nothing_is_sent_between_a_refusal_and_the_end_of_the_run() -> None:
-    """What else waits would be refused in the place of the end, which then could not be said."""
+    """A waiting change would be refused in place of the end, and the end could not be sent."""
     run = Run()
     run.say("one")
     run.take()
@@ -273,8 +273,8 @@ async def test_nothing_is_sent_between_a_refusal_and_the_end_of_the_run() -> Non
     assert await finishing
 
 
-async def test_nothing_is_handed_out_past_the_end_of_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C8: the run stands still, and goes on where a renewal says that it may."""
+async def test_no_item_is_sent_after_the_end_of_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: the run pauses, and continues after a renewal."""
     run = Run(lease=-1.0)
     run.say("one")
     assert run.box.blocked and run.box.weight() == (0, 0)
@@ -311,7 +311,7 @@ def _refuse(box: Outbox) -> None:
 
 
 @pytest.mark.parametrize("close", [Outbox.close, _refuse])
-async def test_whoever_waits_hears_of_the_end(close: Callable[[Outbox], None]) -> None:
+async def test_a_waiting_flush_raises_when_the_run_ends(close: Callable[[Outbox], None]) -> None:
     run = Run()
     run.say("one")
     flushing = asyncio.create_task(run.box.flush())
@@ -326,7 +326,7 @@ class _Broken(Status):
         raise UnicodeEncodeError("utf-8", "?", 0, 1, "no")
 
 
-async def test_a_change_that_cannot_be_sent_is_refused_and_the_batch_goes_on() -> None:
+async def test_a_change_that_cannot_be_sent_is_refused_and_the_batch_is_sent() -> None:
     """P9: the appender sends for all runs of its process."""
     broken, sound = Run(), Run()
     request = pb.AppendEventsRequest()
@@ -341,8 +341,8 @@ async def test_a_change_that_cannot_be_sent_is_refused_and_the_batch_goes_on() -
     assert said(broken.take()) == ["the run failed"]
 
 
-async def test_figures_alone_are_sent_until_they_are_answered() -> None:
-    """C8: an item without a change waits for its answer like any other, and what comes after it waits for that."""
+async def test_an_item_with_figures_only_is_sent_until_it_is_answered() -> None:
+    """C8: like any other item; later changes wait for its answer."""
     run = Run()
     run.box.count({"tokens": 3})
     assert run.box.weight()[0] == 1

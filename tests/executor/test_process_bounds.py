@@ -1,4 +1,4 @@
-"""The bounds between an executor and the process of an agent: what it may send, what it is given, what it leaves."""
+"""Bounds between an executor and the process of an agent: frames, environment and left-over processes."""
 
 import asyncio
 import json
@@ -60,21 +60,21 @@ def framed(head: bytes, pieces: bytes = b"") -> bytes:
 
 
 async def failed(plane: Plane, message: str) -> tuple[str, str]:
-    """The reason and the text with which the agent's task fails."""
+    """Returns the reason and the text of the agent's failed task."""
     task = await plane.run(message)
     assert task.status.state == a2a.TASK_STATE_FAILED
     return await reason(plane, task), text(task.status.message)
 
 
 async def processes(plane: Plane, message: str) -> list[int]:
-    """The process of the agent and those that it started."""
+    """Returns the process of the agent and its children."""
     waiting = await plane.submit(message)
     started: list[int] = json.loads((await said(plane, waiting, 1))[0])
     assert len(started) == 4
     return started
 
 
-async def test_a_frame_without_end_takes_no_memory_and_fails_its_run_at_once(stores: Stores) -> None:
+async def test_an_endless_frame_takes_no_memory_and_fails_its_run_at_once(stores: Stores) -> None:
     """P9: the executor reads no more than the largest frame; the next run has another process."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         await plane.run("well")
@@ -89,7 +89,7 @@ async def test_a_frame_without_end_takes_no_memory_and_fails_its_run_at_once(sto
         assert text((await plane.run("well")).status.message) == "well"
 
 
-async def test_a_change_that_is_too_large_is_refused_in_the_process(
+async def test_a_change_that_is_too_large_is_refused_in_the_process_of_the_agent(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P9: its author finds it in the log."""
@@ -130,8 +130,8 @@ async def test_bytes_that_are_no_frame_fail_the_run_at_once(stores: Stores, head
 
 
 @pytest.mark.parametrize("frame", [b'["Ended",[],[]]', b'["Closed",[""],[]]'])
-async def test_answers_that_nobody_asked_for_fail_the_run(stores: Stores, frame: bytes) -> None:
-    """P9: so that they cannot pile up."""
+async def test_unrequested_answers_of_a_process_do_not_harm_the_next_run(stores: Stores, frame: bytes) -> None:
+    """P9: they fail their own run, unless it completed before."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         task = await plane.run(f"raw {(framed(frame) * 3).hex()}")
         if task.status.state == a2a.TASK_STATE_FAILED:
@@ -150,8 +150,8 @@ async def test_no_pickle_of_an_agent_is_read_in_the_executor(stores: Stores, tmp
         assert not await asyncio.to_thread(lambda: [path for path in made.values() if path.exists()])
 
 
-async def test_values_that_are_no_json_are_converted_as_in_the_event_loop(stores: Stores) -> None:
-    """P1: in every place of a change, and a session event is refused there as it is here."""
+async def test_values_that_are_not_json_are_converted_as_in_the_event_loop(stores: Stores) -> None:
+    """P1: in every place of a change; a session event is refused in the process in the same way."""
     told: list[list[Any]] = []
     async with open_plane(stores, loaded=[f"a={HERE}:Values@process", f"b={HERE}:Values@none"]) as plane:
         for agent in ("a", "b"):
@@ -167,16 +167,16 @@ async def test_values_that_are_no_json_are_converted_as_in_the_event_loop(stores
     assert told[0][0][0]["args"]["uuid"] == "00000000-0000-0000-0000-000000000001"
 
 
-async def test_what_an_agent_prints_is_no_frame(stores: Stores) -> None:
+async def test_the_output_of_an_agent_is_not_read_as_frames(stores: Stores) -> None:
     """P9: its standard input is empty."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         assert text((await plane.run("print")).status.message) == "''"
 
 
-async def test_an_agent_is_given_the_variables_that_are_named_and_no_secret(
+async def test_an_agent_gets_the_listed_variables_and_no_secrets(
     stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P9: neither those of the plane nor keys of others; the log names what was withheld, without its value."""
+    """P9: neither those of the plane nor keys of others; the log names withheld variables, without their values."""
     caplog.set_level("INFO")
     for name, value in {
         "TASKPLANE_EXECUTOR_INTERNAL_SECRET": "s1",
@@ -201,7 +201,7 @@ async def test_an_agent_is_given_the_variables_that_are_named_and_no_secret(
 
 
 @pytest.mark.parametrize("message", ["wait", "block"])
-async def test_nothing_is_left_of_a_canceled_run_that_is_killed(stores: Stores, message: str) -> None:
+async def test_no_process_of_a_killed_run_stays(stores: Stores, message: str) -> None:
     """P8: neither its children, nor those in sessions of their own, nor orphans."""
     async with open_plane(stores, loaded=[HOSTILE], cancel_grace=0.5, idle_processes=0) as plane:
         waiting = await plane.submit(message)
@@ -212,8 +212,8 @@ async def test_nothing_is_left_of_a_canceled_run_that_is_killed(stores: Stores, 
 
 
 @pytest.mark.parametrize("message", ["exit", "wait"])
-async def test_nothing_is_left_of_a_process_that_dies(stores: Stores, message: str) -> None:
-    """P9: whether it ends by itself or is killed."""
+async def test_no_child_of_a_dead_process_stays(stores: Stores, message: str) -> None:
+    """P9: after an exit and after a kill."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         started = await processes(plane, message)
         if message == "wait":
@@ -221,8 +221,8 @@ async def test_nothing_is_left_of_a_process_that_dies(stores: Stores, message: s
         await until(lambda: not any(map(lives, started)))
 
 
-async def test_nothing_is_left_of_an_executor_that_ends(stores: Stores) -> None:
-    """C14: nor of an agent that is idle, whose children live until then."""
+async def test_no_process_of_an_ended_executor_stays(stores: Stores) -> None:
+    """C14: nor of an idle agent, whose children live until then."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
 
         async def children() -> list[int]:
@@ -257,7 +257,7 @@ async def test_nothing_is_left_of_an_executor_that_ends(stores: Stores) -> None:
     ],
     ids=lambda change: type(change).__name__,
 )
-async def test_every_change_comes_out_of_its_frame_as_it_was(change: Change) -> None:
+async def test_every_change_is_unchanged_after_framing(change: Change) -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(reports.framed(reports.Yielded(change)))
     assert await reports.receive(reader) == reports.Yielded(change)
@@ -276,8 +276,8 @@ async def test_every_change_comes_out_of_its_frame_as_it_was(change: Change) -> 
     ],
     ids=["text", "bytes of a text", "message", "bytes", "pieces", "data", "head"],
 )
-def test_no_frame_is_larger_than_the_executor_takes(change: Change) -> None:
-    """P9: whatever it is large of, it is refused before it is sent."""
+def test_no_frame_is_larger_than_the_limit_of_the_executor(change: Change) -> None:
+    """P9: a large field of any kind is refused before it is sent."""
     with pytest.raises(ValueError, match="cannot be sent to the executor, which accepts at most 8,388,608"):
         reports.framed(reports.Yielded(change))
 

@@ -1,5 +1,4 @@
-"""Agents in processes of their own: what holds for an agent in the event loop holds for them, and no end of one is the
-end of another run."""
+"""Agents in processes of their own behave like agents in the event loop, and the end of a process ends no other run."""
 
 import asyncio
 import os
@@ -41,7 +40,7 @@ def lives(process: int) -> bool:
 
 
 async def process_of(plane: Plane, waiting: SubmitResponse) -> int:
-    """The process in which a run is at work, which says so first."""
+    """Returns the process of a run, from its first message."""
     return int((await said(plane, waiting, 1))[0])
 
 
@@ -66,8 +65,8 @@ async def reason(plane: Plane, task: a2a.Task) -> str:
 
 
 @pytest.mark.parametrize("agent", [WORKER, PLAIN])
-async def test_an_agent_that_blocks_its_process_holds_nobody_up(stores: Stores, tmp_path: Path, agent: str) -> None:
-    """P9: other runs of the same agent neither, since each run has a process to itself."""
+async def test_an_agent_that_blocks_its_process_delays_no_other_run(stores: Stores, tmp_path: Path, agent: str) -> None:
+    """P9: not even runs of the same agent: each run has its own process."""
     async with open_plane(stores, loaded=[agent]) as plane:
         waiting = await plane.submit(f"block {tmp_path}/go")
         blocked = await process_of(plane, waiting)
@@ -78,14 +77,14 @@ async def test_an_agent_that_blocks_its_process_holds_nobody_up(stores: Stores, 
     assert not lives(blocked) and not lives(int(process))
 
 
-async def test_a_process_is_kept_for_the_next_run_or_not(stores: Stores) -> None:
-    """P1: so that the imports of an agent are paid for once; what it is told is what any agent is told."""
+async def test_a_process_is_reused_for_the_next_run_up_to_the_idle_limit(stores: Stores) -> None:
+    """P1: so an agent imports its modules once; its turns are like those of any agent."""
     async with open_plane(stores, loaded=[WORKER]) as plane:
 
         async def where() -> list[str]:
             return text((await plane.run("where")).status.message).split()
 
-        # A run that begins before the process of the one before is free has another one.
+        # A run that begins before the earlier process is free has another one.
         _, _, main = await eventually(where, lambda found: found[1] != "1")
         assert main == "True"
         said = await plane.submit("how")
@@ -99,9 +98,9 @@ async def test_a_process_is_kept_for_the_next_run_or_not(stores: Stores) -> None
         assert processes[0][0] != processes[1][0] and [count for _, count, _ in processes] == ["1", "1"]
 
 
-async def test_a_canceled_run_is_closed_in_its_process_which_goes_on(stores: Stores, tmp_path: Path) -> None:
-    """P8, P11: the agent is told before it is interrupted."""
-    # One is started in advance, and has no run if that is not ready when the first one begins.
+async def test_a_canceled_run_is_closed_in_its_process_which_is_reused(stores: Stores, tmp_path: Path) -> None:
+    """P8, P11: the agent sees the cancel before it is interrupted."""
+    # One process is started in advance. The first run may take another one, if that is not ready.
     async with open_plane(stores, loaded=[WORKER], idle_processes=2) as plane:
         waiting = await plane.submit(f"wait {tmp_path}/told")
         process = await process_of(plane, waiting)
@@ -113,7 +112,7 @@ async def test_a_canceled_run_is_closed_in_its_process_which_goes_on(stores: Sto
 
 
 async def test_a_plain_generator_in_a_process_sees_its_cancel(stores: Stores, tmp_path: Path) -> None:
-    """P8."""
+    """P8: by the event of its turn."""
     async with open_plane(stores, loaded=[PLAIN]) as plane:
         waiting = await plane.submit(f"poll {tmp_path}/saw")
         await process_of(plane, waiting)
@@ -122,7 +121,7 @@ async def test_a_plain_generator_in_a_process_sees_its_cancel(stores: Stores, tm
         assert (tmp_path / "saw").exists()
 
 
-async def test_a_canceled_run_that_blocks_is_killed_and_no_other_one(stores: Stores, tmp_path: Path) -> None:
+async def test_a_canceled_run_that_blocks_is_killed_and_other_runs_continue(stores: Stores, tmp_path: Path) -> None:
     """P8: the task is canceled at once; its process is given time to stop."""
     async with open_plane(stores, loaded=[WORKER], cancel_grace=0.1) as plane:
         other = await plane.submit(f"block {tmp_path}/go")
@@ -143,8 +142,8 @@ async def test_a_run_that_blocks_its_process_for_too_long_is_killed(stores: Stor
         assert task.status.state == a2a.TASK_STATE_FAILED and await reason(plane, task) == "RUN_TIMEOUT"
 
 
-async def test_an_agent_in_a_process_hears_of_messages(stores: Stores) -> None:
-    """I1: what it reads gets no turn of its own."""
+async def test_an_agent_in_a_process_receives_messages(stores: Stores) -> None:
+    """I1: a message that it reads does not begin another turn."""
     async with open_plane(stores, loaded=[WORKER]) as plane:
         waiting = await plane.submit("listen")
         await plane.submit("more", task_id=waiting.task.task_id)
@@ -152,8 +151,8 @@ async def test_an_agent_in_a_process_hears_of_messages(stores: Stores) -> None:
         assert text(task.status.message) == "more" and task.status.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_a_task_paused_in_a_process_goes_on(stores: Stores) -> None:
-    """I1."""
+async def test_a_task_paused_in_a_process_continues_with_the_answer(stores: Stores) -> None:
+    """I1: with its history and a new attempt of 1."""
     async with open_plane(stores, loaded=[WORKER]) as plane:
         asked = await plane.run("ask")
         assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED
@@ -181,7 +180,7 @@ async def test_a_process_that_dies_fails_its_run_alone(stores: Stores, tmp_path:
 
 
 async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
-    """P9: its author finds it in the log, with the line; the process goes on."""
+    """P9: its author finds it in the log, with the line; the process stays usable."""
     processes: set[str] = set()
     async with open_plane(stores, loaded=[FAULTY]) as plane:
         for fault, told in {
@@ -203,8 +202,8 @@ async def test_a_fault_in_a_process_fails_the_task(stores: Stores, caplog: pytes
     assert len(processes) == 1 and not plane.service.runs.bugs
 
 
-async def test_an_agent_in_a_process_that_wants_to_be_heard_is(stores: Stores) -> None:
-    """P9."""
+async def test_the_text_of_an_agent_error_in_a_process_reaches_the_user(stores: Stores) -> None:
+    """P9: under the reason AGENT_ERROR."""
     async with open_plane(stores, loaded=[FAULTY]) as plane:
         task = await plane.run("heard")
         assert text(task.status.message) == "The disk is full."
@@ -224,7 +223,7 @@ async def test_an_agent_in_a_process_waits_while_the_log_cannot_keep_up(stores: 
 
 
 async def test_a_drain_lets_a_run_in_a_process_finish(stores: Stores, tmp_path: Path) -> None:
-    """C14."""
+    """C14: then the process ends."""
     async with open_plane(stores, loaded=[WORKER], drain_timeout=30.0) as plane:
         waiting = await plane.submit(f"block {tmp_path}/go")
         process = await process_of(plane, waiting)
@@ -236,8 +235,8 @@ async def test_a_drain_lets_a_run_in_a_process_finish(stores: Stores, tmp_path: 
     assert not lives(process)
 
 
-async def test_a_drain_releases_a_run_that_blocks_its_process(stores: Stores, tmp_path: Path) -> None:
-    """C14: another executor fails it or runs it again, as its policy says."""
+async def test_a_drain_kills_the_process_of_a_run_that_blocks(stores: Stores, tmp_path: Path) -> None:
+    """C14: the policy of the task decides about another run; here the task fails."""
     async with open_plane(stores, loaded=[WORKER], drain_timeout=0.0, cancel_grace=0.1) as plane:
         waiting = await plane.submit(f"block {tmp_path}/never")
         process = await process_of(plane, waiting)
@@ -245,10 +244,10 @@ async def test_a_drain_releases_a_run_that_blocks_its_process(stores: Stores, tm
     assert (await plane.at_rest(waiting)).status.state == a2a.TASK_STATE_FAILED
 
 
-async def test_an_agent_may_ask_for_a_process_and_one_without_a_name_is_told_so(
+async def test_an_agent_may_ask_for_a_process_but_one_created_in_code_is_refused(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P9: at start where the operator asks for it, otherwise by its first run."""
+    """P9: at start if the operator asks for a process, otherwise at its first run."""
     async with open_plane(stores, loaded=[f"a={HERE}:Undecided"]) as plane:
         assert not text((await plane.run("where")).status.message).startswith(f"{os.getpid()} ")
     async with open_plane(stores, loaded=[f"a={HERE}:Undecided@none"]) as plane:
@@ -269,7 +268,7 @@ async def test_an_agent_may_ask_for_a_process_and_one_without_a_name_is_told_so(
 async def test_an_agent_that_cannot_be_loaded_in_its_process_fails_its_run(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P9."""
+    """P9: the cause is in the log."""
     async with open_plane(stores, loaded=[f"a={HERE}:OnceOnly@process"]) as plane:
         for _ in range(2):
             task = await plane.run("go")
@@ -278,7 +277,7 @@ async def test_an_agent_that_cannot_be_loaded_in_its_process_fails_its_run(
     assert SECRET in caplog.text
 
 
-def test_a_process_whose_executor_stands_still_beyond_its_lease_ends(tmp_path: Path) -> None:
+def test_a_process_ends_if_its_executor_stalls_beyond_the_lease(tmp_path: Path) -> None:
     """C8: another executor may run the task by then."""
     turn = {
         "task_id": "t",

@@ -1,5 +1,5 @@
-"""Sessions whose tasks are not in line with their history: after a crash, after what somebody else wrote, and turns
-that were taken back before there was a task of theirs."""
+"""Sessions with tasks that do not match their history: after crashes, after entries of other writers, and turns that
+were cut before their task existed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,14 +19,14 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime import retry
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
-# One that goes without waiting for anything.
+# An executor that ends without waiting.
 MORTAL: dict[str, Any] = {"drain_timeout": 0.05, "cancel_grace": 0.05}
 # Between the entry, the mark on the tasks, and the mark on the session.
 PLACES = ["MarkSuperseded", "MarkApplied"]
 
 
 async def half_done(stores: Stores, place: str) -> list[a2a.Task]:
-    """Two turns, and a rewind before the second whose executor is gone in the middle of it."""
+    """Makes two turns, and a rewind before the second whose executor ends in the middle of it."""
     async with open_plane(stores, ("a", Scripted(answer)), **MORTAL) as plane:
         done = await turns(plane, "one", "two")
         held = Held(stores, place)
@@ -38,7 +38,9 @@ async def half_done(stores: Stores, place: str) -> list[a2a.Task]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_a_rewind_whose_executor_is_gone_is_finished_by_the_sweep(stores: Stores, place: str) -> None:
+async def test_a_rewind_interrupted_by_the_end_of_its_executor_is_finished_by_the_sweep(
+    stores: Stores, place: str
+) -> None:
     """R4: by another executor, at its start."""
     one, _ = await half_done(stores, place)
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
@@ -47,8 +49,8 @@ async def test_a_rewind_whose_executor_is_gone_is_finished_by_the_sweep(stores: 
         assert await plane.conversation("c") == ["one", "answer to one"]
 
 
-async def test_a_sweep_goes_on_past_a_page_of_sessions_that_it_cannot_bring_in_line(stores: Stores) -> None:
-    """R4: whatever is wrong with those that have waited longest."""
+async def test_a_sweep_continues_after_a_page_of_sessions_that_it_cannot_reconcile(stores: Stores) -> None:
+    """R4: even if those that have waited longest always fail."""
     contexts = [f"c{number}" for number in range(5)]
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         await swept_at_start(stores)
@@ -84,8 +86,8 @@ class Blind:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("next_request", ["turn", "message", "rewind", "refused rewind", "refused undo", "apply"])
-async def test_the_next_request_finishes_it(stores: Stores, place: str, next_request: str) -> None:
-    """R4: whichever it is, and whatever becomes of it."""
+async def test_the_next_request_finishes_an_interrupted_rewind(stores: Stores, place: str, next_request: str) -> None:
+    """R4: a request of any kind, also a refused one."""
 
     class Sometimes(Scripted):
         routes_at_sight = True
@@ -151,8 +153,8 @@ def pushed(*messages: a2a.Message) -> sessions.AppendEntriesRequest:
     return sessions.AppendEntriesRequest(context_id="c", entries=[entry])
 
 
-async def test_a_pushed_history_is_applied_and_is_what_the_next_turn_sees(stores: Stores) -> None:
-    """R7: by the call that is for it, or by the turn; the tasks that it does not name are superseded."""
+async def test_a_pushed_history_is_applied_and_is_the_history_of_the_next_turn(stores: Stores) -> None:
+    """R7: by ApplySession, or by the turn; tasks that the history does not name are superseded."""
     agent = Scripted(answer)
     Blind(stores)
     async with open_plane(stores, ("a", agent)) as plane:
@@ -178,8 +180,8 @@ async def test_a_pushed_history_is_applied_and_is_what_the_next_turn_sees(stores
         assert await listed(plane) == [one.id, task.id]
 
 
-async def test_a_runtimes_event_that_rewinds_is_applied_by_the_sweep(stores: Stores) -> None:
-    """R10."""
+async def test_a_rewind_by_an_event_of_a_runtime_is_applied_by_the_sweep(stores: Stores) -> None:
+    """R10: without another request."""
     async with open_plane(stores, uncopied_every=0.05) as plane:
         one, two = await turns(plane, "one", "two")
         data = f'{{"actions": {{"rewindBeforeInvocationId": "{invocation(two)}"}}, "invocationId": "r"}}'
@@ -205,7 +207,7 @@ async def saved(plane: Plane, words: str) -> str:
 async def cut_before_its_task(
     stores: Stores, plane: Plane, words: str = "one", *, key: str = "k", **fields: Any
 ) -> pb.SubmitResponse:
-    """A turn of session c, which a rewind cuts after it is saved and before its task is created."""
+    """A turn of session c that a rewind cuts after it is saved and before its task is created."""
     held = Held(stores, "CreateTask")
     call = asyncio.ensure_future(plane.submit(words, context_id="c", key=key, **fields))
     before = await saved(plane, words)
@@ -218,9 +220,7 @@ async def cut_before_its_task(
 
 @pytest.mark.parametrize("earlier", [True, False])
 @pytest.mark.parametrize("key", ["", "k"])
-async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_run(
-    stores: Stores, earlier: bool, key: str
-) -> None:
+async def test_a_turn_cut_before_its_task_was_created_does_not_run(stores: Stores, earlier: bool, key: str) -> None:
     """R4: its run supersedes the task, which MarkSuperseded could not see."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
@@ -239,8 +239,8 @@ async def test_a_turn_that_was_taken_back_before_its_task_was_created_does_not_r
     [Complete("said"), Complete(), AskInput("which?"), Fail("no"), ArtifactChunk("a", text="x")],
     ids=["says", "is silent", "asks", "fails", "makes something"],
 )
-async def test_of_a_session_that_it_began_a_turn_finds_out_by_its_end(stores: Stores, last: Change) -> None:
-    """R4: it had no history to read. Whichever way it ends, its task is superseded."""
+async def test_a_cut_turn_that_began_its_session_is_superseded_by_its_end(stores: Stores, last: Change) -> None:
+    """R4: it had no history to read, so it cannot notice earlier. With any kind of end."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield last
@@ -251,7 +251,7 @@ async def test_of_a_session_that_it_began_a_turn_finds_out_by_its_end(stores: St
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
 
-async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(stores: Stores) -> None:
+async def test_a_cut_turn_is_superseded_even_if_the_answer_to_its_end_is_lost(stores: Stores) -> None:
     """R4: its run is stopped, as by a drain, after the commit of its end and before the answer."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -271,8 +271,8 @@ async def test_it_finds_out_although_it_never_heard_that_its_end_was_committed(s
         assert await listed(plane) == [] and await plane.conversation("c") == []
 
 
-async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: Stores) -> None:
-    """R4: a refused message that is sent again after the rewind is a turn like any other, whatever the run had read."""
+async def test_a_run_stopped_by_a_rewind_does_not_affect_later_turns(stores: Stores) -> None:
+    """R4: a refused message that is sent again after the rewind is a normal turn."""
     go_on = asyncio.Event()
     marks = 0
 
@@ -303,8 +303,9 @@ async def test_a_run_that_a_rewind_has_stopped_leaves_later_turns_alone(stores: 
         assert marks == 1
 
 
-async def test_a_refused_turn_that_is_sent_again_is_not_cut_by_a_rewind_that_is_slow(stores: Stores) -> None:
-    """R4: the rewind listed what it cuts while the message was refused, and marks the tasks when it has one."""
+async def test_a_repeated_refused_turn_is_not_cut_by_a_slow_rewind(stores: Stores) -> None:
+    """R4: the rewind lists its turns while the message was refused, and marks tasks after the repeat has created
+    one."""
     ended = {"one": asyncio.Event(), "two": asyncio.Event()}
     marks: list[tasks.MarkSupersededRequest] = []
     asked, let_go = asyncio.Event(), asyncio.Event()
@@ -369,8 +370,8 @@ async def test_a_turn_that_waited_in_the_queue_and_was_taken_back_does_not_run(s
     assert [turn.text for turn in agent.turns] == ["two"]
 
 
-async def test_a_turn_whose_message_could_not_be_saved_is_not_taken_for_cut(stores: Stores) -> None:
-    """C6: it is in the session later, as a copy."""
+async def test_a_turn_with_an_unsaved_message_is_not_taken_for_cut(stores: Stores) -> None:
+    """C6: the message is in the session later, as a copy."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two = await turns(plane, "one", "two")

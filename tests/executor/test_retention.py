@@ -1,4 +1,4 @@
-"""Old sessions and erased owners: what goes in both stores, and what stays. C16."""
+"""Old sessions and erased owners: deleted and kept data in both stores. C16."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ NOBODY = Principal("", "", "executor", service=True)
 
 
 class Talking:
-    """Answers, asks, or goes on for ever, as the message says."""
+    """Answers, asks, or runs for ever, by the message."""
 
     def __init__(self) -> None:
         self.agent = Scripted(self._run)
@@ -72,10 +72,8 @@ async def run(plane: Plane, who: Principal, text: str, context_id: str) -> None:
 
 
 async def age(monkeypatch: pytest.MonkeyPatch) -> float:
-    """A time to live that everything which was written until now has outlived, and all else has not.
-
-    It stays so, since who looks for what is old takes it to be a moment after now, however long the test takes.
-    """
+    """Returns a time to live between the data written until now and later data. It stays valid for a test of any
+    length: the clock of the sweep is set to a moment after now."""
     await asyncio.sleep(0.01)
     ttl, seen = 1.0, time.time()
     await asyncio.sleep(0.01)
@@ -85,10 +83,10 @@ async def age(monkeypatch: pytest.MonkeyPatch) -> float:
     return ttl
 
 
-async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(
+async def test_an_unchanged_session_is_deleted_with_its_tasks_after_its_time_to_live(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: those of every owner; one that is younger stays."""
+    """C16: sessions of every owner; a younger one stays."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="old")
         await plane.run("two", context_id="old")
@@ -105,7 +103,7 @@ async def test_a_session_that_nothing_was_written_to_is_deleted_with_its_tasks(
 async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: however old it is."""
+    """C16: at any age."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.submit("stay", context_id="live")
         await plane.run("ask", context_id="asking")
@@ -126,10 +124,10 @@ async def test_a_session_with_a_live_an_asking_or_an_uncopied_task_stays(
         assert (await of(plane))[0] == left
 
 
-async def test_a_session_stays_to_the_last_millisecond_of_its_document(
+async def test_a_session_is_kept_for_its_whole_time_to_live_after_a_document(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: what counts is when the document was saved, not the second in which it was."""
+    """C16: the time of the document counts to the millisecond."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await stores.sessions().CreateSession(sessions.CreateSessionRequest(context_id="c"))
         ttl = await age(monkeypatch)
@@ -142,8 +140,8 @@ async def test_a_session_stays_to_the_last_millisecond_of_its_document(
             assert await expiry(plane, ttl).sweep() == deleted
 
 
-async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C16: it is looked at once more after its tasks were."""
+async def test_a_session_that_changes_during_the_sweep_stays(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C16: its version is checked again after its tasks were listed."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
         ttl = await age(monkeypatch)
@@ -161,7 +159,7 @@ async def test_a_session_that_is_gone_on_with_meanwhile_stays(stores: Stores, mo
 async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(
     stores: Stores, deleted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: the session is deleted as it was found or not at all, and then the tasks that were seen with it."""
+    """C16: the session is deleted unchanged or not at all, and then only the tasks that were listed with it."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         old = await plane.run("one", context_id="c")
         ttl = await age(monkeypatch)
@@ -171,7 +169,7 @@ async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(
             await let_go.wait()
 
         async def begin(request: Any) -> None:
-            # Its task is there, and what it says comes to the session now or when that is gone.
+            # Its task exists, and its messages reach the session now or after the deletion.
             del stores.channel.before["DeleteSession"]
             if deleted:
                 stores.channel.before["AppendEntries"] = hold
@@ -193,10 +191,10 @@ async def test_a_turn_that_begins_while_its_session_is_deleted_keeps_its_task(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone for good", "begun anew"])
-async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(
+async def test_an_interrupted_deletion_is_finished_or_undone_by_any_executor(
     stores: Stores, again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: nobody else would find the tasks of a session that is gone; those of one that is there have it again."""
+    """C16: tasks of a deleted session are deleted; tasks of an existing session belong to it again."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
         await plane.run("two", context_id="c")
@@ -221,15 +219,15 @@ async def test_a_deletion_that_stopped_half_way_is_made_up_for_by_any_executor(
 
 
 async def test_an_executor_deletes_old_sessions_by_itself(stores: Stores) -> None:
-    """C16: as its settings say."""
+    """C16: by its settings."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         await plane.run("one", context_id="c")
     async with open_plane(stores, ("a", Talking().agent), session_ttl=0.1, expire_every=0.1) as plane:
         await eventually(lambda: of(plane), lambda found: found == (set(), set()))
 
 
-async def test_all_of_an_owner_is_erased_and_nothing_of_another_one(stores: Stores) -> None:
-    """C16: sessions, entries, tasks, what runs, and state; done twice it finds nothing."""
+async def test_erasing_an_owner_deletes_all_data_of_this_owner_only(stores: Stores) -> None:
+    """C16: sessions, entries, tasks, runs, imports and state; a repeat finds nothing."""
     async with open_plane(stores, ("a", Talking().agent)) as plane:
         for who in (ANN, BOB):
             await run(plane, who, "one", "c1")
@@ -264,7 +262,7 @@ async def half_import(plane: Plane, who: Principal) -> None:
 
 
 async def left_of_import(plane: Plane, who: Principal) -> set[str]:
-    """Why it cannot be finished, as either store says."""
+    """Returns the reasons for which both stores refuse to finish the import."""
     names: dict[str, Any] = {"context_id": "half", "import_id": "i", "pages": 1}
     with pytest.raises(PlaneError) as of_session:
         await plane.stores.sessions(who).CommitImport(sessions.CommitImportRequest(**names))

@@ -1,4 +1,4 @@
-"""Rewinds and undos: what they take out of a session, of its tasks and of what its agents see."""
+"""Rewinds and undos: their effect on a session, its tasks and the history of its agents."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ from taskplane.runtime.errors import Exhausted, Invalid, NotFound, Refused
 
 
 class Routed(Scripted):
-    """Answers everything directly, if it is asked."""
+    """Answers every message directly, if it is asked."""
 
     async def route(self, turn: Turn) -> str | None:
         return f"direct answer to {turn.text}"
@@ -38,7 +38,7 @@ class Routed(Scripted):
 
 @pytest.mark.parametrize("words", [None, ""])
 async def test_a_rewind_is_a_message_that_no_agent_sees(stores: Stores, words: str | None) -> None:
-    """R2, R3, R4: the session as one task with its history; what was cut is hidden, kept, and in no further prompt."""
+    """R2, R3, R4: the session as one task with its history; cut turns are hidden, kept, and in no further prompt."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two, three = await turns(plane, "one", "two", "three")
@@ -60,8 +60,8 @@ async def test_a_rewind_is_a_message_that_no_agent_sees(stores: Stores, words: s
     assert [text(message) for message in agent.turns[-1].history] == ["one", "answer to one"]
 
 
-async def test_rewinds_stack_and_undo_takes_the_newest_back(plane: Plane) -> None:
-    """R3, R8: an undo shows the superseded tasks again; after a new turn it is too late."""
+async def test_rewinds_stack_and_an_undo_reverts_the_newest(plane: Plane) -> None:
+    """R3, R8: an undo shows the superseded tasks again; after a new turn it is refused."""
     one, two, three = await turns(plane, "echo one", "echo two", "echo three")
     await rewind_session(plane, invocation(three))
     answered = await rewind_session(plane, invocation(two))
@@ -81,8 +81,8 @@ async def test_rewinds_stack_and_undo_takes_the_newest_back(plane: Plane) -> Non
     assert await listed(plane) == [one.id, two.id, four.id]
 
 
-async def test_a_rewind_before_a_rewind_takes_that_one_back(plane: Plane) -> None:
-    """R8: ADK's rule."""
+async def test_a_rewind_before_a_rewind_reverts_the_earlier_rewind(plane: Plane) -> None:
+    """R8: as in ADK."""
     one, two = await turns(plane, "one", "two")
     await rewind(plane, invocation(two))
     (entry,) = [e for e in await plane.entries("c") if e.kind == sessions.ENTRY_KIND_REWIND]
@@ -101,7 +101,8 @@ async def test_without_a_rewind_there_is_nothing_to_undo(plane: Plane) -> None:
 
 
 async def test_a_rewind_with_words_begins_a_turn_that_is_always_a_task(stores: Stores) -> None:
-    """R6, T8: the session as it was rewound, and the task of the new turn; the agent sees no mark and no cut turn."""
+    """R6, T8: the answer has the rewound session, and the task of the new turn; the agent sees no mark and no cut
+    turn."""
     agent = Routed(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         first = await plane.submit("one", context_id="c")
@@ -121,8 +122,8 @@ async def test_a_rewind_with_words_begins_a_turn_that_is_always_a_task(stores: S
     assert [text(message) for message in turn.history] == ["one", text(first.message)]
 
 
-async def test_a_rewind_with_a_file_begins_a_turn_as_well(stores: Stores) -> None:
-    """R6: what a user sends is never dropped."""
+async def test_a_rewind_with_a_file_begins_a_turn(stores: Stores) -> None:
+    """R6: content of a user is never dropped."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         (one,) = await turns(plane, "one")
@@ -135,7 +136,7 @@ async def test_a_rewind_with_a_file_begins_a_turn_as_well(stores: Stores) -> Non
 
 
 async def test_a_repeat_of_a_rewind_with_words_rewinds_and_runs_nothing_again(stores: Stores) -> None:
-    """R4, C10: the same task, one run; with another request the key is refused."""
+    """R4, C10: the same task, one run; the key with another request is refused."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two = await turns(plane, "one", "two")
@@ -150,8 +151,8 @@ async def test_a_repeat_of_a_rewind_with_words_rewinds_and_runs_nothing_again(st
     assert [turn.text for turn in agent.turns] == ["one", "two", "new"]
 
 
-async def test_repeats_of_one_rewind_are_one_rewind(stores: Stores, plane: Plane) -> None:
-    """R4: at the same time and later, as a message and as a call."""
+async def test_repeats_of_a_rewind_rewind_once(stores: Stores, plane: Plane) -> None:
+    """R4: concurrent and later ones; the key with another request is refused."""
     one, two = await turns(plane, "one", "two")
     held = Held(stores, "Rewind")
     both = [asyncio.ensure_future(rewind_session(plane, invocation(two), idempotency_key="k")) for _ in range(2)]
@@ -165,8 +166,8 @@ async def test_repeats_of_one_rewind_are_one_rewind(stores: Stores, plane: Plane
     assert refused.value.reason == "KEY_REUSED"
 
 
-async def test_repeats_of_one_undo_are_one_undo(stores: Stores, plane: Plane) -> None:
-    """R8: at the same time and later, under the key that a rewind had; another key is another undo."""
+async def test_repeats_of_an_undo_undo_once(stores: Stores, plane: Plane) -> None:
+    """R8: concurrent and later ones, under the key of a rewind; another key is another undo."""
     one, two, three = await turns(plane, "one", "two", "three")
     for each in (three, two):
         await rewind_session(plane, invocation(each), idempotency_key=f"k {each.id}")
@@ -214,7 +215,9 @@ async def test_a_rewind_before_nothing_is_shown_as_a_failed_task_and_changes_not
 
 
 @pytest.mark.parametrize("words", [None, "new"])
-async def test_an_unknown_session_and_somebody_elses_are_not_found(plane: Plane, words: str | None) -> None:
+async def test_an_unknown_session_and_the_session_of_another_owner_are_not_found(
+    plane: Plane, words: str | None
+) -> None:
     (one,) = await turns(plane, "one")
     with pytest.raises(NotFound) as unknown:
         await rewind(plane, invocation(one), words, context_id="other")
@@ -241,10 +244,8 @@ async def test_an_unknown_session_and_somebody_elses_are_not_found(plane: Plane,
         ("message.task_id", {"task_id": "t"}),
     ],
 )
-async def test_a_control_message_that_makes_no_sense_is_invalid(
-    plane: Plane, field: str, given: dict[str, Any]
-) -> None:
-    """R2: and nothing of it is stored."""
+async def test_an_inconsistent_control_message_is_invalid(plane: Plane, field: str, given: dict[str, Any]) -> None:
+    """R2: nothing of it is stored."""
     await turns(plane, "one")
     before = await session(plane)
     values: dict[str, Any] = {"context_id": "c", "metadata": {CONTROL: "i"}, **given}
@@ -267,8 +268,10 @@ async def test_calls_that_name_nothing_are_invalid(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("words", [None, "new"])
-async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, words: str | None) -> None:
-    """R4: the session is rewound, no turn is begun, and asking again is no use."""
+async def test_a_rewind_with_a_history_too_large_for_an_answer_is_refused_but_applied(
+    stores: Stores, words: str | None
+) -> None:
+    """R4: the session is rewound, no turn is begun, and the history is not requested again."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two = await turns(plane, "one", "two")
@@ -285,7 +288,7 @@ async def test_a_history_that_fits_no_answer_is_said_to_be_so(stores: Stores, wo
     assert [turn.text for turn in agent.turns] == ["one", "two"]
 
 
-async def test_deleting_a_session_deletes_what_it_hides(plane: Plane) -> None:
+async def test_deleting_a_session_also_deletes_superseded_tasks(plane: Plane) -> None:
     one, two = await turns(plane, "one", "two")
     await rewind(plane, invocation(two))
     await plane.executor().DeleteSession(pb.DeleteSessionRequest(context_id="c"))

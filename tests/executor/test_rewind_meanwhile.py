@@ -1,4 +1,4 @@
-"""Rewinds beside what goes on at the same time: turns that run or wait, other rewinds, messages and sweeps."""
+"""Rewinds during other work: turns that run or wait, other rewinds, messages and sweeps."""
 
 import asyncio
 from collections import Counter
@@ -34,10 +34,8 @@ pytestmark = pytest.mark.more
 BATCHES = 10 if THOROUGH else 3
 
 
-async def test_a_second_rewind_of_the_session_meanwhile_is_refused_with_its_version(
-    stores: Stores, plane: Plane
-) -> None:
-    """R9: of whichever kind; another session is not concerned."""
+async def test_a_second_rewind_during_a_rewind_is_refused_with_the_version(stores: Stores, plane: Plane) -> None:
+    """R9: of every kind; other sessions are not affected."""
     one, two = await turns(plane, "one", "two")
     (other,) = await turns(plane, "other", context_id="d")
     held = Held(stores, "MarkSuperseded")
@@ -69,8 +67,8 @@ async def test_a_client_that_goes_away_cancels_nothing(stores: Stores) -> None:
         assert len(await listed(plane)) == 2 and (await listed(plane))[0] == one.id
 
 
-async def test_what_runs_is_canceled_and_what_it_says_later_stays_cut(stores: Stores) -> None:
-    """R4: a partial text that the rewind interrupts is in the task's log, and in no conversation."""
+async def test_a_running_task_is_canceled_by_a_rewind_and_its_late_messages_stay_cut(stores: Stores) -> None:
+    """R4: a partial text that the rewind interrupts is in no conversation, until an undo."""
     began = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -106,8 +104,8 @@ async def test_what_runs_is_canceled_and_what_it_says_later_stays_cut(stores: St
         assert await listed(plane) == [record.id]
 
 
-async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: Stores) -> None:
-    """R4, I1: SUPERSEDED goes to the client; after an undo it goes on."""
+async def test_a_paused_task_is_superseded_in_its_state_and_refuses_an_answer(stores: Stores) -> None:
+    """R4, I1: with SUPERSEDED; after an undo the task accepts it."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield (
@@ -132,8 +130,8 @@ async def test_a_paused_task_is_superseded_as_it_is_and_takes_no_answer(stores: 
         assert await plane.conversation("c") == ["one", "which?", "blue", "blue it is"]
 
 
-async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(stores: Stores) -> None:
-    """R4: what is kept of it is in the session, and is what the next turn sees."""
+async def test_a_paused_task_is_superseded_if_its_answer_is_cut(stores: Stores) -> None:
+    """R4: its kept messages are in the session, and in the history of the next turn."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield AskInput("which?") if turn.text == "two" else Complete(f"answer to {turn.text}")
@@ -155,8 +153,8 @@ async def test_a_task_that_was_answered_is_superseded_when_the_answer_is_cut(sto
 
 
 @pytest.mark.parametrize("loser", ["Rewind", "Undo"])
-async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: Stores, loser: str) -> None:
-    """R9: the entry that would come second finds that the session was steered since it was read."""
+async def test_of_concurrent_rewinds_or_undos_at_two_executors_one_succeeds(stores: Stores, loser: str) -> None:
+    """R9: the second entry is refused, since the session was rewound after it was read."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as here, open_plane(stores, ("a", agent)) as there:
         one, two, three = await turns(here, "one", "two", "three")
@@ -174,7 +172,7 @@ async def test_of_two_executors_that_steer_a_session_at_once_one_wins(stores: St
         assert await listed(here) == [one.id] and await here.conversation("c") == ["one", "answer to one"]
 
 
-async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores: Stores, plane: Plane) -> None:
+async def test_a_rewind_is_not_refused_for_a_message_that_came_after_its_read(stores: Stores, plane: Plane) -> None:
     one, two = await turns(plane, "one", "two")
     held = Held(stores, "Rewind")
     late = asyncio.ensure_future(rewind_session(plane, invocation(two)))
@@ -186,8 +184,8 @@ async def test_a_rewind_is_not_refused_for_a_message_that_came_meanwhile(stores:
     assert await listed(plane) == [one.id]
 
 
-async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: Stores) -> None:
-    """C10: what is voided is turns."""
+async def test_a_sweep_does_not_void_a_rewind(stores: Stores) -> None:
+    """C10: only turns are voided."""
     async with open_plane(stores, ("a", Scripted(answer))) as plane:
         one, two = await turns(plane, "one", "two")
         await rewind(plane, invocation(two), key="k")
@@ -202,8 +200,10 @@ async def test_a_sweep_takes_no_rewind_for_a_turn_that_came_to_nothing(stores: S
 
 
 @pytest.mark.parametrize("executors", [1, 2])
-async def test_of_two_rewinds_at_once_one_wins(stores: Stores, plane: Plane, executors: int) -> None:
-    """R9: many races at one executor and at two; one effective history, and a typed conflict for the loser."""
+async def test_of_two_concurrent_rewinds_one_succeeds_or_both_stack(
+    stores: Stores, plane: Plane, executors: int
+) -> None:
+    """R9: many races at one executor and at two; one effective history, and a typed conflict for a refused one."""
     lost: list[str] = []
 
     async def race(index: int) -> None:

@@ -1,4 +1,4 @@
-"""A router that begins what the run goes on with: never repeated, in one asyncio task, and closed whatever happens."""
+"""A router that begins work for its run: never repeated, in one asyncio task, and always closed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ from taskplane.runtime.errors import Refused
 
 
 class Deciding:
-    """Begins, while it decides, what its run goes on with; the last word of a message says what happens then."""
+    """Begins, while it decides, the work of its run; the last word of a message chooses the case."""
 
     card = AgentCard(name="deciding", version="1")
 
@@ -77,7 +77,7 @@ class Deciding:
         yield Complete("run")
 
 
-async def test_a_run_goes_on_with_what_its_router_began(stores: Stores) -> None:
+async def test_a_run_continues_the_work_that_its_router_began(stores: Stores) -> None:
     """P2: the model is asked once, all of its steps are taken in one asyncio task, and nothing is lost; the agent is a
     Router by its type."""
     agent = Deciding()
@@ -98,8 +98,8 @@ async def test_a_router_may_just_ask_for_a_task(stores: Stores, word: str) -> No
         assert text(task.status.message) == "run" and (agent.begun, agent.runs) == (0, 1)
 
 
-async def test_a_slow_router_goes_on_inside_the_task(stores: Stores) -> None:
-    """P2: be it that it answers, which becomes the completion, or that it begins what the run goes on with."""
+async def test_a_slow_router_continues_inside_the_task(stores: Stores) -> None:
+    """P2: its answer becomes the completion, and the run continues its work."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent), route_timeout=0.01) as plane:
         answered, begun = await plane.submit("answer"), await plane.submit("slowly")
@@ -110,8 +110,8 @@ async def test_a_slow_router_goes_on_inside_the_task(stores: Stores) -> None:
         assert (agent.begun, agent.closed, agent.runs) == (1, 1, 0)
 
 
-async def test_messages_meanwhile_are_for_what_the_router_began(stores: Stores) -> None:
-    """I1: they are read through the turn that the router was given."""
+async def test_messages_during_the_run_reach_the_work_that_the_router_began(stores: Stores) -> None:
+    """I1: they are read through the turn of the router."""
     async with open_plane(stores, ("a", Deciding())) as plane:
         waiting = await plane.submit("listens")
         await plane.submit("more", task_id=waiting.task.task_id)
@@ -126,7 +126,7 @@ async def ends_it(plane: Plane, waiting: pb.SubmitResponse) -> None:
     await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=waiting.task.task_id))
 
 
-async def test_a_cancel_closes_what_a_router_began(stores: Stores) -> None:
+async def test_a_cancel_closes_the_work_that_a_router_began(stores: Stores) -> None:
     """P8: also while it still decides, inside the task; nothing follows the cancel."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent), route_timeout=0.01) as plane:
@@ -140,8 +140,8 @@ async def test_a_cancel_closes_what_a_router_began(stores: Stores) -> None:
             assert task.status.state == a2a.TASK_STATE_CANCELED
 
 
-async def test_a_drain_closes_what_a_router_began(stores: Stores) -> None:
-    """P8, C13: with a run or before there is a task."""
+async def test_a_drain_closes_the_work_that_a_router_began(stores: Stores) -> None:
+    """P8, C13: in a run, or before there is a task."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent), drain_timeout=0.0) as plane:
         await plane.submit("hangs")
@@ -153,8 +153,8 @@ async def test_a_drain_closes_what_a_router_began(stores: Stores) -> None:
     assert sending.exception() is not None
 
 
-async def test_a_task_that_must_wait_is_run_anew(stores: Stores) -> None:
-    """P2: it may be run elsewhere, so what the router began is closed, and `run` called when its turn comes."""
+async def test_a_queued_task_is_run_from_its_beginning(stores: Stores) -> None:
+    """P2: it may be run elsewhere, so the work of the router is closed, and `run` called later."""
     agent = Deciding(strategy="queue")
     async with open_plane(stores, ("a", agent)) as plane:
         first = await plane.submit("hangs", context_id="c")
@@ -165,8 +165,8 @@ async def test_a_task_that_must_wait_is_run_anew(stores: Stores) -> None:
         assert (agent.begun, agent.closed, agent.runs) == (2, 2, 1)
 
 
-async def test_a_refused_task_closes_what_a_router_began(stores: Stores) -> None:
-    """P2: the message is refused, and the model not left running."""
+async def test_a_refused_task_closes_the_work_that_a_router_began(stores: Stores) -> None:
+    """P2: the message is refused, and the model does not keep running."""
     agent = Deciding(strategy="reject")
     async with open_plane(stores, ("a", agent)) as plane:
         first = await plane.submit("hangs", context_id="c")
@@ -177,8 +177,8 @@ async def test_a_refused_task_closes_what_a_router_began(stores: Stores) -> None
         await until(lambda: agent.closed == 2)
 
 
-async def test_a_slot_is_kept_for_what_a_router_begins(stores: Stores) -> None:
-    """P2: a turn that comes while a router decides does not take the last slot, so that what was begun is run here."""
+async def test_a_slot_is_reserved_while_a_router_decides(stores: Stores) -> None:
+    """P2: a turn that comes meanwhile does not take the last slot, so the work of the router is run here."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent), capacity=1) as plane:
         routed = asyncio.create_task(plane.submit("slowly"))
@@ -189,8 +189,8 @@ async def test_a_slot_is_kept_for_what_a_router_begins(stores: Stores) -> None:
         assert text((await plane.at_rest(other)).status.message) == "run" and agent.begun == 1
 
 
-async def test_a_repeat_begins_nothing(stores: Stores) -> None:
-    """C10: fifty equal sends ask one router once, and all get the one task."""
+async def test_repeats_do_not_ask_the_router_again(stores: Stores) -> None:
+    """C10: of fifty equal sends one asks the router, and all get the one task."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent)) as plane:
         sending = [asyncio.create_task(plane.submit("slowly", key="k", message_id="m")) for _ in range(50)]
@@ -203,7 +203,7 @@ async def test_a_repeat_begins_nothing(stores: Stores) -> None:
 
 
 class Faulty(Deciding):
-    """Fails after it began, as the message says."""
+    """Fails after it began, in the way that the message names."""
 
     async def model(self, turn: Turn) -> AsyncIterator[Change]:
         yield Text("one ")
@@ -226,15 +226,15 @@ class Faulty(Deciding):
 
 
 @pytest.mark.parametrize("fault", ["raises", "cancels itself", "cancels itself between", "exits"])
-async def test_a_fault_in_what_a_router_began_fails_the_task(stores: Stores, fault: str) -> None:
-    """P9: as it does in `run`, and ends nothing else."""
+async def test_a_fault_in_the_work_that_a_router_began_fails_the_task(stores: Stores, fault: str) -> None:
+    """P9: as in `run`; other tasks complete."""
     async with open_plane(stores, ("a", Faulty())) as plane:
         task = await plane.run(fault)
         assert task.status.state == a2a.TASK_STATE_FAILED and "secret" not in text(task.status.message)
         assert text((await plane.run("none")).status.message) == "run"
 
 
-async def test_a_router_knows_the_options_of_its_request(stores: Stores) -> None:
+async def test_a_router_gets_the_options_of_its_request(stores: Stores) -> None:
     """P2: metadata, media types and extensions, before there is a task."""
     seen: list[Turn] = []
 

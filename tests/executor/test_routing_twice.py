@@ -18,7 +18,7 @@ async def stores(tmp_path: Path, database_url: str) -> AsyncGenerator[Stores, No
 
 
 class Thinking:
-    """A router that is held up, and counts how often it was asked; shared by both executors."""
+    """A router that waits for the test, and counts its calls; shared by both executors."""
 
     card = AgentCard(name="thinking", version="1")
 
@@ -41,7 +41,7 @@ class Thinking:
 
 
 async def test_two_executors_ask_a_router_once(stores: Stores) -> None:
-    """P2, C10: the repeat waits for what the first one decides, and answers the same."""
+    """P2, C10: the repeat waits for the decision of the first executor, and gets the same answer."""
     agent = Thinking()
     async with open_plane(stores, ("a", agent)) as near, open_plane(stores, ("a", agent)) as far:
         first = asyncio.create_task(near.submit("answer", key="k", message_id="m", context_id="c"))
@@ -53,13 +53,13 @@ async def test_two_executors_ask_a_router_once(stores: Stores) -> None:
         assert agent.asked == 1
 
 
-async def test_what_a_router_began_goes_on_though_the_send_is_repeated_elsewhere(stores: Stores) -> None:
-    """P2, C10: also if the repeat comes between the decision and the task; a model is asked once."""
+async def test_a_repeat_at_another_executor_does_not_stop_the_work_that_a_router_began(stores: Stores) -> None:
+    """P2, C10: the repeat comes between the decision and the task; the model is asked once."""
     agent = Thinking()
     looked = asyncio.Event()
 
     async def hold(_: object) -> None:
-        # The first executor; the other one creates nothing before it.
+        # Only the first executor comes here; the other one creates nothing before it.
         del stores.channel.before["CreateTask"]
         await looked.wait()
 
@@ -78,8 +78,8 @@ async def test_what_a_router_began_goes_on_though_the_send_is_repeated_elsewhere
         assert agent.asked == 1
 
 
-async def test_a_router_is_asked_by_another_executor_if_the_first_one_is_gone(stores: Stores) -> None:
-    """C10: after the time that it would have had."""
+async def test_a_router_is_asked_by_another_executor_after_the_route_timeout(stores: Stores) -> None:
+    """C10: both sends get the same answer."""
     agent = Thinking()
     async with (
         open_plane(stores, ("a", agent), route_timeout=0.2) as far,

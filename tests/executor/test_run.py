@@ -1,4 +1,4 @@
-"""What a run does with what its agent yields, and with what happens meanwhile."""
+"""A run: the changes of its agent, and events during it."""
 
 import asyncio
 import contextlib
@@ -35,8 +35,8 @@ def is_partial(message: a2a.Message) -> bool:
     return "kagent_adk_partial" in message.metadata.fields
 
 
-async def test_one_turn_costs_the_calls_it_is_allowed(stores: Stores, plane: Plane) -> None:
-    """One turn is 2 AppendEntries, 1 CreateTask, 2 AppendEvents, and no read at all in a new session."""
+async def test_a_turn_costs_five_calls(stores: Stores, plane: Plane) -> None:
+    """Two AppendEntries, one CreateTask and two AppendEvents, and no read at all in a new session."""
     await swept_at_start(stores)
     await plane.run("warm up")
     for context_id in ("", "given"):
@@ -53,8 +53,8 @@ async def test_a_turn_in_a_session_reads_its_history_once(stores: Stores, plane:
     assert stores.calls["ListEntries"] == 1 and stores.calls["AppendEntries"] == 2
 
 
-async def test_text_that_waits_together_becomes_one_event_and_loses_nothing(stores: Stores) -> None:
-    """Coalescing: what waits for the same append is one event."""
+async def test_pieces_of_a_text_that_wait_together_become_one_event(stores: Stores) -> None:
+    """All of the text is kept."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         for index in range(5_000):
@@ -70,7 +70,7 @@ async def test_text_that_waits_together_becomes_one_event_and_loses_nothing(stor
     assert len(messages) < 20
 
 
-async def test_chunks_that_may_be_merged_are_and_others_are_not(stores: Stores) -> None:
+async def test_only_mergeable_text_chunks_are_merged(stores: Stores) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield ArtifactChunk("text", text="0", name="T")
         for index in range(1, 10):
@@ -93,7 +93,7 @@ async def test_chunks_that_may_be_merged_are_and_others_are_not(stores: Stores) 
     assert task.status.state == a2a.TASK_STATE_COMPLETED and not task.status.HasField("message")
 
 
-async def test_an_open_text_ends_before_anything_else_is_said(stores: Stores) -> None:
+async def test_an_open_text_ends_before_the_next_message(stores: Stores) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Text("thinking")
         yield Say("first answer")
@@ -130,7 +130,7 @@ async def test_a_status_text_is_shown_and_not_kept(stores: Stores) -> None:
 
 
 async def test_every_message_carries_the_invocation_of_its_turn(stores: Stores) -> None:
-    """R1."""
+    """R1: in the task and in the session."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         if turn.text == "one":
@@ -151,7 +151,7 @@ async def test_every_message_carries_the_invocation_of_its_turn(stores: Stores) 
     assert {entry.task_invocation_id or entry.invocation_id for entry in entries} == {marks[0]}
 
 
-async def test_a_message_to_a_running_task_gets_a_turn_of_its_own_before_the_task_completes(stores: Stores) -> None:
+async def test_each_message_to_a_running_task_gets_its_own_turn_before_the_task_completes(stores: Stores) -> None:
     """I1, C8: the store refuses the completion with PENDING_INPUT; the run reads the message and goes on."""
     running, told = asyncio.Event(), asyncio.Event()
 
@@ -164,7 +164,7 @@ async def test_a_message_to_a_running_task_gets_a_turn_of_its_own_before_the_tas
         yield Complete(f"answer to {turn.text}")
 
     agent = Scripted(script)
-    # Without hints or renewals the run hears of the messages by the refusal of its completion only.
+    # Without hints or renewals the run notices the messages only by the refusal of its completion.
     async with open_plane(stores, ("a", agent), renew_every=0.7) as plane:
         reference = await plane.submit("first")
         await running.wait()
@@ -189,8 +189,10 @@ async def test_a_message_to_a_running_task_gets_a_turn_of_its_own_before_the_tas
 
 
 @pytest.mark.parametrize("final", ["complete", "bare", "ask"])
-async def test_a_refused_ending_is_said_and_the_message_that_raced_it_is_answered(stores: Stores, final: str) -> None:
-    """C8: of a message and an ending one is first; here the message is, between the run's last look and its item."""
+async def test_a_message_before_the_final_change_is_answered_and_the_final_text_stays(
+    stores: Stores, final: str
+) -> None:
+    """C8: the message is stored between the run's last check and its item."""
     late: list[str] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -253,8 +255,8 @@ async def test_messages_that_the_agent_takes_by_itself_get_no_turn(stores: Store
     assert task.status.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores) -> None:
-    """P8, C11: after the cancel nothing of the run is stored; its resources are released."""
+async def test_a_cancel_stops_the_agent_and_keeps_its_partial_text(stores: Stores) -> None:
+    """P8, C11: after the cancel no change of the run is stored; its resources are released."""
     released, running = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -288,7 +290,7 @@ async def test_a_cancel_stops_the_agent_and_keeps_what_was_shown(stores: Stores)
 async def test_an_agent_that_cleans_up_after_a_cancel_is_not_cancelled_again(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P8, P11: however often its executor hears meanwhile that the lease is gone, which the log tells once."""
+    """P8, P11: even if its executor notices the lost lease several times; the log has one line for it."""
     caplog.set_level(logging.INFO)
     running, may_end = asyncio.Event(), asyncio.Event()
     ends: list[str] = []
@@ -346,7 +348,7 @@ async def test_a_yield_after_the_final_change_fails_loudly(stores: Stores, caplo
         yield Say("not the end")
 
     with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="after its final change")):
-        # Without a renewal in between, which would find the task ended and stop the run.
+        # No renewal in between: it would find the task ended and stop the run.
         async with open_plane(stores, ("a", Scripted(script)), strict_agents=True, renew_every=10.0) as plane:
             task = await plane.run("go")
             assert text(task.status.message) == "the end"
@@ -358,8 +360,8 @@ async def test_a_yield_after_the_final_change_fails_loudly(stores: Stores, caplo
         assert "not the end" not in await plane.conversation(task.context_id)
 
 
-async def test_what_follows_the_final_change_is_run(stores: Stores) -> None:
-    """P11: resources of a run are closed when it ends, whichever way it ends."""
+async def test_code_after_the_final_change_is_run(stores: Stores) -> None:
+    """P11: resources of a run are closed at every kind of end."""
     closed: list[str] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -399,7 +401,7 @@ async def test_a_run_that_takes_too_long_fails(stores: Stores) -> None:
         (Say("x" * (4 * 1024 * 1024)), "at most 3 MiB"),
     ],
 )
-async def test_what_cannot_be_stored_fails_the_task_with_its_reason_in_the_log(
+async def test_a_change_that_cannot_be_stored_fails_its_task_with_the_reason_in_the_log(
     stores: Stores, caplog: pytest.LogCaptureFixture, change: Change, reason: str
 ) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -426,14 +428,14 @@ async def test_data_too_deep_to_be_read_again_is_text(stores: Stores) -> None:
     assert '{"in": 1}' in str(task.history[-1].parts[0].data).replace("\\", "")
 
 
-async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(stores: Stores) -> None:
-    """One AppendEvents in flight per process, at most 1,000 changes in it, and no run waits for another to end."""
+async def test_sixteen_runs_share_one_append_in_flight_fairly(stores: Stores) -> None:
+    """At most 1,000 changes in an AppendEvents, and no run waits for another one to end."""
     order: list[str] = []
     sizes: list[int] = []
     shared: list[int] = []
 
     async def look(request: tasks.AppendEventsRequest) -> None:
-        # All of them have something to send by then, however long it took to begin them.
+        # By then all runs have something to send.
         await until(lambda: len(agent.turns) == 16)
         sizes.append(sum(len(item.changes) for item in request.items))
         shared.append(len(request.items))
@@ -460,7 +462,7 @@ async def test_sixteen_runs_share_one_append_in_flight_and_all_get_their_turn(st
         assert all(later - earlier <= 2 * 16 for earlier, later in itertools.pairwise(places))
 
 
-async def test_an_item_whose_answer_was_lost_is_sent_again_and_stored_once(stores: Stores) -> None:
+async def test_an_item_with_a_lost_answer_is_sent_again_and_stored_once(stores: Stores) -> None:
     """C6: exactly once into the log."""
     lost = 0
     service = stores.tasks(ANN._replace(service=True))

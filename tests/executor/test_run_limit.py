@@ -1,4 +1,4 @@
-"""Runs that take too long fail when their time is over, whatever their agent does then."""
+"""Runs fail at their time limit, with any behaviour of their agent afterwards."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ SAID = "The agent was stopped because it exceeded its time limit."
 
 
 def _later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Moves the clock of the event loop on: whatever waits for that long, or less, has waited for it."""
+    """Moves the clock of the event loop forward: timers up to that time have run."""
     loop = asyncio.get_running_loop()
     now = loop.time
     monkeypatch.setattr(loop, "time", lambda: now() + seconds)
@@ -81,10 +81,10 @@ def _routing(let_go: threading.Event) -> Any:
 
 
 @pytest.mark.parametrize("agent", [_catching, _cleaning_up, _blocking, _routing])
-async def test_a_run_whose_time_is_over_fails_although_its_agent_goes_on(
+async def test_a_run_at_its_time_limit_fails_although_its_agent_continues(
     stores: Stores, caplog: pytest.LogCaptureFixture, agent: Callable[[threading.Event], Any]
 ) -> None:
-    """P9, P8: at once, as after a cancel: nothing is stored afterwards, the slot is held, and the log tells of it."""
+    """P9, P8: at once; no change is stored afterwards, the slot is held, and the log names the task."""
     caplog.set_level(logging.INFO)
     let_go = threading.Event()
     async with open_plane(stores, ("a", agent(let_go)), run_limit=LIMIT, cancel_grace=0.05) as plane:
@@ -106,10 +106,10 @@ async def test_a_run_whose_time_is_over_fails_although_its_agent_goes_on(
         assert not plane.service.runs.bugs
 
 
-async def test_a_run_whose_agent_goes_on_after_its_end_is_stopped_when_its_time_is_over(
+async def test_an_agent_that_continues_after_its_final_change_is_stopped_at_the_time_limit(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P9: its task has ended well, and stays so."""
+    """P9: its task has completed, and stays so."""
     let_go = threading.Event()
     turns: list[Turn] = []
 
@@ -128,8 +128,8 @@ async def test_a_run_whose_agent_goes_on_after_its_end_is_stopped_when_its_time_
         assert text((await plane.task(task.id)).status.message) == "well"
 
 
-async def test_an_agent_is_told_before_it_is_cancelled_for_its_time(stores: Stores) -> None:
-    """P8: as by a cancel, so that it can clean up."""
+async def test_an_agent_sees_the_cancel_event_before_it_is_interrupted_at_its_time_limit(stores: Stores) -> None:
+    """P8: as at a cancel, so that it can clean up."""
     told: list[bool] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -145,10 +145,10 @@ async def test_an_agent_is_told_before_it_is_cancelled_for_its_time(stores: Stor
     assert told == [True]
 
 
-async def test_a_message_that_comes_at_the_end_does_not_save_a_run_from_its_time(
+async def test_a_message_during_the_final_change_does_not_extend_the_time_limit(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P9, I1: its time is over while its last change is refused, since the user has said something more."""
+    """P9, I1: the limit passes while the final change is refused for the new message."""
     caplog.set_level(logging.INFO)
     ending, let_go = asyncio.Event(), asyncio.Event()
 
@@ -175,10 +175,10 @@ async def test_a_message_that_comes_at_the_end_does_not_save_a_run_from_its_time
     assert end.event.status_update.metadata.fields["reason"].string_value == "RUN_TIMEOUT"
 
 
-async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
+async def test_an_agent_that_hangs_after_a_cancel_is_logged_if_an_append_found_the_cancel(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P8: here a refused change tells the executor, and no renewal does."""
+    """P8: no renewal finds it here."""
     let_go = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -198,8 +198,8 @@ async def test_an_agent_that_hangs_after_a_cancel_is_told_of_whoever_noticed_it(
         await until(lambda: not plane.service.runs.active)
 
 
-async def test_a_run_that_nobody_limited_fails_after_a_day(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L2: by default. The time in which its task waits for the user is not in it, and each attempt has its own."""
+async def test_a_run_without_a_limit_fails_after_a_day(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L2: the default. The time in which a task waits for the user does not count, and each attempt has its own."""
     working = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:

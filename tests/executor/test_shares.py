@@ -1,4 +1,4 @@
-"""The shares of owners in the slots of an executor: tasks that are run at once, and those that are assigned. L2, C8."""
+"""Shares of owners in the slots of an executor: for tasks run at once, and for assigned tasks. L2, C8."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ USERS: dict[str, Any] = {"shared_by": "users"}
 
 
 class Gate:
-    """A script that waits for `open`, unless it is told "hello"; notes who is inside."""
+    """A script that waits for `open`, except at "hello"; notes the runs inside."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -47,10 +47,10 @@ async def of(plane: Plane, who: Principal, name: str, number: int) -> list[pb.Su
 
 
 @pytest.mark.parametrize(("capacity", "of_one"), [(1, 1), (3, 3), (4, 3), (100, 75)])
-async def test_a_task_of_another_owner_is_run_at_once_beside_those_of_a_greedy_one(
+async def test_a_task_is_run_at_once_beside_many_tasks_of_another_owner(
     stores: Stores, capacity: int, of_one: int
 ) -> None:
-    """Its lease is taken in the transaction that creates it, as if nobody had queued anything."""
+    """Its lease is taken in the transaction that creates it, as without a queue."""
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=capacity, **USERS) as plane:
         sent = await of(plane, ANN, "go", of_one + 3)
@@ -74,8 +74,8 @@ async def test_a_task_of_another_owner_is_run_at_once_beside_those_of_a_greedy_o
     assert gate.most == of_one + (capacity >= 4)
 
 
-async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_queued(stores: Stores) -> None:
-    """A slot that comes free is for the oldest of them, not for what is sent in this moment."""
+async def test_a_new_task_waits_behind_queued_tasks_of_its_owner(stores: Stores) -> None:
+    """A free slot goes to the oldest of them."""
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=4, **USERS) as plane:
         sent = await of(plane, ANN, "go", 4)
@@ -89,8 +89,8 @@ async def test_a_new_task_of_an_owner_takes_no_turn_from_the_tasks_that_it_has_q
         assert text((await plane.at_rest(late)).status.message) == "answer to late"
 
 
-async def test_an_owner_with_queued_tasks_takes_no_slot_that_has_just_come_free(stores: Stores) -> None:
-    """Nor does any owner of a tenant whose tasks wait; others do. The store has told of them."""
+async def test_an_owner_with_queued_tasks_cannot_reserve_a_free_slot(stores: Stores) -> None:
+    """Nor can any owner of a tenant whose tasks wait; others can. The store has reported the waiting owners."""
     async with open_plane(stores, ("a", Scripted(Gate().script)), capacity=4, **USERS) as plane:
         runs = plane.service.runs
         for waiting, reserved in (({("tenant", "ann")}, "bob"), ({("tenant", "")}, ""), (set[Owner](), "ann, bob")):
@@ -101,8 +101,8 @@ async def test_an_owner_with_queued_tasks_takes_no_slot_that_has_just_come_free(
             assert ", ".join(who.owner for who in found) == reserved
 
 
-async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one(stores: Stores) -> None:
-    """The store does not know of a slot that is kept for a task about to be created. The lease is kept meanwhile."""
+async def test_a_task_assigned_while_all_slots_are_reserved_begins_with_the_next_free_slot(stores: Stores) -> None:
+    """The store does not know of a slot reserved for a new task. The lease is renewed meanwhile."""
     gate = Gate()
     gate.open.set()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
@@ -118,7 +118,7 @@ async def test_what_is_assigned_beyond_the_slots_in_use_begins_when_there_is_one
         assert (await plane.record(waiting.task.task_id)).attempt == 1
 
 
-async def test_what_was_assigned_and_has_not_begun_is_canceled_like_any_other(stores: Stores) -> None:
+async def test_an_assigned_task_that_has_not_begun_can_be_canceled(stores: Stores) -> None:
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1) as plane:
         assert plane.service.runs.reserve(BOB)
@@ -130,7 +130,7 @@ async def test_what_was_assigned_and_has_not_begun_is_canceled_like_any_other(st
         assert await states(plane, [waiting]) == [a2a.TASK_STATE_CANCELED] and not gate.most
 
 
-async def test_a_drain_gives_back_at_once_what_was_assigned_and_has_not_begun(stores: Stores) -> None:
+async def test_a_drain_releases_an_assigned_task_that_has_not_begun_at_once(stores: Stores) -> None:
     """C14: another executor may have a free slot. The attempt does not count."""
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=1, drain_timeout=60.0) as plane:
@@ -143,8 +143,8 @@ async def test_a_drain_gives_back_at_once_what_was_assigned_and_has_not_begun(st
         plane.service.runs.give_back(BOB)
 
 
-async def test_a_router_that_answers_gives_its_slot_back(stores: Stores) -> None:
-    """A direct answer takes no slot for longer than it is asked for."""
+async def test_a_direct_answer_releases_its_slot(stores: Stores) -> None:
+    """Eight direct answers in sequence fit into four slots."""
 
     class Asked(Scripted):
         async def route(self, turn: Turn) -> str:
@@ -157,10 +157,10 @@ async def test_a_router_that_answers_gives_its_slot_back(stores: Stores) -> None
         plane.service.runs.give_back(ANN)
 
 
-async def test_a_task_that_waits_for_another_one_of_its_owner_is_not_left_alone_with_a_greedy_owner(
+async def test_an_owner_beside_many_tasks_of_another_one_gets_more_than_one_slot(
     stores: Stores,
 ) -> None:
-    """Of the slots that the greedy one leaves, an owner has more than one."""
+    """So a task can wait for another task of its owner."""
     gate = Gate()
     planes: list[Plane] = []
 
@@ -181,10 +181,10 @@ async def test_a_task_that_waits_for_another_one_of_its_owner_is_not_left_alone_
         gate.open.set()
 
 
-async def test_tasks_that_all_wait_for_others_of_their_owner_come_to_an_end(
+async def test_tasks_that_fill_the_share_of_their_owner_and_wait_for_further_tasks_complete(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They have the whole share of the owner; the tasks that they wait for are lent a slot, one by one."""
+    """The tasks that they wait for are lent a slot, one by one."""
     monkeypatch.setattr(patience, "LENT_AFTER", 0.01)
     inside = 0
     all_inside = asyncio.Event()

@@ -32,7 +32,7 @@ TEXT = tasks.EVENT_KIND_STATUS_TEXT
 
 
 class Telling(Scripted):
-    """Runs a script, and tells what it does by a function of the number of the call."""
+    """Runs a script; its status texts come from a function of the number of the call."""
 
     def __init__(
         self, script: Callable[[Turn], AsyncIterator[Change]], tell: Callable[[int], str | StatusText | None]
@@ -60,7 +60,7 @@ def used(task: a2a.Task) -> object:
 
 
 def working(count: int, calls: Callable[[], int], *then: Change) -> Callable[[Turn], AsyncIterator[Change]]:
-    """A script that works until it was asked so often what it does, and then yields some changes."""
+    """A script that works until a number of status texts was requested, and then yields some changes."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say("so far")
@@ -80,8 +80,9 @@ async def texts(plane: Plane, task_id: str) -> list[str]:
     return [text(event.event.status_update.status.message) for event in found]
 
 
-async def test_texts_are_stored_and_none_repeats_one_of_the_last_five(tmp_path: Path, database_url: str) -> None:
-    """P4: also not across a restart, after which the newest five are read from storage; longer ones are not sent."""
+async def test_status_texts_are_stored_without_repeats_of_the_last_five(tmp_path: Path, database_url: str) -> None:
+    """P4: also across a restart, after which the newest five are read from storage; texts that are too long are not
+    sent."""
     words = ["a", "b", "a", "c", "x" * 51, "d", "  ", "e", "b", "f", "a", None, "y" * 50]
 
     async def waits(turn: Turn) -> AsyncIterator[Change]:
@@ -105,8 +106,8 @@ async def test_texts_are_stored_and_none_repeats_one_of_the_last_five(tmp_path: 
             assert await plane.conversation(task.context_id) == ["go", "so far", "well"]
 
 
-async def test_a_text_is_written_with_what_was_said_so_far(stores: Stores) -> None:
-    """P4: the history, the message, what was said in this turn, and the text that grows."""
+async def test_a_status_text_is_written_from_the_conversation_so_far(stores: Stores) -> None:
+    """P4: the history, the message, the messages of this turn, and the growing text."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say("one")
@@ -124,8 +125,8 @@ async def test_a_text_is_written_with_what_was_said_so_far(stores: Stores) -> No
 
 
 @pytest.mark.parametrize("end", [ArtifactChunk("a", text="x"), Complete("well")])
-async def test_no_text_follows_an_artifact_or_the_end(stores: Stores, end: Change) -> None:
-    """P4, P5: even one whose call was under way before; artifact events come first, whatever the timing."""
+async def test_no_status_text_follows_an_artifact_or_the_end(stores: Stores, end: Change) -> None:
+    """P4, P5: even if its call began before."""
     writing, let_go = asyncio.Event(), asyncio.Event()
 
     class Slow(Scripted):
@@ -152,10 +153,10 @@ async def test_no_text_follows_an_artifact_or_the_end(stores: Stores, end: Chang
         assert task.status.state == a2a.TASK_STATE_COMPLETED and await texts(plane, task.id) == []
 
 
-async def test_a_text_that_fails_or_hangs_keeps_nothing_from_ending(
+async def test_a_status_text_that_fails_or_hangs_does_not_delay_the_end(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P4, P9: what it raises goes to the log, and the next call is made; one that hangs is cancelled with the run."""
+    """P4, P9: an exception is logged, and the next call is made; a hanging call is cancelled with the run."""
     hangs, cancelled = asyncio.Event(), asyncio.Event()
 
     class Faulty(Scripted):
@@ -198,9 +199,11 @@ async def cancel(plane: Plane, waiting: SubmitResponse) -> None:
 
 
 @pytest.mark.parametrize("how", ["taken for its own", "swallowed"])
-async def test_texts_end_with_the_run_whatever_a_library_makes_of_the_cancellation(stores: Stores, how: str) -> None:
+async def test_status_texts_end_with_the_run_even_if_a_library_swallows_the_cancellation(
+    stores: Stores, how: str
+) -> None:
     """P8, P9: a cancel scope that is left at that moment takes back the request to cancel; a run that waited for more
-    texts would never be over."""
+    texts would never end."""
 
     begun = asyncio.Event()
 
@@ -253,8 +256,8 @@ async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) 
             assert last.event.status_update.status.state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_CANCELED)
 
 
-async def test_what_status_texts_cost_is_part_of_the_figures_of_the_run(stores: Stores) -> None:
-    """P4, P7: also of those that are not sent, and when the run is canceled."""
+async def test_the_usage_of_status_texts_is_in_the_figures_of_the_run(stores: Stores) -> None:
+    """P4, P7: also of texts that are not sent, and when the run is canceled."""
     texts = ["one", None, "one", "two"]
 
     def tell(call: int) -> StatusText | None:

@@ -1,4 +1,4 @@
-"""Characters that no database keeps, in whatever an agent yields."""
+"""Characters that no database stores, in every kind of change."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -52,9 +52,9 @@ async def _says(turn: Turn) -> AsyncIterator[Change]:
     yield Complete(ODD)
 
 
-async def test_what_no_database_keeps_is_replaced(stores: Stores) -> None:
-    """T1, P3, P5: U+FFFD stands for U+0000 and for half a surrogate pair, wherever an agent puts them; nothing fails
-    and nothing is said twice."""
+async def test_characters_that_no_database_stores_are_replaced(stores: Stores) -> None:
+    """T1, P3, P5: U+FFFD stands for U+0000 and for half a surrogate pair, in every field; nothing fails and no message
+    is doubled."""
     async with open_plane(stores, ("a", Scripted(_says))) as plane:
         task = await plane.run("go", context_id="c")
         assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
@@ -77,8 +77,9 @@ async def test_what_no_database_keeps_is_replaced(stores: Stores) -> None:
         assert KEPT in await plane.conversation("c")
 
 
-async def test_a_checkpoint_is_read_as_it_was_stored(stores: Stores) -> None:
-    """T1: with U+FFFD for what no database keeps, and a backslash before `u0000` for itself."""
+async def test_a_checkpoint_is_read_as_stored(stores: Stores) -> None:
+    r"""T1: with U+FFFD for characters that no database stores; the text `\u0000`, written with a backslash, is
+    unchanged."""
     read: list[Any] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -93,7 +94,7 @@ async def test_a_checkpoint_is_read_as_it_was_stored(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("odd", ["\0", "\ud83d"], ids=ascii)
-def test_a_checkpoint_has_the_size_of_what_is_stored(odd: str) -> None:
+def test_the_size_of_a_checkpoint_counts_the_stored_characters(odd: str) -> None:
     """P5: U+FFFD has three bytes."""
     room = MAX_CHECKPOINT_BYTES - len('""')
     Checkpoint(odd * (room // 3))
@@ -116,8 +117,8 @@ HALVES: dict[str, tuple[Sequence[str], str]] = {
 @pytest.mark.parametrize("end", ["complete", "say", "tool", "nothing"])
 @pytest.mark.parametrize("pieces", HALVES)
 async def test_an_emoji_cut_between_two_pieces_is_whole(stores: Stores, pieces: str, end: str) -> None:
-    """T1, P3: in a growing text and in an artifact; its pieces say what the whole says, and U+FFFD stands for a half
-    that stays alone."""
+    """T1, P3: in a growing text and in an artifact. The pieces together equal the whole, and U+FFFD stands for a single
+    half."""
     cut, whole = HALVES[pieces]
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -142,8 +143,8 @@ async def test_an_emoji_cut_between_two_pieces_is_whole(stores: Stores, pieces: 
         assert "".join(partial) == whole
 
 
-async def test_a_half_in_an_artifact_goes_with_what_follows_it(stores: Stores) -> None:
-    """T1: text of another kind, another artifact, the end of this one, and one in its place."""
+async def test_half_a_surrogate_pair_in_an_artifact_joins_only_text_of_the_same_artifact(stores: Stores) -> None:
+    """T1: other data, another artifact, its end and its replacement do not complete it."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield ArtifactChunk("a", text="a\ud83d")

@@ -1,4 +1,4 @@
-"""Submit: one turn for one key, whatever is repeated, lost or refused."""
+"""Submit: one turn for one key, after repeats, losses and refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def answer(turn: Turn) -> AsyncIterator[Change]:
 
 
 class Routed(Scripted):
-    """Answers directly what `route` says; counts how often it was asked."""
+    """Answers directly with the result of `route`; counts its calls."""
 
     def __init__(self, route: Any, *, at_sight: bool = False) -> None:
         super().__init__(answer)
@@ -41,7 +41,7 @@ class Routed(Scripted):
         return answer
 
 
-async def test_a_new_task_is_shown_as_it_began_with_the_place_to_watch_from(plane: Plane) -> None:
+async def test_a_new_task_is_returned_with_a_cursor_for_its_watch(plane: Plane) -> None:
     reference = (await plane.submit("hello", metadata={"mine": "kept"})).task
     assert reference.task.id == reference.task_id and reference.task.context_id == reference.context_id
     assert reference.task.status.state == a2a.TASK_STATE_SUBMITTED
@@ -58,8 +58,8 @@ async def test_a_new_task_is_shown_as_it_began_with_the_place_to_watch_from(plan
     assert generations[0] == 2
 
 
-async def test_fifty_equal_sends_at_once_make_one_task_and_one_run(stores: Stores) -> None:
-    """C10: tasks created 1, executions 1; the control without a key makes fifty."""
+async def test_fifty_concurrent_equal_sends_make_one_task_and_one_run(stores: Stores) -> None:
+    """C10: without a key the sends make fifty tasks."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         replies = await asyncio.gather(*(plane.submit("go", key="k", message_id="m") for _ in range(50)))
@@ -74,8 +74,8 @@ async def test_fifty_equal_sends_at_once_make_one_task_and_one_run(stores: Store
         assert len({reply.task.task_id for reply in control}) == 50 and len(agent.turns) == 51
 
 
-async def test_a_repeat_after_a_restart_of_everything_gets_the_same_task(tmp_path: Path) -> None:
-    """C10: the key is remembered as long as what it made."""
+async def test_a_repeat_after_a_restart_of_all_processes_gets_the_same_task(tmp_path: Path) -> None:
+    """C10: the key is remembered as long as its task or answer."""
     agent = Scripted(answer)
     async with open_stores(tmp_path) as stores, open_plane(stores, ("a", agent)) as plane:
         first = await plane.submit("go", key="k", message_id="m")
@@ -113,14 +113,14 @@ async def test_a_key_counts_per_caller_agent_and_kind(stores: Stores) -> None:
         assert len({reply.task.task_id for reply in replies}) == 4
 
 
-async def test_a_direct_answer_is_given_again(plane: Plane) -> None:
-    """C10: one answer where the agent replies directly."""
+async def test_a_repeat_gets_the_same_direct_answer(plane: Plane) -> None:
+    """C10: one answer is stored."""
     replies = await asyncio.gather(*(plane.submit("message hi", key="k", message_id="m") for _ in range(10)))
     assert len({reply.message.message_id for reply in replies}) == 1
     assert await plane.conversation(replies[0].message.context_id) == ["message hi", "hi"]
 
 
-async def test_a_router_that_decides_in_its_first_step_costs_no_call_of_its_own(stores: Stores, plane: Plane) -> None:
+async def test_a_router_that_decides_at_once_costs_no_further_call(stores: Stores, plane: Plane) -> None:
     stores.calls.clear()
     await plane.submit("message hi")
     assert stores.calls["AppendEntries"] == 1 and "CreateTask" not in stores.calls
@@ -146,7 +146,7 @@ async def test_a_router_sees_the_conversation_and_is_asked_after_the_message_was
 
 
 @pytest.mark.parametrize("at_sight", [False, True])
-async def test_a_router_that_is_too_slow_goes_on_inside_a_task(stores: Stores, at_sight: bool) -> None:
+async def test_a_router_that_is_too_slow_continues_inside_a_task(stores: Stores, at_sight: bool) -> None:
     thinking = asyncio.Event()
 
     async def route(turn: Turn) -> str | None:
@@ -164,8 +164,8 @@ async def test_a_router_that_is_too_slow_goes_on_inside_a_task(stores: Stores, a
         assert await plane.conversation(task.context_id) == ["go", "direct after all"]
 
 
-async def test_a_router_may_take_longer_where_the_client_waits_anyway(stores: Stores) -> None:
-    """P2: it is told so; for any other client the same router is too slow meanwhile."""
+async def test_a_router_may_take_longer_if_the_client_waits(stores: Stores) -> None:
+    """P2: the router gets this option; for any other client the same router is too slow."""
     thinking = asyncio.Event()
     waits: list[bool] = []
 
@@ -194,8 +194,8 @@ async def test_a_router_that_raises_makes_a_task_that_fails(stores: Stores) -> N
         assert text(task.status.message).startswith("The agent failed unexpectedly; its log has the cause under ")
 
 
-async def test_what_was_decided_first_stays_decided(stores: Stores) -> None:
-    """The outcome entry decides once what a turn is; routing may differ, the answer does not."""
+async def test_repeats_get_the_first_routing_decision(stores: Stores) -> None:
+    """The outcome entry decides once about a turn; the router may decide otherwise later."""
     answers = iter(["first", "second", None])
 
     async def route(turn: Turn) -> str | None:
@@ -272,7 +272,7 @@ async def test_a_refused_turn_is_not_in_the_next_prompt(stores: Stores) -> None:
     assert [text(message) for message in agent.turns[0].history] == []
 
 
-async def test_a_keyed_turn_that_may_be_retried_is_not_voided_and_its_repeat_runs(stores: Stores) -> None:
+async def test_a_turn_with_a_key_is_not_voided_after_a_temporary_refusal_and_its_repeat_runs(stores: Stores) -> None:
     async def refuse(request: object) -> None:
         raise Exhausted("too many tasks")
 
@@ -287,7 +287,7 @@ async def test_a_keyed_turn_that_may_be_retried_is_not_voided_and_its_repeat_run
         assert await plane.conversation("c") == ["go", "answer to go"]
 
 
-async def test_a_reused_key_never_voids_the_turn_that_used_it(stores: Stores) -> None:
+async def test_a_refusal_for_a_reused_key_voids_no_turn(stores: Stores) -> None:
     async def refuse(request: object) -> None:
         raise Refused("used before", reason="KEY_REUSED")
 
@@ -298,8 +298,8 @@ async def test_a_reused_key_never_voids_the_turn_that_used_it(stores: Stores) ->
         assert await plane.conversation("c") == ["go"]
 
 
-async def test_a_repeat_takes_a_void_back(stores: Stores) -> None:
-    """A message id as the key does not spare a refused turn; repeated, it is back."""
+async def test_a_repeat_reverts_a_void(stores: Stores) -> None:
+    """A message id as the key does not protect a refused turn from its void."""
 
     async def refuse(request: object) -> None:
         raise Exhausted("too many tasks")
@@ -354,8 +354,8 @@ async def test_a_keyed_answer_is_added_once(stores: Stores) -> None:
     assert [turn.text for turn in agent.turns] == ["go", "again", "stop"]
 
 
-async def test_a_client_made_task_id_creates_the_task_where_that_is_allowed(plane: Plane) -> None:
-    """I1 with client_task_ids = create: first a message to that task, and only if there is none a new one."""
+async def test_a_task_id_made_by_the_client_creates_the_task_if_allowed(plane: Plane) -> None:
+    """I1 with client_task_ids = create: a message to an existing task of that id, otherwise a new task."""
     more = {"create_unknown_task": True}
     first = await plane.submit("ask", task_id="mine", more=more, key="k", message_id="m")
     assert first.task.task_id == "mine" and first.task.cursor
@@ -371,7 +371,7 @@ async def test_a_client_made_task_id_creates_the_task_where_that_is_allowed(plan
         await plane.submit("ask", task_id="mine", more=more, key="k", message_id="other")
 
 
-async def test_references_to_tasks_of_others_are_dropped_silently(plane: Plane) -> None:
+async def test_references_to_unknown_tasks_and_tasks_of_others_are_dropped(plane: Plane) -> None:
     """I3, I5: task B refers to task A of the same context."""
     asked = await plane.run("ask")
     await plane.submit("Ann", task_id=asked.id)
@@ -385,7 +385,7 @@ async def test_references_to_tasks_of_others_are_dropped_silently(plane: Plane) 
 
 
 async def test_an_implicit_session_belongs_to_the_caller_and_has_the_first_words_as_its_title(plane: Plane) -> None:
-    """S7."""
+    """S7: another user does not find it."""
     words = "A rather long message that goes on and on until it is much longer than any title should ever be"
     reference = await plane.submit(words)
     request = sessions.GetSessionRequest(context_id=reference.task.context_id)
@@ -396,7 +396,7 @@ async def test_an_implicit_session_belongs_to_the_caller_and_has_the_first_words
         await plane.stores.sessions(BOB).GetSession(request)
 
 
-async def test_requests_that_are_wrong_are_told_why(plane: Plane) -> None:
+async def test_an_invalid_request_is_refused_with_the_wrong_field(plane: Plane) -> None:
     with pytest.raises(NotFound) as agent:
         await plane.submit("hello", agent="dmeo")
     assert agent.value.reason == "AGENT_NOT_FOUND" and agent.value.suggestion == "did you mean 'demo'?"
@@ -408,7 +408,7 @@ async def test_requests_that_are_wrong_are_told_why(plane: Plane) -> None:
     assert "idempotency_key" in key.value.fields
 
 
-async def test_a_deleted_session_takes_its_tasks_with_it(plane: Plane) -> None:
+async def test_deleting_a_session_deletes_its_tasks(plane: Plane) -> None:
     running = await plane.submit("slow 40", context_id="c")
     asked = await plane.run("ask", context_id="c")
     await plane.executor().DeleteSession(pb.DeleteSessionRequest(context_id="c"))

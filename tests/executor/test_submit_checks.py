@@ -1,4 +1,4 @@
-"""What a send must look like, whatever its size."""
+"""Checks of a send, for any size."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def nested(kinds: str, width: int) -> Value:
-    """A value in a list ("l") or an object ("o") for each level above it, each of them `width` values wide."""
+    """Returns a value in a list ("l") or an object ("o") for each level above it, each of them `width` values wide."""
     value = inner = Value()
     for kind in kinds:
         if kind == "l":
@@ -28,8 +28,8 @@ def nested(kinds: str, width: int) -> Value:
 
 @pytest.mark.parametrize("width", [1, 50])
 @pytest.mark.parametrize(("kinds", "most"), [("l", 42), ("o", 28), ("lo", 33), ("oll", 36)])
-def test_data_is_taken_as_deep_as_a_parser_reads_it(kinds: str, most: int, width: int) -> None:
-    """However wide it is: an object is three levels of protobuf, a list two."""
+def test_data_is_accepted_up_to_the_depth_of_the_parser(kinds: str, most: int, width: int) -> None:
+    """At any width: an object is three levels of protobuf, a list two."""
     levels = "".join(itertools.islice(itertools.cycle(kinds), most + 1))
     request = pb.SubmitRequest()
     part = request.request.message.parts.add()
@@ -41,8 +41,8 @@ def test_data_is_taken_as_deep_as_a_parser_reads_it(kinds: str, most: int, width
     assert refused.value.reason == "TOO_DEEP"
 
 
-def test_no_turn_begins_a_session_that_no_path_can_name() -> None:
-    """S: nobody could look at it."""
+def test_a_session_id_that_cannot_stand_in_a_path_is_refused() -> None:
+    """S: such a session could not be read."""
     request = pb.SubmitRequest()
     request.request.message.parts.add().text = "x"
     for context_id in (".", ".."):

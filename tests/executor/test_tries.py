@@ -1,4 +1,4 @@
-"""Renewals and appends at two stores of which one answers neither. PostgreSQL only: SQLite has one store."""
+"""Renewals and appends at two stores, one of which does not answer them. PostgreSQL only: SQLite has one store."""
 
 import asyncio
 import secrets
@@ -31,7 +31,7 @@ WRITES = ("Renew", "AppendEvents")
 
 
 class Arrivals(grpc.aio.ServerInterceptor):
-    """Notes which replica gets which calls, in order; a replica that `hangs` never answers renewals and appends."""
+    """Notes the calls of each replica, in order; a replica that `hangs` never answers renewals and appends."""
 
     def __init__(self, name: str, seen: list[tuple[str, str]], *, hangs: bool = False) -> None:
         self._name = name
@@ -46,7 +46,7 @@ class Arrivals(grpc.aio.ServerInterceptor):
         return await continuation(handler_call_details)
 
 
-def test_a_try_waits_longer_after_each_one_without_an_answer() -> None:
+def test_a_try_waits_longer_after_each_unanswered_try() -> None:
     tries = Tries(6.0)
     timeouts = [tries.timeout]
     for _ in range(4):
@@ -59,10 +59,10 @@ def test_a_try_waits_longer_after_each_one_without_an_answer() -> None:
 
 
 @pytest.mark.more
-async def test_a_run_goes_on_beside_a_store_that_answers_no_renewal_and_no_append(
+async def test_a_run_continues_if_one_of_two_stores_answers_no_renewal_and_no_append(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    """C8: though its health is well and its connection alive, a try that it does not answer is made at the other."""
+    """C8: although that store is healthy and connected; an unanswered try is repeated at the other store."""
     open_ = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:

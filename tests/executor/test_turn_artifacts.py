@@ -1,4 +1,4 @@
-"""Artifacts of a turn: streamed as they are made, once, and made at the end of the turn where the agent made none."""
+"""Artifacts of a turn: streamed once during the turn, or made at its end if the agent made none."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -74,9 +74,9 @@ async def shapes(plane: Plane, task: a2a.Task) -> list[str]:
 
 
 @pytest.mark.parametrize(("script", "last"), [(completes, "two"), (returns, "")])
-async def test_an_artifact_is_made_at_the_end_where_there_was_none(stores: Stores, script: Script, last: str) -> None:
-    """P6, P13: after the last words, before the terminal event, streamed as any other; the maker is told all that was
-    said, and what it used is added to the run's figures."""
+async def test_an_artifact_is_made_at_the_end_of_a_turn_without_one(stores: Stores, script: Script, last: str) -> None:
+    """P6, P13: after the last words, before the terminal event, streamed as any other; the maker gets all messages, and
+    its usage is added to the figures of the run."""
     agent = Making(script, makes)
     async with open_plane(stores, ("a", agent)) as plane:
         task = await plane.run("go")
@@ -89,8 +89,8 @@ async def test_an_artifact_is_made_at_the_end_where_there_was_none(stores: Store
         assert await plane.conversation(task.context_id) == ["go", "one", *([last] if last else [])]
 
 
-async def test_no_artifact_is_made_where_there_is_one_or_the_turn_does_not_complete(stores: Stores) -> None:
-    """P6: one that was made naturally is not made again; a pause, a failure and a refusal have none."""
+async def test_no_artifact_is_made_if_there_is_one_or_the_turn_does_not_complete(stores: Stores) -> None:
+    """P6: at a pause, a failure and a rejection."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         ends: dict[str, Change] = {"ask": AskInput("?"), "fail": Fail("no"), "reject": Reject("no")}
@@ -110,7 +110,7 @@ async def test_no_artifact_is_made_where_there_is_one_or_the_turn_does_not_compl
     assert agent.asked == []
 
 
-async def test_an_artifact_is_made_when_the_last_message_was_answered(stores: Stores) -> None:
+async def test_an_artifact_is_made_after_the_last_message_was_answered(stores: Stores) -> None:
     """P6, I1: not between two turns of one run."""
     going = asyncio.Event()
 
@@ -144,7 +144,7 @@ async def talking(turn: Turn) -> AsyncIterator[Change]:
 
 @pytest.mark.parametrize("make", [raising, failing, talking])
 async def test_the_failure_of_a_maker_fails_the_task(stores: Stores, make: Script) -> None:
-    """P9: with a readable reason, and what was shown stays; it may not talk, since the last words were said."""
+    """P9: with a readable reason, and earlier output stays; a maker may not yield messages."""
     async with open_plane(stores, ("a", Making(completes, make))) as plane:
         task = await plane.run("go")
         assert task.status.state == a2a.TASK_STATE_FAILED and text(a2a.Message(parts=task.artifacts[0].parts)) == "a"
@@ -153,7 +153,7 @@ async def test_the_failure_of_a_maker_fails_the_task(stores: Stores, make: Scrip
 
 
 async def test_a_cancel_stops_a_maker(stores: Stores) -> None:
-    """P8: what it made stays, and nothing follows."""
+    """P8: its chunks stay, and nothing follows."""
     reached, closed = asyncio.Event(), asyncio.Event()
 
     async def hangs(turn: Turn) -> AsyncIterator[Change]:
@@ -174,15 +174,15 @@ async def test_a_cancel_stops_a_maker(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("source", ["", "@thread", "@process"])
-async def test_a_maker_runs_where_its_agent_does(stores: Stores, source: str) -> None:
+async def test_a_maker_runs_in_the_thread_or_process_of_its_agent(stores: Stores, source: str) -> None:
     """P6: a plain generator in a thread, and in a process if the agent is there."""
     async with open_plane(stores, loaded=[f"a=tests.executor.isolated:Maker{source}"]) as plane:
         task = await plane.run("go")
         assert text(a2a.Message(parts=task.artifacts[0].parts)) == "after ['go', 'one']"
 
 
-async def test_what_an_attempt_made_before_it_was_lost_is_not_made_again(tmp_path: Path) -> None:
-    """C8, P7: a run that resumes goes on from its checkpoint, appends to its artifact, and is made to make none."""
+async def test_an_artifact_of_a_lost_attempt_is_not_made_again(tmp_path: Path) -> None:
+    """C8, P7: a run that resumes continues from its checkpoint, and may append to the artifact."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         if turn.checkpoint is None:
@@ -214,7 +214,7 @@ async def until_said(plane: Plane, task_id: str) -> None:
         await asyncio.sleep(0.005)
 
 
-async def test_metadata_and_extensions_of_chunks_are_those_of_their_artifact(stores: Stores) -> None:
+async def test_metadata_and_extensions_of_chunks_are_merged_into_their_artifact(stores: Stores) -> None:
     """T1: merged key by key, in one event or in several."""
     merged = [
         ArtifactChunk("a", text="1", metadata={"a": 1, "b": {"c": 1}}, extensions=["x:1"]),

@@ -47,8 +47,8 @@ async def told(
 
 
 async def test_a_turn_reads_the_tasks_that_its_message_refers_to(plane: Plane) -> None:
-    """I3, P5: with their artifacts, in the order of the message, and only those of its caller, so that "make it
-    shorter" works; those of others and those that are gone are left out."""
+    """I3, P5: with their artifacts, in the order of the message, so that "make it shorter" works; tasks of others and
+    unknown tasks are left out."""
     one, _ = await told(plane, context_id="one")
     two, _ = await told(plane, context_id="two")
     foreign, _ = await told(plane, context_id="three", who=BOB)
@@ -57,8 +57,8 @@ async def test_a_turn_reads_the_tasks_that_its_message_refers_to(plane: Plane) -
     assert known["referenced"] == [[two.id, [f"by {two.id}"]], [one.id, [f"by {one.id}"]]]
 
 
-async def test_a_turn_reads_versions_of_artifacts_whole(stores: Stores) -> None:
-    """P5, I3: whatever their size and form, the newest or one with some metadata, and the caller's own only."""
+async def test_a_turn_reads_whole_versions_of_artifacts(stores: Stores) -> None:
+    """P5, I3: of any size and form, the newest or one with given metadata, and the caller's own only."""
     value, big = value_of({"a": [1, "ö"]}), "ö" * 400_000
 
     async def made(turn: Turn) -> AsyncIterator[Change]:
@@ -89,8 +89,8 @@ async def test_a_turn_reads_versions_of_artifacts_whole(stores: Stores) -> None:
             assert found[7:] == [None] * 7
 
 
-async def test_a_task_that_is_gone_is_left_out(stores: Stores) -> None:
-    """I3: also one that was there when the message was sent."""
+async def test_a_deleted_task_is_left_out_of_the_referenced_tasks(stores: Stores) -> None:
+    """I3: here it existed when the message was sent."""
     deleted = asyncio.Event()
     found: list[a2a.Task] = []
 
@@ -109,9 +109,9 @@ async def test_a_task_that_is_gone_is_left_out(stores: Stores) -> None:
     assert [task.id for task in found] == [kept.id]
 
 
-async def test_a_turn_keeps_events_and_state_in_its_session(plane: Plane) -> None:
+async def test_a_turn_stores_events_and_state_in_its_session(plane: Plane) -> None:
     """P2, S: an event gets an id if it has none; the state has the session's, the user's and the agent's keys, and
-    `temp:` is not kept; another session of the user has only the wider scopes."""
+    `temp:` is not stored; another session of the user has only the wider scopes."""
     delta = {"a": 1, "user:b": [1.5], "app:c": None, "app:d": {"e": True}, "temp:f": 1}
     _, first = await told(plane, {"id": "e1", "author": "ö"}, {"actions": {"state_delta": delta}})
     assert [event.get("author") for event in first["events"]] == ["ö", None]
@@ -125,8 +125,9 @@ async def test_a_turn_keeps_events_and_state_in_its_session(plane: Plane) -> Non
     assert foreign["events"] == [] and foreign["state"] == {"app:d": {"e": True}}
 
 
-async def test_an_event_that_cannot_be_kept_is_refused_where_it_is_appended(plane: Plane) -> None:
-    """P9: as a ValueError in the agent's own code; the same event twice is one, another one under its id is none."""
+async def test_an_event_that_cannot_be_stored_is_refused_at_its_append(plane: Plane) -> None:
+    """P9: as a ValueError in the agent's own code. An equal event is stored once; another one under its id is
+    refused."""
     task, known = await told(plane, {"id": "e"}, {"id": "e"}, {"id": "e", "author": "x"}, {"id": 5})
     assert [text(message) for message in task.history[1:]] == [
         "refused: the session already has another entry with the id 'e'",
@@ -135,9 +136,9 @@ async def test_an_event_that_cannot_be_kept_is_refused_where_it_is_appended(plan
     assert known["events"] == [{"id": "e"}]
 
 
-async def test_events_of_a_turn_are_no_messages_and_are_cut_with_it(plane: Plane) -> None:
-    """R2, S: the conversation of a task has each message once, be they kept as an event, too; a rewind before the turn
-    takes its events and what they changed out of the session."""
+async def test_events_of_a_turn_are_not_messages_and_are_cut_with_the_turn(plane: Plane) -> None:
+    """R2, S: the conversation has each message once, even if it is stored as an event, too; a rewind before the turn
+    removes its events and their changes of state."""
     mark = {"id": "e1", "content": {"role": "model", "parts": [{"text": "said"}]}, "actions": {"state_delta": {"a": 1}}}
     first, _ = await told(plane, {"id": "e0"})
     task, _ = await told(plane, mark)
@@ -159,7 +160,7 @@ async def test_events_of_a_turn_are_no_messages_and_are_cut_with_it(plane: Plane
 
 
 class Deciding:
-    """Answers directly with what it knows of its session and of the tasks that its message names."""
+    """Answers directly with its view of the session and of the tasks that its message names."""
 
     card = AgentCard(name="deciding", version="1")
 
@@ -184,9 +185,8 @@ async def test_a_router_makes_the_same_calls(stores: Stores) -> None:
         assert json.loads(text(response.message)) == [[], {"asked": 1}, []]
 
 
-async def test_the_session_of_a_turn_may_be_deleted_meanwhile(stores: Stores) -> None:
-    """P9: what it kept is gone then, and an event has nowhere to go; the agent is told, and the task is deleted with
-    its session or fails."""
+async def test_a_turn_in_a_deleted_session_has_no_events_and_cannot_append(stores: Stores) -> None:
+    """P9: the append raises NotFound, and the task is deleted with its session."""
     told: list[object] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:

@@ -1,4 +1,4 @@
-"""Options of a request, which an agent is shown besides the message, whenever and wherever its turn is run."""
+"""Options of a request reach the agent besides the message, in every run of its turn."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ URI = "https://example.com/"
 
 
 async def tells(turn: Turn) -> AsyncIterator[Change]:
-    """Says what it is shown, as a question if it is asked to."""
+    """Yields its options, as a question if the message asks for one."""
     shown = json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]])
     yield AskInput(shown) if turn.text == "ask" else Complete(shown)
 
 
 async def send(plane: Plane, words: str, number: int, task_id: str = "") -> pb.SubmitResponse:
-    """Sends a message whose request differs from all others in its options."""
+    """Sends a message with options that differ from those of all other requests."""
     request = pb.SubmitRequest(
         request=a2a.SendMessageRequest(
             message=said(words, task_id=task_id),
@@ -45,7 +45,7 @@ def shown(message: a2a.Message) -> Any:
 
 
 async def test_the_options_of_a_request_survive_the_queue_and_a_pause(tmp_path: Path, database_url: str) -> None:
-    """P2, I1: a task that was queued is shown what its request said, and after a pause what the answer's said."""
+    """P2, I1: a queued task gets the options of its request, and after a pause those of the answer."""
     async with open_stores(tmp_path, database_url=database_url) as stores:
         async with open_plane(stores, ("a", Scripted(tells)), capacity=0) as plane:
             waiting = await send(plane, "ask", 1)
@@ -54,12 +54,12 @@ async def test_the_options_of_a_request_survive_the_queue_and_a_pause(tmp_path: 
             assert asked.status.state == a2a.TASK_STATE_INPUT_REQUIRED and shown(asked.status.message) == options(1)
             answered = await plane.at_rest(await send(plane, "so", 2, asked.id))
             assert shown(answered.status.message) == options(2)
-            # The first one's are the metadata of the task.
+            # The options of the first request are the metadata of the task.
             assert answered.metadata.fields["number"].number_value == 1
 
 
-async def test_each_turn_of_a_run_is_shown_the_options_of_its_own_request(tmp_path: Path) -> None:
-    """I1: a message that came while the task ran, too; none of the first turn stay."""
+async def test_each_turn_of_a_run_gets_the_options_of_its_own_request(tmp_path: Path) -> None:
+    """I1: also the turn of a message that came while the task ran; none of the first turn stay."""
     going = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -77,7 +77,7 @@ async def test_each_turn_of_a_run_is_shown_the_options_of_its_own_request(tmp_pa
         assert told == [options(1), options(2), [{}, [], []]]
 
 
-async def test_an_agent_in_a_process_is_shown_them_too(tmp_path: Path) -> None:
+async def test_an_agent_in_a_process_gets_the_options_of_its_request(tmp_path: Path) -> None:
     """P2: isolation changes nothing about a turn."""
     async with (
         open_stores(tmp_path) as stores,
@@ -87,8 +87,8 @@ async def test_an_agent_in_a_process_is_shown_them_too(tmp_path: Path) -> None:
         assert shown(task.status.message) == options(1)
 
 
-async def test_the_limits_of_an_agent_hold_for_its_tasks(tmp_path: Path) -> None:
-    """P9: how long its task may wait to be run, and for its user, as the policy says when the turn begins."""
+async def test_the_queue_and_pause_limits_of_an_agent_fail_its_tasks(tmp_path: Path) -> None:
+    """P9: by the policy at the beginning of the turn."""
     policy = Policy(queue_limit=0.05, pause_limit=0.05)
 
     async def ended(plane: Plane) -> str:
