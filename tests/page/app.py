@@ -1,4 +1,4 @@
-"""The page as its users know it: by the roles and names of what is on it."""
+"""The page as its users know it: elements by their roles and names."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ class Shown:
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], bool] = bool, timeout: float = PATIENCE) -> T:
-    """What `look` returns once that holds. AssertionError: the last one, if it never does."""
+    """Returns the result of `look` once it holds. AssertionError: the last result, if none ever holds."""
     found: T | None = None
     try:
         async with asyncio.timeout(timeout):
@@ -59,7 +59,7 @@ class App:
     # Where one is
 
     async def open(self, path: str = "/ui") -> "App":
-        """Loads a path, and returns when one can type."""
+        """Loads a path, and returns when the box accepts text."""
         await self.page.goto(f"{self.url}{path}")
         await expect(self.box).to_be_visible()
         return self
@@ -73,12 +73,12 @@ class App:
 
     @property
     def session(self) -> str:
-        """The session that the address names; empty in a new chat."""
+        """The session of the address; empty in a new chat."""
         match = re.search(r"/ui/sessions/([^/?#]+)", self.page.url)
         return match.group(1) if match else ""
 
     async def in_session(self) -> str:
-        """The session, once the address names it."""
+        """The session, once the address has it."""
 
         async def named() -> str:
             return self.session
@@ -86,7 +86,7 @@ class App:
         return await until(named)
 
     async def hold(self, part: str) -> asyncio.Event:
-        """Keep back requests whose body contains `part`, until the event is set."""
+        """Hold requests whose body contains `part`, until the event is set."""
         released = asyncio.Event()
 
         async def wait(route: Route, request: Request) -> None:
@@ -98,7 +98,7 @@ class App:
         return released
 
     async def lose(self, path: str, part: str = "", times: int = 1_000) -> None:
-        """Let requests whose body contains `part` reach the server, and lose so many of their answers."""
+        """Let requests with `part` in the body reach the server, and lose the given number of their answers."""
         self.seen.allow(r"net::ERR_FAILED")
         left = times
 
@@ -123,33 +123,33 @@ class App:
     # Talking
 
     async def send(self, text: str) -> None:
-        """Types and sends; the text has left the box when this returns."""
+        """Types and sends, and returns when the box is empty."""
         await self.box.fill(text)
         await self.box.press("Enter")
         await expect(self.box).to_have_value("")
 
     async def run(self, text: str) -> None:
-        """Sends, and waits until nothing runs any more and there is an answer."""
+        """Sends, and waits until no run is left and there is an answer."""
         before = len(await self.messages())
         await self.send(text)
         await self.answered(before + 2)
 
     async def answered(self, count: int) -> None:
-        """Waits for so many messages, the last one of the agent, and for the end of the run."""
+        """Waits for this number of messages, the last one of the agent, and for the end of the run."""
         await until(self.messages, lambda shown: len(shown) >= count and shown[-1].role == "agent")
         await self.idle()
 
     async def idle(self) -> None:
-        """Waits for the end of what runs."""
+        """Waits for the end of the run."""
         await expect(self.page.get_by_role("button", name=re.compile("^Stop"))).to_have_count(0)
 
     async def running(self) -> None:
         await expect(self.button("Stop")).to_be_visible()
 
-    # What is shown
+    # Shown elements
 
     async def messages(self) -> list[Shown]:
-        """The messages that are shown, from top to bottom."""
+        """The shown messages, from top to bottom."""
         rows: list[list[str]] = await self.articles.evaluate_all(
             """all => all.map(one => {
                 const text = one.cloneNode(true);
@@ -167,7 +167,7 @@ class App:
         await until(self.texts, lambda found: found == list(texts))
 
     async def unique(self) -> list[Shown]:
-        """The messages; no two have the same id, and none has none."""
+        """The messages. All have ids, and no two have the same id."""
         shown = await self.messages()
         ids = [one.id for one in shown]
         assert all(ids) and len(set(ids)) == len(ids), ids
@@ -186,12 +186,12 @@ class App:
         return await self.counted(len(await self.numbers()) + 1)
 
     async def counted(self, at_least: int) -> list[int]:
-        """The numbers, once there are so many; each is there once, in order."""
+        """The numbers, once there are this many; each occurs once, in order."""
         found = await until(self.numbers, lambda numbers: len(numbers) >= at_least)
         assert found == list(range(1, len(found) + 1))
         return found
 
-    # What one does with it
+    # Actions
 
     async def rewind(self, index: int) -> None:
         """Rewinds to before the message of this index."""
@@ -212,7 +212,7 @@ class App:
         return self.details
 
     async def states(self) -> list[str]:
-        """The states in the timeline, which is open, oldest first."""
+        """The states in the open timeline, oldest first."""
         found: list[str] = await self.details.locator("li[data-task-id]").evaluate_all(
             "all => all.map(one => one.dataset.state)"
         )
@@ -231,7 +231,7 @@ class App:
         return self.sessions.get_by_role("link", name=title)
 
     async def kept_nowhere(self, secret: str) -> None:
-        """Fails if a secret is in what the page shows, in its address or in what it stores."""
+        """Fails if a secret is in the document, the address or the storage of the page."""
         found: str = await self.page.evaluate(
             """() => [document.documentElement.outerHTML, location.href, document.cookie,
                 JSON.stringify({ ...localStorage }), JSON.stringify({ ...sessionStorage })].join("\\n")"""

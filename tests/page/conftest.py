@@ -63,14 +63,14 @@ async def four_processes(tmp_path_factory: pytest.TempPathFactory, cluster: Clus
 
 @pytest.fixture(params=["one_process"])
 def plane(request: pytest.FixtureRequest) -> Plane:
-    """The plane of a test: see `marks`."""
+    """The plane of a test, as its mark chooses (see `marks`)."""
     found: Plane = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """What a run waits for; it ends with the test at the latest."""
+    """A gate that a run waits for. It is opened at the end of the test at the latest."""
     made = Gate(tmp_path / "gate")
     yield made
     made.open()
@@ -78,7 +78,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def user() -> str:
-    """A user of its own for each test, so that sessions of others are not in its list."""
+    """A new user for each test, so the list has no sessions of others."""
     return f"user-{uuid4().hex[:8]}"
 
 
@@ -93,10 +93,8 @@ async def http(plane: Plane, user: str) -> AsyncIterator[httpx.AsyncClient]:
 async def another(
     plane: Plane, user: str, browser: "Browser", request: pytest.FixtureRequest
 ) -> "AsyncIterator[Callable[..., Awaitable[App]]]":
-    """`await another()`: a tab in a browser of its own, of the same user; with another App, a further tab beside it.
-
-    Nothing may go wrong in any of them but what the test allows.
-    """
+    """`await another()` opens a tab in a new browser of the same user; with another App, a further tab of that browser.
+    The test fails if an error occurs in any of them that it did not allow."""
     from tests.page.app import App
     from tests.page.seen import Seen
 
@@ -120,5 +118,5 @@ async def another(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def app(another: "Callable[..., Awaitable[App]]") -> "App":
-    """A tab that has loaded nothing yet."""
+    """A tab that has not loaded anything yet."""
     return await another()

@@ -1,10 +1,7 @@
-"""The demo agent with more commands: `until FILE` counts until that file is there, however long that takes,
-`after FILE COMMAND ARGUMENTS` begins with the command then, `steps FILE` is at its first step until then, `data JSON`
-asks by data only, `raise TEXT` crashes, `usage N` tells N input tokens, and `images FILE` makes an image before and
-after a call of a tool, and waits.
-
-A test decides so when a run ends or begins, on a machine of any speed.
-"""
+"""The demo agent with more commands, so that a test decides when a run begins or ends, on a machine of any speed.
+`until FILE` counts until that file exists. `after FILE COMMAND ARGUMENTS` begins the command then. `steps FILE` stays
+at its first step until then. `data JSON` asks by data only, `raise TEXT` crashes, and `usage N` reports N input tokens.
+`images FILE` makes an image before and after a call of a tool, and waits for the file."""
 
 import asyncio
 import json
@@ -95,7 +92,7 @@ class Gate:
         return f"until {self.file}"
 
     def open(self) -> None:
-        """Lets the run end."""
+        """Lets the waiting run end."""
         self.file.touch()
 
     @property
@@ -127,14 +124,14 @@ class Gated(Demo):
 
 
 async def using(tokens: int) -> AsyncIterator[Change]:
-    """Tells its figures, and ends."""
+    """Reports its usage, and ends."""
     yield Usage({"input_tokens": tokens})
     yield Complete("done")
 
 
 async def images(gate: Gate) -> AsyncIterator[Change]:
-    """Makes an image between two sentences, and one in two pieces between a call of a tool and its result; an image
-    that is a document, and bytes that are no image; says the last word once the gate is open."""
+    """Makes an image between two sentences, and one in two pieces between a call of a tool and its result; also an SVG
+    document and invalid image bytes. Yields the last word once the gate is open."""
     half = len(IMAGE) // 2
     yield Say("Here it is:")
     yield ArtifactChunk("one", raw=IMAGE, name="Dot", media_type="image/png", last=True)
@@ -152,12 +149,12 @@ async def images(gate: Gate) -> AsyncIterator[Change]:
 
 
 async def asking(data: Any) -> AsyncIterator[Change]:
-    """Asks by a message that is data only."""
+    """Asks with a message that has only data."""
     yield AskInput(data_message(data))
 
 
 async def until(gate: Gate) -> AsyncIterator[Change]:
-    """Counts on, and says all of the numbers once the gate is open."""
+    """Counts until the gate is open, and completes with all the numbers."""
     words: list[str] = []
     while not gate.is_open:
         words.append(f"{len(words) + 1} ")
@@ -167,7 +164,7 @@ async def until(gate: Gate) -> AsyncIterator[Change]:
 
 
 async def steps(gate: Gate) -> AsyncIterator[Change]:
-    """Tells its progress, which stands until the gate is open."""
+    """Reports the first step, and stays there until the gate is open."""
     yield Working("Step 1 of 2")
     while not gate.is_open:
         await asyncio.sleep(STEP)
@@ -175,7 +172,7 @@ async def steps(gate: Gate) -> AsyncIterator[Change]:
 
 
 async def after(gate: Gate, then: AsyncIterator[Change]) -> AsyncIterator[Change]:
-    """Says that it is ready, and goes on with something else once the gate is open."""
+    """Yields "Ready. ", and runs another command once the gate is open."""
     yield Text("Ready. ")
     while not gate.is_open:
         await asyncio.sleep(STEP)

@@ -16,7 +16,8 @@ SECRET: Final = "the-secret-of-all-keys"
 
 
 def with_keys(folder: Path, **scopes: tuple[str, ...]) -> dict[str, str]:
-    """Write a file of keys, each with the name and the scopes of its owner, and return the setting that names it."""
+    """Write a file of keys, each with the name and the scopes of its owner, and return the setting that names the
+    file."""
     digest = hashlib.sha256(SECRET.encode()).hexdigest()
     keys = (
         f'[[keys]]\nid = "{name}"\nsha256 = "{digest}"\nowner = "{name}"\nscopes = {list(given)}\n'
@@ -44,7 +45,7 @@ async def sign_in(app: App, name: str) -> None:
 
 @asynccontextmanager
 async def as_user(browser: Browser, url: str, name: str, path: str = "/ui") -> AsyncGenerator[App]:
-    """Show a page of a plane to an owner of a key, in a browser with nothing stored."""
+    """Open the page of a plane in a browser with empty storage, and sign in as the owner of a key."""
     context = await browser.new_context()
     seen = Seen()
     seen.watch(context)

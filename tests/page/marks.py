@@ -10,6 +10,6 @@ _FOUR = [pytest.param("four_processes", marks=pytest.mark.more)]
 
 on_both = pytest.mark.parametrize("plane", ["one_process", *_FOUR], indirect=True)
 on_four = pytest.mark.parametrize("plane", _FOUR, indirect=True)
-# For what takes long on four processes and differs little there.
+# For tests that take long on four processes and differ little there.
 on_both_if_thorough = pytest.mark.parametrize("plane", ["one_process", *(_FOUR if THOROUGH else [])], indirect=True)
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes long; THOROUGH=1 runs it")

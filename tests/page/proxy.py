@@ -1,4 +1,4 @@
-"""Proxies that serve a plane below a path: our own, which passes on to the byte what comes for it, and nginx."""
+"""Proxies that serve a plane below a path: our own, which forwards bytes unchanged, and nginx."""
 
 import asyncio
 import re

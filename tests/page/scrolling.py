@@ -1,11 +1,11 @@
-"""Scrolling the conversation, and measuring what the browser takes for it."""
+"""Scrolling the conversation, and measuring the time of the browser for it."""
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.page.app import App
 
-# The element that scrolls: the log, or what it is in.
+# The element that scrolls: the log, or an element around it.
 _BOX: Final = """
     const box = (() => {
         for (let one = document.querySelector("[role=log]"); one; one = one.parentElement)
@@ -17,7 +17,7 @@ _BOX: Final = """
 
 @dataclass(frozen=True)
 class Frames:
-    """Milliseconds between frames while something moved, and of the longest task of the page in that time."""
+    """Milliseconds between frames during a movement, and of the longest task of the page in that time."""
 
     p50: float
     p95: float
@@ -25,7 +25,7 @@ class Frames:
 
 
 async def scroll(app: App, top: float) -> None:
-    """Scrolls as a wheel would, and returns when that is drawn; negative: that far from the end."""
+    """Scrolls as a wheel does, and returns when the frame is drawn. A negative position counts from the end."""
     await app.page.evaluate(
         f"""async top => {{ {_BOX}
             box.scrollTop = top >= 0 ? top : box.scrollHeight - box.clientHeight + top;
@@ -36,7 +36,7 @@ async def scroll(app: App, top: float) -> None:
 
 
 async def place(app: App) -> tuple[float, float]:
-    """How far the conversation is scrolled, and how far its end is away."""
+    """The scroll position of the conversation, and the distance of its end."""
     found: Any = await app.page.evaluate(
         f"() => {{ {_BOX} return [box.scrollTop, box.scrollHeight - box.clientHeight - box.scrollTop]; }}"
     )
@@ -44,7 +44,7 @@ async def place(app: App) -> tuple[float, float]:
 
 
 async def swept(app: App, steps: int, by: float) -> Frames:
-    """Scrolls `steps` times by so many pixels, once a frame, and measures."""
+    """Scrolls `steps` times by this number of pixels, once a frame, and measures."""
     found: Any = await app.page.evaluate(
         f"""async ([steps, by]) => {{ {_BOX}
             const frames = []; let longest = 0;

@@ -1,4 +1,4 @@
-"""What happened in a browser beside what it shows: its requests, and whatever went wrong in it."""
+"""Events in a browser beside the shown page: its requests, and errors."""
 
 import json
 import re
@@ -24,23 +24,23 @@ class Call:
 
 @dataclass
 class Seen:
-    """Requests of all pages of one context, oldest first, and what went wrong in them."""
+    """Requests of all pages of one context, oldest first, and the errors in them."""
 
     requests: list[Request] = field(default_factory=list[Request])
     wrong: list[str] = field(default_factory=list[str])
     _allowed: list[str] = field(default_factory=list[str])
 
     def watch(self, context: BrowserContext) -> None:
-        """Begins to look at the context and at each page that it will have."""
+        """Begins to observe the context and all its pages, also later ones."""
         context.on("request", self._requested)
         context.on("page", self._watch_page)
 
     def allow(self, pattern: str) -> None:
-        """Lets the browser report what the test brings about: a regular expression for the whole report."""
+        """Allows an error that the test causes: a regular expression for the whole report."""
         self._allowed.append(pattern)
 
     def unexpected(self) -> list[str]:
-        """What went wrong and was not brought about."""
+        """The errors that the test did not allow."""
         return [one for one in self.wrong if not any(re.search(pattern, one) for pattern in self._allowed)]
 
     def calls(self, method: str = "") -> list[Call]:
@@ -49,11 +49,11 @@ class Seen:
         return [call for call in found if method in ("", call.method)]
 
     def said(self) -> list[Json]:
-        """The messages that were sent, each once: one that was refused and sent again is as it was sent last."""
+        """The sent messages, each once, in the form of its last request."""
         return list({call.message["messageId"]: call.message for call in self.calls("SendMessage")}.values())
 
     def sent(self, part: str, verb: str = "") -> list[Request]:
-        """The requests so far whose path and query contain `part`."""
+        """The requests until now whose path and query contain `part`."""
         return [one for one in self.requests if part in one.url and verb in ("", one.method)]
 
     def _requested(self, request: Request) -> None:

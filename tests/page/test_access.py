@@ -1,4 +1,4 @@
-"""What every view holds: for those who cannot see it well, in both themes and at any width."""
+"""Accessibility: every view for users with low vision, in both themes and at any width."""
 
 from collections.abc import Awaitable, Callable
 
@@ -29,7 +29,7 @@ without_axe = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there
 
 @without_axe
 async def test_axe_finds_nothing_serious_in_any_view(another: Callable[..., Awaitable[App]]) -> None:
-    """B32: each view in both themes, and none is wider than the window."""
+    """B32: each view in both themes; no view is wider than the window."""
     app = await another(viewport=DESKTOP)
     await full(app)
     wrong: list[str] = []
@@ -43,7 +43,8 @@ async def test_axe_finds_nothing_serious_in_any_view(another: Callable[..., Awai
 
 @without_axe
 async def test_every_view_fits_a_telephone_and_a_zoom(another: Callable[..., Awaitable[App]]) -> None:
-    """B32: at 360 pixels, and at 640, as with a zoom of 200 %, nothing is scrolled sideways or seriously wrong."""
+    """B32: at 360 pixels, and at 640, as with a zoom of 200 %, without scrolling sideways and without serious
+    faults."""
     app = await another(viewport=NARROW, has_touch=True, is_mobile=True)
     await full(app)
     wrong: list[str] = []
@@ -58,8 +59,8 @@ async def test_every_view_fits_a_telephone_and_a_zoom(another: Callable[..., Awa
     assert wrong == []
 
 
-async def test_nothing_moves_for_those_who_do_not_want_it(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
-    """B32: with reduced motion no animation runs, not even while something streams."""
+async def test_nothing_moves_with_reduced_motion(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
+    """B32: no animation runs, not even during a stream."""
     app = await another(reduced_motion="reduce")
     await app.open()
     await app.send(str(gate))
@@ -72,7 +73,9 @@ async def test_nothing_moves_for_those_who_do_not_want_it(another: Callable[...,
     await app.idle()
 
 
-async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Callable[..., Awaitable[App]]) -> None:
+async def test_the_theme_is_that_of_the_system_until_the_user_chooses_one(
+    another: Callable[..., Awaitable[App]],
+) -> None:
     """B32: the choice is kept over a reload."""
     app = await another(color_scheme="dark")
     await app.open()
@@ -89,10 +92,10 @@ async def test_the_theme_is_that_of_the_system_until_one_is_chosen(another: Call
 
 
 @pytest.mark.parametrize("height", [256, 200])
-async def test_all_can_be_reached_with_a_zoom_of_400(
+async def test_the_main_parts_are_reachable_with_a_zoom_of_400(
     another: Callable[..., Awaitable[App]], http: httpx.AsyncClient, height: int
 ) -> None:
-    """B32: on a screen of 1280 pixels: a log beside a long text, an event, the sessions, and what is below them."""
+    """B32: on a screen of 1280 pixels: a log beside a long text, an event, the sessions, and the buttons below them."""
     app = await another(viewport={"width": 320, "height": height})
     for text in ("first", "second"):
         await send(http, text)
@@ -116,8 +119,8 @@ async def test_all_can_be_reached_with_a_zoom_of_400(
     await expect(app.page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
 
 
-async def test_messages_leave_room_for_the_box(another: Callable[..., Awaitable[App]], http: httpx.AsyncClient) -> None:
-    """B32: several of them, with a zoom of 400 %: the newest is in view, the others are scrolled to."""
+async def test_toasts_leave_room_for_the_box(another: Callable[..., Awaitable[App]], http: httpx.AsyncClient) -> None:
+    """B32: three of them with a zoom of 400 %; the newest comes first, and the others are scrolled to."""
     app = await another(viewport={"width": 320, "height": 256})
     for text in ("first", "second", "third"):
         await send(http, text)
@@ -135,8 +138,8 @@ async def test_messages_leave_room_for_the_box(another: Callable[..., Awaitable[
     await expect(toasts).to_have_count(2)
 
 
-async def test_states_are_seen_with_forced_colours(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
-    """B32: where the browser paints grounds of its own: in the list, in the timeline and in Operations."""
+async def test_states_are_visible_with_forced_colours(another: Callable[..., Awaitable[App]], gate: Gate) -> None:
+    """B32: in the list, in the timeline and in Operations, where the browser replaces the background colours."""
     app = await another(forced_colors="active")
     await app.open()
     await app.send("fail")
@@ -153,8 +156,8 @@ async def test_states_are_seen_with_forced_colours(another: Callable[..., Awaita
     await _has_colour(app, ".ops .mark")
 
 
-async def test_buttons_tell_what_they_are_of(app: App) -> None:
-    """B32: those of a session its title, and those of the panel how much is in it."""
+async def test_buttons_name_their_session_or_the_number_of_their_items(app: App) -> None:
+    """B32: the buttons of a session have its title, and those of the panel the number of entries."""
     await app.open()
     await app.run("artifact")
     row = app.sessions.locator(".session").filter(has_text="artifact")
@@ -164,7 +167,7 @@ async def test_buttons_tell_what_they_are_of(app: App) -> None:
         await expect(app.button(name).first).to_have_accessible_description(f"{name}: {count}")
 
 
-async def test_a_long_name_of_an_artifact_is_whole(app: App) -> None:
+async def test_a_long_name_of_an_artifact_is_shown_whole(app: App) -> None:
     """B32: in the details of its task."""
     await app.open()
     await app.run(f"versions {'W' * 90}")
@@ -175,7 +178,7 @@ async def test_a_long_name_of_an_artifact_is_whole(app: App) -> None:
 
 
 async def _has_colour(app: App, selector: str) -> None:
-    """Fails unless what is found has a ground that is not that of the page."""
+    """Fails unless the background of the matched elements differs from that of the page."""
     one, _, pseudo = selector.partition("::")
     colours: list[str] = await app.page.locator(one).evaluate_all(
         "(all, pseudo) => all.map((one) => getComputedStyle(one, pseudo).backgroundColor)",

@@ -1,4 +1,4 @@
-"""Addresses, other origins, and browsers with something else stored or missing."""
+"""Addresses, other origins, and browsers with other or missing storage."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -18,8 +18,8 @@ CHUNK_GONE = "status of 404|Failed to fetch dynamically|error loading dynamicall
 @pytest.mark.parametrize(
     "path", ["/ui/sessions/never-was", "/ui/sessions/never-was?task=t&message=m", "/ui/sessions/%ff"]
 )
-async def test_a_link_to_a_session_that_is_not_there_says_so(app: App, path: str) -> None:
-    """B33: a page that says what happened, with a button that leads on."""
+async def test_a_link_to_a_missing_session_shows_an_explanation(app: App, path: str) -> None:
+    """B33: with a button that begins a new chat."""
     app.seen.allow("status of 404")
     await app.page.goto(f"{app.url}{path}")
     await expect(app.page.get_by_text("This session is not here")).to_be_visible()
@@ -31,8 +31,8 @@ async def test_a_link_to_a_session_that_is_not_there_says_so(app: App, path: str
 @pytest.mark.parametrize(
     "path", ["/ui/none", "/ui/sessions/a/b", "/ui/agents/a/b", "/ui/ops/none", "/ui/ops/tasks/t/x"]
 )
-async def test_an_address_that_the_page_does_not_have_says_so(app: App, path: str) -> None:
-    """B33: in the page, from which one goes on."""
+async def test_an_unknown_address_shows_an_explanation(app: App, path: str) -> None:
+    """B33: within the page, with a button that begins a new chat."""
     app.seen.allow("status of 404")
     await app.page.goto(f"{app.url}{path}")
     await expect(app.page.get_by_role("heading", name="There is no such page")).to_be_visible()
@@ -40,10 +40,10 @@ async def test_an_address_that_the_page_does_not_have_says_so(app: App, path: st
     await expect(app.box).to_be_focused()
 
 
-async def test_a_session_that_is_deleted_elsewhere_is_missing_here(
+async def test_a_session_deleted_elsewhere_is_shown_as_missing(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """B33, S4: a tab that shows it is told, and a link to it as well."""
+    """B33, S4: in an open tab, and at a link to the session."""
     app.seen.allow("status of 404")
     await app.open()
     await app.run("hello")
@@ -57,8 +57,8 @@ async def test_a_session_that_is_deleted_elsewhere_is_missing_here(
     await expect(other.page.get_by_text("This session is not here")).to_be_visible()
 
 
-async def test_who_has_no_session_is_told_how_to_begin_one(app: App) -> None:
-    """S1: the list of a new user is empty, and nothing is wrong with it."""
+async def test_an_empty_list_of_sessions_explains_how_to_begin_one(app: App) -> None:
+    """S1: the empty list of a new user is not an error, nor is a session without messages."""
     await app.open()
     await expect(app.page.get_by_text("No session yet")).to_be_visible()
     made = await app.page.request.post(f"{app.url}/api/sessions", data={"id": "bare", "agent_ref": "gated"})
@@ -69,7 +69,7 @@ async def test_who_has_no_session_is_told_how_to_begin_one(app: App) -> None:
 
 
 async def test_links_lead_to_sessions_and_messages(app: App, another: Callable[..., Awaitable[App]]) -> None:
-    """B33: a link to a message shows it, marked."""
+    """B33: a link to a message shows the message, marked."""
     await app.open()
     for text in ("A", "B"):
         await app.run(text)
@@ -80,8 +80,8 @@ async def test_links_lead_to_sessions_and_messages(app: App, another: Callable[.
 
 
 @pytest.mark.parametrize("query", ["?task=gone", "?message=gone"])
-async def test_a_link_to_what_is_gone_says_so(app: App, query: str) -> None:
-    """B33: above the session, which is there."""
+async def test_a_link_to_a_deleted_message_or_task_shows_a_notice(app: App, query: str) -> None:
+    """B33: the notice is above the conversation of the session."""
     await app.open()
     await app.run("A")
     await app.open_session(app.session, query)
@@ -93,15 +93,15 @@ async def test_a_link_to_what_is_gone_says_so(app: App, query: str) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def by_name(tmp_path: Path) -> AsyncIterator[Plane]:
-    """A plane under a host name that is no secure context."""
+    """A plane under a host name that is not a secure context."""
     async with running("one", tmp_path, {**STEADY, "TASKPLANE_GATEWAY_ALLOWED_HOSTS": OTHER_HOST}) as started:
         started.url = started.url.replace("127.0.0.1", OTHER_HOST)
         yield started
 
 
 @pytest.mark.parametrize("plane", ["by_name"], indirect=True)
-async def test_plain_http_on_another_host_works(app: App) -> None:
-    """B35: without `crypto.randomUUID`, clipboard and locks, which secure contexts have only."""
+async def test_the_page_works_over_plain_http_on_another_host(app: App) -> None:
+    """B35: without `crypto.randomUUID`, clipboard and locks, which only secure contexts have."""
     await app.open()
     assert await app.page.evaluate(
         "[isSecureContext, !!crypto.randomUUID, !!navigator.locks, !!navigator.clipboard]"
@@ -121,8 +121,8 @@ async def test_plain_http_on_another_host_works(app: App) -> None:
     await app.shows("hello", "hello")
 
 
-async def test_a_page_that_is_older_than_its_server_says_so_and_keeps_the_draft(app: App) -> None:
-    """B36: a part of the page that is loaded late is gone; a banner, no blank page."""
+async def test_a_page_older_than_its_server_shows_a_banner_and_keeps_the_draft(app: App) -> None:
+    """B36: if a part that is loaded late is gone, the page shows a banner and does not go blank."""
     app.seen.allow(CHUNK_GONE)
     first: set[str] = set()
 
@@ -158,7 +158,7 @@ OLD = """localStorage.setItem("taskplane.sessions", JSON.stringify({ "old": { ta
 
 
 @pytest.mark.parametrize("stored", [BLOCKED, FULL, CORRUPT, OLD], ids=["blocked", "full", "corrupt", "old"])
-async def test_whatever_the_browser_has_stored_the_page_works(app: App, stored: str) -> None:
+async def test_the_page_works_with_any_content_of_the_storage(app: App, stored: str) -> None:
     """B38, M10: storage that is blocked, full, corrupt or of an older version."""
     await app.page.add_init_script(stored)
     await app.open()

@@ -1,4 +1,4 @@
-"""Which agent a conversation has, which one new ones get, and the list of them."""
+"""The agent of a conversation, the agent of new ones, and the list of agents."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +22,7 @@ BILLING: Final = "Billing helper"
 
 
 class Billing(Gated):
-    """The same commands under another name."""
+    """The same agent under another name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +60,8 @@ async def agent_of(http: httpx.AsyncClient, session: str) -> str:
     return found
 
 
-async def test_the_agent_is_named_in_the_head_and_in_the_list(app: App) -> None:
-    """Of a new conversation, of one that has begun, and of each in the list, after a reload as well."""
+async def test_the_head_and_the_list_name_the_agent(app: App) -> None:
+    """Of a new conversation, of an open one, and of each in the list, also after a reload."""
     await app.open()
     await named(app, FIRST)
     await app.run("first words")
@@ -78,8 +78,10 @@ async def test_the_agent_is_named_in_the_head_and_in_the_list(app: App) -> None:
     await named(app, FIRST)
 
 
-async def test_a_conversation_whose_agent_is_gone_says_so_in_its_head(app: App, http: httpx.AsyncClient) -> None:
-    """And in an empty one; its name leads to a page that says so, too, and that begins no chat with it."""
+async def test_the_head_of_a_conversation_with_a_gone_agent_names_the_agent_as_not_served(
+    app: App, http: httpx.AsyncClient
+) -> None:
+    """Also in an empty conversation. The name leads to a page without a button that begins a chat."""
     app.seen.allow("status of 404")
     made = await http.post("/api/sessions", json={"name": "old times", "agent_ref": "renamed"})
     assert made.status_code == 201, made.text
@@ -93,8 +95,8 @@ async def test_a_conversation_whose_agent_is_gone_says_so_in_its_head(app: App, 
     await expect(app.button("Start a chat")).to_have_count(0)
 
 
-async def test_the_chosen_agent_is_that_of_new_chats_only(app: App, http: httpx.AsyncClient) -> None:
-    """The open conversation keeps its agent, and what is sent in it goes to that one."""
+async def test_the_chosen_agent_is_used_for_new_chats_only(app: App, http: httpx.AsyncClient) -> None:
+    """The open conversation keeps its agent, and its messages go to that agent."""
     await app.open()
     await expect(app.sessions.get_by_text("Agent of new chats")).to_be_visible()
     await app.run("of the first")
@@ -115,8 +117,8 @@ async def test_the_chosen_agent_is_that_of_new_chats_only(app: App, http: httpx.
     assert await agent_of(http, await app.in_session()) == "billing"
 
 
-async def test_the_chosen_agent_stays_over_a_reload(app: App, http: httpx.AsyncClient) -> None:
-    """A message that was written for one agent does not go to another one."""
+async def test_the_chosen_agent_is_kept_over_a_reload(app: App, http: httpx.AsyncClient) -> None:
+    """A draft for one agent is not sent to another one."""
     await app.open()
     await chooser(app).select_option("billing")
     await named(app, BILLING)
@@ -129,7 +131,7 @@ async def test_the_chosen_agent_stays_over_a_reload(app: App, http: httpx.AsyncC
     assert await agent_of(http, await app.in_session()) == "billing"
 
 
-async def test_a_first_message_that_is_on_its_way_keeps_its_agent(app: App, http: httpx.AsyncClient) -> None:
+async def test_a_first_message_in_flight_keeps_its_agent(app: App, http: httpx.AsyncClient) -> None:
     """Another choice is for the next new conversation."""
     await app.open()
     held = await app.hold("on its way")
@@ -145,8 +147,8 @@ async def test_a_first_message_that_is_on_its_way_keeps_its_agent(app: App, http
     await named(app, BILLING)
 
 
-async def test_the_agents_are_listed_at_an_address_of_their_own(app: App, http: httpx.AsyncClient) -> None:
-    """With name, description and skills; each leads to its card and to a conversation."""
+async def test_the_agents_are_listed_at_their_own_address(app: App, http: httpx.AsyncClient) -> None:
+    """With name, description and skills. Each entry leads to the card and to a new conversation."""
     await app.open("/ui")
     await app.sessions.get_by_role("link", name="Agents").click()
     for again in (False, True):
@@ -171,8 +173,10 @@ async def test_the_agents_are_listed_at_an_address_of_their_own(app: App, http: 
     await expect(app.page.get_by_role("heading", name="Agents")).to_be_visible()
 
 
-async def test_one_agent_alone_is_not_chosen(tmp_path: Path, another: Callable[..., Awaitable[App]]) -> None:
-    """There is nothing to choose, and the head names it."""
+async def test_a_single_agent_is_not_offered_as_a_choice(
+    tmp_path: Path, another: Callable[..., Awaitable[App]]
+) -> None:
+    """The head names the agent."""
     async with running("one", tmp_path, {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": "demo"}) as alone:
         app = await another()
         app.url = alone.url
@@ -180,5 +184,5 @@ async def test_one_agent_alone_is_not_chosen(tmp_path: Path, another: Callable[.
         await named(app, "demo")
         await expect(app.button("New chat").first).to_have_attribute("title", "New chat with demo")
         await expect(chooser(app)).to_have_count(0)
-        # Before the plane goes: it follows what it shows.
+        # Before the plane ends, because the page follows the shown session.
         await app.page.close()

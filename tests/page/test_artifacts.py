@@ -19,8 +19,8 @@ SECOND = "# Final\nAll of it, in one piece.\n"
 PIECES, PIECE = 80, 65_536
 
 
-async def test_chunks_become_one_artifact_and_a_new_one_a_version(app: App) -> None:
-    """B27, P5: one entry with two versions; what is downloaded of each is what the agent made."""
+async def test_chunks_become_one_artifact_with_two_versions(app: App) -> None:
+    """B27, P5: one entry; each download has the bytes of the agent."""
     await app.open()
     await app.run("versions Plan")
     await app.show("Artifacts")
@@ -45,8 +45,8 @@ async def test_chunks_become_one_artifact_and_a_new_one_a_version(app: App) -> N
     assert await _downloaded(app) == SECOND.encode()
 
 
-async def test_each_version_shows_what_it_was_after_a_reload(app: App) -> None:
-    """B27, P5: what was loaded with the session is the newest one, whatever its number is found to be."""
+async def test_each_version_shows_its_own_content_after_a_reload(app: App) -> None:
+    """B27, P5: the content loaded with the session is that of the newest version."""
     await app.open()
     await app.run("versions Plan")
     await app.reload()
@@ -56,10 +56,10 @@ async def test_each_version_shows_what_it_was_after_a_reload(app: App) -> None:
         await expect(app.details.locator(".opened")).to_contain_text(words)
 
 
-async def test_the_artifacts_of_what_another_client_rewound_go(
+async def test_artifacts_disappear_with_a_rewind_by_another_client(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """R11: and come back with it."""
+    """R11: and return with its undo."""
     await app.open()
     await app.run("hello")
     await app.run("artifact")

@@ -1,4 +1,4 @@
-"""The history of the browser: Back closes what covers the conversation before it leaves it."""
+"""The history of the browser: Back closes a panel over the conversation before it leaves the conversation."""
 
 from collections.abc import Awaitable, Callable
 
@@ -32,15 +32,15 @@ async def _length(app: App) -> int:
 
 
 async def _shows(app: App, *, details: bool = False, sessions: bool = False) -> None:
-    """Waits until that is what covers the conversation."""
+    """Waits until exactly these panels cover the conversation."""
     await expect(app.details).to_have_count(int(details))
     main = expect(app.page.locator("main"))
     await (main.to_have_attribute("inert", "") if details or sessions else main.not_to_have_attribute("inert", ""))
     await until(lambda: app.page.evaluate("!!history.state"), lambda above: above == (details or sessions))
 
 
-async def test_back_closes_the_panel_and_then_leaves(narrow: App) -> None:
-    """B33: and Forward does not come to a place where nothing is."""
+async def test_back_closes_the_panel_and_then_leaves_the_session(narrow: App) -> None:
+    """B33: Forward does not lead to an entry without a panel."""
     session = await narrow.in_session()
     await narrow.show("Tasks")
     await narrow.page.get_by_role("tab", name="Artifacts").click()
@@ -55,8 +55,8 @@ async def test_back_closes_the_panel_and_then_leaves(narrow: App) -> None:
     await expect(narrow.button("Start a chat")).to_be_visible()
 
 
-async def test_back_closes_the_sessions_and_then_leaves(narrow: App) -> None:
-    """B33: whether they were closed by Back, by their button, by Escape or beside them, one Back leaves."""
+async def test_back_closes_the_sessions_and_then_leaves_the_session(narrow: App) -> None:
+    """B33: one Back leaves, whether Back, their button, Escape or a click beside them closed the sessions."""
     session = await narrow.in_session()
     menu = narrow.button("Show sessions")
     await menu.click()
@@ -81,8 +81,8 @@ async def test_back_closes_the_sessions_and_then_leaves(narrow: App) -> None:
     await expect(narrow.button("Start a chat")).to_be_visible()
 
 
-async def test_a_place_that_is_chosen_among_the_sessions_is_one_back_away(narrow: App) -> None:
-    """B33: also the place that is open, and a new chat in one."""
+async def test_a_choice_among_the_sessions_is_one_entry_of_the_history(narrow: App) -> None:
+    """B33: also the choice of the open session, and a new chat in a new chat."""
     session = await narrow.in_session()
     await narrow.button("Show sessions").click()
     await narrow.new_chat()
@@ -107,7 +107,7 @@ async def test_a_place_that_is_chosen_among_the_sessions_is_one_back_away(narrow
     assert narrow.session == session
 
 
-async def test_what_is_shown_of_a_task_leaves_no_entry(narrow: App) -> None:
+async def test_showing_the_messages_of_a_task_leaves_no_entry(narrow: App) -> None:
     """B33: the panel closes, the message is marked, and Back leaves the session."""
     await narrow.show("Tasks")
     await narrow.details.locator("li[data-task-id] button").first.click()
@@ -119,8 +119,8 @@ async def test_what_is_shown_of_a_task_leaves_no_entry(narrow: App) -> None:
     await expect(narrow.button("Start a chat")).to_be_visible()
 
 
-async def test_a_link_to_a_task_is_followed_once(narrow: App) -> None:
-    """B33: the panel that it opens closes by Back and stays closed; what a reload leaves is no entry."""
+async def test_a_link_to_a_task_opens_the_panel_once(narrow: App) -> None:
+    """B33: the panel closes by Back and stays closed. A reload with an open panel leaves no entry."""
     session = await narrow.in_session()
     task = (await narrow.messages())[-1].task
     await narrow.open_session(session, f"?task={task}")
@@ -136,8 +136,8 @@ async def test_a_link_to_a_task_is_followed_once(narrow: App) -> None:
     await expect(narrow.page).to_have_url(f"{narrow.url}/ui/sessions/{session}?task={task}")
 
 
-async def test_a_new_chat_from_below_a_panel_is_one_back_away(another: Callable[..., Awaitable[App]]) -> None:
-    """B33: by its key, where the sessions have room and the panel does not."""
+async def test_a_new_chat_from_below_a_panel_is_one_entry(another: Callable[..., Awaitable[App]]) -> None:
+    """B33: by its key, in a window with room for the sessions and not for the panel."""
     app = await another(viewport=BETWEEN)
     await app.page.goto(f"{app.url}/ui/agents/gated")
     await app.button("Start a chat").click()
@@ -153,7 +153,7 @@ async def test_a_new_chat_from_below_a_panel_is_one_back_away(another: Callable[
     assert app.session == session
 
 
-async def test_a_panel_beside_the_conversation_is_no_entry(another: Callable[..., Awaitable[App]]) -> None:
+async def test_a_panel_beside_the_conversation_makes_no_entry(another: Callable[..., Awaitable[App]]) -> None:
     """B33: until the window is too narrow for both."""
     app = await another(viewport=DESKTOP)
     await app.page.goto(f"{app.url}/ui/agents/gated")

@@ -40,7 +40,7 @@ async def test_a_message_is_sent_streamed_and_finished(app: App) -> None:
     await app.has_states("completed")
 
 
-async def test_hostile_text_is_text_wherever_it_is_shown(app: App) -> None:
+async def test_hostile_text_is_shown_as_text_everywhere(app: App) -> None:
     """B2: no dialog, handler, script or link to a script, in messages, titles, names, arguments, records."""
     await app.open()
     for command in ("", "tool ", "versions ", "fail ", "progress 1 ", "ask "):
@@ -58,8 +58,8 @@ async def test_hostile_text_is_text_wherever_it_is_shown(app: App) -> None:
 
 
 @on_both
-async def test_the_task_that_opens_a_turn_leaves_earlier_turns_alone(app: App) -> None:
-    """B5, T7: a stream begins with a whole task whose history is the new message only; turn 1 stays."""
+async def test_the_task_that_opens_a_turn_does_not_change_earlier_turns(app: App) -> None:
+    """B5, T7: the stream of a turn begins with a whole task whose history has only the new message."""
     await app.open()
     await app.run("first")
     await app.run("second")
@@ -70,8 +70,8 @@ async def test_the_task_that_opens_a_turn_leaves_earlier_turns_alone(app: App) -
     assert await app.unique() == before
 
 
-async def test_what_began_a_task_that_failed_is_sent_anew(app: App) -> None:
-    """B23: with its file, as a new task that refers to the one before; only the newest task offers it."""
+async def test_send_again_repeats_the_first_message_of_a_failed_task_as_a_new_task(app: App) -> None:
+    """B23: with its file, and only for the newest task."""
     await app.open()
     await app.page.locator("input[type=file][multiple]").set_input_files(
         [FilePayload(name="plan.txt", mimeType="text/plain", buffer=b"plan")]
@@ -90,8 +90,8 @@ async def test_what_began_a_task_that_failed_is_sent_anew(app: App) -> None:
     await expect(again).to_have_count(0)
 
 
-async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app: App, gate: Gate) -> None:
-    """B37, P2, P4: a direct answer has no row and is nothing to refer to; progress is one passing line."""
+async def test_direct_answers_and_progress_make_no_task(app: App, gate: Gate) -> None:
+    """B37, P2, P4: a direct answer has no row and no reference to it; progress is one passing line."""
     await app.open()
     await app.run("one")
     task = (await app.messages())[1].task
@@ -112,16 +112,16 @@ async def test_direct_answers_and_progress_are_no_tasks_of_the_conversation(app:
 
 
 @pytest.mark.parametrize("text", ["  two  spaces ", "שלום עולם", "# no heading of mine", "a\nb"])
-async def test_what_a_user_says_is_shown_as_it_is(app: App, text: str) -> None:
-    """B1: the message of a user is their text, not Markdown."""
+async def test_the_text_of_a_user_is_not_read_as_markdown(app: App, text: str) -> None:
+    """B1: its lines stay as written."""
     await app.open()
     await app.run(text)
     assert (await app.messages())[0].text.strip() == text.strip()
     await expect(app.article(0).locator("h1")).to_have_count(0)
 
 
-async def test_a_task_older_than_the_page_that_is_read_stays_where_it_is(app: App, http: httpx.AsyncClient) -> None:
-    """T6: its messages are not loaded yet, and come with the older ones."""
+async def test_a_task_older_than_the_loaded_messages_keeps_its_position(app: App, http: httpx.AsyncClient) -> None:
+    """T6: its messages are loaded with the older ones."""
     await app.open()
     await app.run("first")
     session = app.session

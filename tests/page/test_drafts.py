@@ -1,4 +1,4 @@
-"""Drafts: whose they are, and when they end."""
+"""Drafts: the session and tab that own them, and their end."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,8 +17,8 @@ SHARED = "localStorage.getItem('taskplane.draft.')"
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_message_whose_session_was_left_before_its_answer_is_no_draft(app: App, *, begun: bool) -> None:
-    """A session that exists, and a new conversation: the message is there once, and the box is empty."""
+async def test_a_message_is_no_draft_after_its_session_was_left_before_the_answer(app: App, *, begun: bool) -> None:
+    """In an existing session and in a new conversation: the message is there once, and the box is empty."""
     await app.open()
     await app.run("elsewhere")
     other = app.session
@@ -43,10 +43,8 @@ async def test_a_message_whose_session_was_left_before_its_answer_is_no_draft(ap
 
 @pytest.mark.parametrize("got", ["the server got it", "the server did not get it"])
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_message_whose_answer_was_lost_has_one_effect_though_the_page_is_loaded_again(
-    app: App, *, begun: bool, got: str
-) -> None:
-    """R11: what the server has is no draft; what it does not have is sent under the id that it had."""
+async def test_a_message_with_a_lost_answer_is_done_once_despite_a_reload(app: App, *, begun: bool, got: str) -> None:
+    """R11: a message that the server has is no draft; otherwise it is sent again under its old id."""
     app.seen.allow(r"net::ERR_FAILED")
 
     async def cut(route: Route, request: Request) -> None:
@@ -81,10 +79,10 @@ async def test_a_message_whose_answer_was_lost_has_one_effect_though_the_page_is
 
 
 @pytest.mark.parametrize("again", ["loaded again", "kept"])
-async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
+async def test_a_message_cut_by_another_client_is_sent_as_a_new_one(
     app: App, http: httpx.AsyncClient, again: str
 ) -> None:
-    """R2: its answer was lost, and the reader sends it once more."""
+    """R2: its answer was lost, and the user sends the text again."""
     await _cut_unanswered(app, http)
     if again == "loaded again":
         await app.reload()
@@ -98,10 +96,10 @@ async def test_a_message_that_another_client_cut_is_sent_as_a_new_one(
     await app.shows("first", "first", "echo said twice", "said twice")
 
 
-async def test_what_another_client_cut_goes_back_to_the_draft_of_its_own_session(
+async def test_a_message_cut_by_another_client_returns_to_the_draft_of_its_own_session(
     app: App, http: httpx.AsyncClient
 ) -> None:
-    """R11: though the reader has gone to another session before its repetition is refused."""
+    """R11: also if the user has opened another session before the repetition is refused."""
     await _cut_unanswered(app, http)
     await app.box.fill("meanwhile")
     released = await app.hold("said twice")
@@ -116,8 +114,8 @@ async def test_what_another_client_cut_goes_back_to_the_draft_of_its_own_session
     await expect(app.box).to_have_value("of another")
 
 
-async def test_what_is_attached_after_a_reload_is_another_message(app: App) -> None:
-    """Files do not outlive a reload, so that the same text with another file is not the message that was sent."""
+async def test_the_same_text_with_another_file_is_a_new_message(app: App) -> None:
+    """A reload loses attached files, so the failed message cannot be repeated."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -134,8 +132,8 @@ async def test_what_is_attached_after_a_reload_is_another_message(app: App) -> N
     assert len({call["messageId"] for call in calls}) == 2
 
 
-async def test_a_text_that_was_changed_after_it_failed_stays_whole(app: App) -> None:
-    """A retry sends what failed, and takes nothing from another text that begins alike."""
+async def test_a_draft_changed_after_a_failure_stays_whole(app: App) -> None:
+    """A retry sends the failed text, and removes nothing from another text with the same beginning."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -147,8 +145,8 @@ async def test_a_text_that_was_changed_after_it_failed_stays_whole(app: App) -> 
     await expect(app.box).to_have_value("history of Rome")
 
 
-async def test_a_message_that_failed_goes_back_to_the_draft_when_its_session_is_left(app: App) -> None:
-    """R11: once, and only if it is not there any more; what was written since stays behind it."""
+async def test_a_failed_message_returns_to_the_draft_when_its_session_is_left(app: App) -> None:
+    """R11: once, and only if the draft does not have it. Text written since then follows."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -165,8 +163,8 @@ async def test_a_message_that_failed_goes_back_to_the_draft_when_its_session_is_
     await expect(app.box).to_have_value("echo lost\n\nother")
 
 
-async def test_a_message_that_is_taken_back_has_its_files_again(app: App) -> None:
-    """R11: nothing that was attached is lost."""
+async def test_a_discarded_message_returns_to_the_draft_with_its_files(app: App) -> None:
+    """R11: no attached file is lost."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -184,8 +182,8 @@ async def test_a_message_that_is_taken_back_has_its_files_again(app: App) -> Non
 
 
 @pytest.mark.parametrize("left", [True, False])
-async def test_files_of_a_message_that_is_taken_back_are_attached_once(app: App, *, left: bool) -> None:
-    """R11: those that are still in the draft too, whether it is discarded or its session is left."""
+async def test_files_of_a_discarded_message_are_attached_once(app: App, *, left: bool) -> None:
+    """R11: also files that are still in the draft, whether the message is discarded or its session is left."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -201,10 +199,10 @@ async def test_files_of_a_message_that_is_taken_back_are_attached_once(app: App,
     await expect(app.page.get_by_role("button", name="Remove a.txt")).to_have_count(1)
 
 
-async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
+async def test_a_failed_message_disappears_when_another_tab_sends_it(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """The other tab has the draft with its id; the failure and the text leave this one."""
+    """The other tab has the draft with its id; this tab drops the error and the text."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")
@@ -219,7 +217,7 @@ async def test_a_message_that_failed_is_sent_when_another_tab_has_sent_it(
         await expect(tab.alerts).to_have_count(0)
 
 
-async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
+async def test_a_tab_without_text_keeps_the_draft_of_another_tab(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
     """Two tabs of one browser show the same session; one of them writes."""
@@ -236,8 +234,8 @@ async def test_a_tab_that_wrote_nothing_leaves_the_draft_of_another(
     await expect(third.box).to_have_value("half written")
 
 
-async def test_a_draft_of_a_tab_that_is_gone_ends_when_another_sends_it(app: App) -> None:
-    """R11: it is no draft after a reload either, though nothing in it was changed."""
+async def test_the_draft_of_a_closed_tab_ends_when_another_tab_sends_it(app: App) -> None:
+    """R11: also after a reload, though the text was not changed."""
     await app.open()
     await app.run("one")
     session = app.session
@@ -254,7 +252,7 @@ async def test_a_draft_of_a_tab_that_is_gone_ends_when_another_sends_it(app: App
 
 
 async def test_two_tabs_of_one_session_keep_their_own_drafts(app: App, another: Callable[..., Awaitable[App]]) -> None:
-    """R11: what one of them sends takes nothing from the other, over a reload too."""
+    """R11: a send in one tab does not change the draft of the other, also after a reload."""
     await app.open()
     await app.run("one")
     beside = await (await another(beside=app)).open_session(app.session)
@@ -269,7 +267,7 @@ async def test_two_tabs_of_one_session_keep_their_own_drafts(app: App, another: 
 async def test_two_tabs_of_a_new_conversation_keep_their_own_drafts(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """R11: each finds its own again."""
+    """R11: each tab finds its own draft again."""
     await app.open()
     await app.run("one")
     await app.new_chat()
@@ -285,7 +283,7 @@ async def test_two_tabs_of_a_new_conversation_keep_their_own_drafts(
         await expect(tab.box).to_have_value(text)
 
 
-async def test_files_wait_in_the_draft_that_they_were_attached_to(app: App) -> None:
+async def test_files_stay_in_the_draft_to_which_they_were_attached(app: App) -> None:
     """R11: while another session is shown."""
     await app.open()
     await app.run("one")
@@ -298,8 +296,8 @@ async def test_files_wait_in_the_draft_that_they_were_attached_to(app: App) -> N
     await expect(attached).to_be_visible()
 
 
-async def test_files_that_were_sent_do_not_come_back(app: App) -> None:
-    """R11: though their session was left before the answer."""
+async def test_sent_files_do_not_come_back(app: App) -> None:
+    """R11: also if their session was left before the answer."""
     await app.open()
     await app.run("one")
     await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
@@ -315,8 +313,8 @@ async def test_files_that_were_sent_do_not_come_back(app: App) -> None:
     await expect(app.page.get_by_role("button", name="Remove a.txt")).to_have_count(0)
 
 
-async def test_an_example_leaves_what_was_written(app: App) -> None:
-    """R11: it comes before it, and another example takes the place of the first."""
+async def test_an_example_keeps_the_written_text(app: App) -> None:
+    """R11: the example comes before the text, and another example replaces it."""
     await app.open()
     examples = app.page.locator(".prompts button")
     words = [await examples.nth(index).locator("code").inner_text() for index in range(2)]
@@ -328,8 +326,8 @@ async def test_an_example_leaves_what_was_written(app: App) -> None:
     await expect(app.box).to_have_value(f"{words[0]}\n\nmy own")
 
 
-async def test_a_text_that_was_changed_since_a_rewind_stays_whole_when_it_is_undone(app: App) -> None:
-    """B22, R11: the draft is the reader's then."""
+async def test_undoing_a_rewind_keeps_a_changed_draft(app: App) -> None:
+    """B22, R11: the user has changed the text that the rewind gave back."""
     await app.open()
     await app.run("one")
     await app.run("two")
@@ -341,8 +339,8 @@ async def test_a_text_that_was_changed_since_a_rewind_stays_whole_when_it_is_und
     await expect(app.box).to_have_value("two and much more")
 
 
-async def test_what_is_slow_in_one_session_holds_up_no_other(app: App) -> None:
-    """R11: a message goes out while the answer to another session's is awaited."""
+async def test_a_slow_session_does_not_delay_another(app: App) -> None:
+    """R11: a message is sent while the answer of another session is awaited."""
     await app.open()
     await app.run("one")
     await app.new_chat()
@@ -359,8 +357,8 @@ async def test_what_is_slow_in_one_session_holds_up_no_other(app: App) -> None:
     await app.shows("two", "two", "echo slow one", "slow one")
 
 
-async def test_a_key_that_is_taken_back_is_asked_for_at_the_next_act(browser: Browser, tmp_path: Path) -> None:
-    """I6: in a new conversation too; what was written is there after signing in again."""
+async def test_a_revoked_key_is_asked_for_at_the_next_action(browser: Browser, tmp_path: Path) -> None:
+    """I6: also in a new conversation. The draft is there after signing in again."""
     async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read",)) as app:
         app.seen.allow("status of 401")
         await app.box.fill("hello")
@@ -376,8 +374,8 @@ async def test_a_key_that_is_taken_back_is_asked_for_at_the_next_act(browser: Br
         await expect(app.box).to_have_value("hello")
 
 
-async def test_a_key_that_is_not_valid_is_refused_until_one_is(browser: Browser, tmp_path: Path) -> None:
-    """I6: also where it was kept over a reload; the field has it, to be written over."""
+async def test_an_invalid_key_is_refused_until_a_valid_one_is_given(browser: Browser, tmp_path: Path) -> None:
+    """I6: also a key that was kept over a reload; the field has it, to be replaced."""
     async with signed_in(browser, tmp_path, "nobody", ann=("read", "write")) as app:
         app.seen.allow("status of 401")
         field = app.page.get_by_label("Key", exact=True)
@@ -391,8 +389,8 @@ async def test_a_key_that_is_not_valid_is_refused_until_one_is(browser: Browser,
         await expect(app.box).to_be_visible()
 
 
-async def test_a_session_that_was_deleted_is_gone_after_signing_out(browser: Browser, tmp_path: Path) -> None:
-    """S4: within the time of Undo too."""
+async def test_a_deleted_session_is_gone_after_signing_out(browser: Browser, tmp_path: Path) -> None:
+    """S4: also within the time of Undo."""
     async with signed_in(browser, tmp_path, "ann", ann=("read", "write")) as app:
         await app.run("hello")
         session = app.session
@@ -403,8 +401,10 @@ async def test_a_session_that_was_deleted_is_gone_after_signing_out(browser: Bro
             await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404)
 
 
-async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
-    """The same browser: no draft, no session and no key is left after signing out."""
+async def test_signing_out_removes_drafts_sessions_and_messages_for_the_next_user(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """In the same browser: neither the page nor its storage has them."""
     async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read", "write")) as app:
         await app.run("hello")
         app.seen.allow(r"net::ERR_FAILED")
@@ -421,8 +421,10 @@ async def test_who_signs_in_next_finds_nothing_of_who_was_there(browser: Browser
     assert app.seen.unexpected() == []
 
 
-async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: Browser, tmp_path: Path) -> None:
-    """The key of the first one is refused, and the second one signs in without a reload."""
+async def test_a_user_who_signs_in_without_a_reload_finds_nothing_of_the_previous_user(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The key of the previous user is refused, so the page asks for a key."""
     async with signed_in(browser, tmp_path, "ann", ann=("read", "write"), bob=("read", "write")) as app:
         app.seen.allow("status of 40")
         await app.run("another of ann")
@@ -449,7 +451,7 @@ async def test_another_user_of_the_page_finds_nothing_of_who_was_there(browser: 
 
 
 async def _fail(app: App, text: str) -> None:
-    """Sends a text while no agent can be reached, which stays so."""
+    """Sends a text while no agent can be reached, and leaves that so."""
     await app.page.route("**/agents/**", lambda route: route.abort())
     await app.box.fill(text)
     await app.box.press("Enter")
@@ -457,7 +459,7 @@ async def _fail(app: App, text: str) -> None:
 
 
 async def _cut_unanswered(app: App, http: httpx.AsyncClient) -> None:
-    """Sends a second message whose answer is lost, and rewinds it as another client, which the page does not learn."""
+    """Sends a second message whose answer is lost, and rewinds it as another client. The page learns of neither."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")

@@ -1,4 +1,4 @@
-"""Files that are attached: what does not fit is refused before a byte of it is sent."""
+"""Attached files: a file that does not fit is refused before a byte of it is sent."""
 
 import pytest
 from playwright.async_api import FilePayload, expect
@@ -18,7 +18,7 @@ TEXT = ["note.txt", "text/plain", 12]
 
 
 async def test_files_are_dropped_pasted_and_sent(app: App) -> None:
-    """B30: each is shown before it is sent, can be taken out, and goes with the message."""
+    """B30: each is shown before it is sent, can be removed, and is sent with the message."""
     await app.open()
     await app.page.evaluate(GIVE, ["textarea", "drop", *TEXT])
     chip = app.page.get_by_text("note.txt")
@@ -39,7 +39,7 @@ async def test_files_are_dropped_pasted_and_sent(app: App) -> None:
 
 
 async def test_a_file_of_a_wrong_type_or_size_is_refused_at_once(app: App) -> None:
-    """B30: the reason is said, by the card's input modes and by the limit of the gateway, and nothing is sent."""
+    """B30: the error names the input modes of the card or the limit of the gateway, and nothing is sent."""
     await app.open()
     await app.run("first")
     before = len(app.seen.requests)
@@ -55,8 +55,8 @@ async def test_a_file_of_a_wrong_type_or_size_is_refused_at_once(app: App) -> No
     assert posted == []
 
 
-async def test_a_file_that_is_attached_while_a_message_is_on_its_way_stays(app: App) -> None:
-    """R11: only what was sent leaves the box."""
+async def test_a_file_attached_while_a_message_is_in_flight_stays(app: App) -> None:
+    """R11: only the sent text and files leave the box."""
     await app.open()
     await app.run("first")
     picker = app.page.locator("input[type=file][multiple]")

@@ -1,4 +1,4 @@
-"""The focus: it stays close to where it was when what has it goes, and what is covered does not get it."""
+"""The focus: it moves to a near element when its element disappears, and covered elements do not get it."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -22,13 +22,13 @@ SCROLLED = "one => [Math.round(one.scrollTop), one.scrollHeight - one.clientHeig
 
 
 async def _within(app: App, selector: str) -> bool:
-    """Whether the focus is in that; `body` itself is in nothing."""
+    """Whether the focus is within this element; `body` itself is within nothing."""
     found: bool = await app.page.evaluate(WITHIN, selector)
     return found
 
 
-async def test_what_is_done_in_the_panel_leaves_the_focus_in_it(app: App, gate: Gate) -> None:
-    """B31: a task that was canceled, and an event that was closed, whose row has it then."""
+async def test_actions_in_the_panel_keep_the_focus_in_the_panel(app: App, gate: Gate) -> None:
+    """B31: a task that was canceled, and an event that was closed, whose row then has the focus."""
     await app.open()
     await app.send(str(gate))
     await app.counted(3)
@@ -49,8 +49,8 @@ async def test_what_is_done_in_the_panel_leaves_the_focus_in_it(app: App, gate: 
     assert await _within(app, "main")
 
 
-async def test_the_end_of_a_task_takes_the_focus_from_stop_to_the_box(app: App, gate: Gate) -> None:
-    """B31: what is typed next is text, and no key of the page."""
+async def test_the_end_of_a_task_moves_the_focus_from_stop_to_the_box(app: App, gate: Gate) -> None:
+    """B31: the next key is text and no shortcut."""
     await app.open()
     await app.send(str(gate))
     await app.counted(3)
@@ -63,8 +63,8 @@ async def test_the_end_of_a_task_takes_the_focus_from_stop_to_the_box(app: App, 
     await expect(app.details).to_have_count(0)
 
 
-async def test_the_focus_is_not_taken_from_who_clicked_on_the_page(app: App, gate: Gate) -> None:
-    """B31: neither to the box nor elsewhere, when the button that had it goes."""
+async def test_a_click_on_the_page_keeps_the_focus_away_from_the_box(app: App, gate: Gate) -> None:
+    """B31: also from other elements, when the button with the focus disappears."""
     await app.open()
     await app.send(str(gate))
     await app.counted(3)
@@ -76,8 +76,8 @@ async def test_the_focus_is_not_taken_from_who_clicked_on_the_page(app: App, gat
     assert not await _within(app, "body *")
 
 
-async def test_a_message_that_fades_leaves_the_focus_in_the_box(app: App) -> None:
-    """B31: with the focus on its button; what was deleted can be brought back until then."""
+async def test_a_fading_toast_leaves_the_focus_in_the_box(app: App) -> None:
+    """B31: also if its Undo button had the focus."""
     await app.page.clock.install()
     await app.open()
     await app.run("hello")
@@ -91,10 +91,11 @@ async def test_a_message_that_fades_leaves_the_focus_in_the_box(app: App) -> Non
 
 
 @pytest.mark.parametrize("size", [NARROW, BETWEEN])
-async def test_what_the_panel_covers_does_not_get_the_focus(
+async def test_elements_covered_by_the_panel_do_not_get_the_focus(
     another: Callable[..., Awaitable[App]], size: ViewportSize
 ) -> None:
-    """B31: from its first opening on, when its script is not there yet; the button that opened it has it afterwards."""
+    """B31: from the first opening on, before its script is loaded. Afterwards the button that opened it has the
+    focus."""
     app = await another(viewport=size)
     await app.open()
     await app.run("hello")
@@ -113,7 +114,7 @@ async def test_what_the_panel_covers_does_not_get_the_focus(
 
 
 async def test_the_focus_goes_to_the_part_of_the_panel_that_is_open(another: Callable[..., Awaitable[App]]) -> None:
-    """B31: and not to the first one."""
+    """B31: not to the first part."""
     app = await another(viewport=NARROW)
     await app.open()
     await app.run("hello")
@@ -127,8 +128,8 @@ async def test_the_focus_goes_to_the_part_of_the_panel_that_is_open(another: Cal
     await expect(tab).to_be_focused()
 
 
-async def test_the_focus_comes_back_from_the_sessions(another: Callable[..., Awaitable[App]]) -> None:
-    """B31: by Escape and by a choice, where they lie above the conversation; a reply from the panel goes to the box."""
+async def test_the_focus_returns_from_the_sessions(another: Callable[..., Awaitable[App]]) -> None:
+    """B31: by Escape and by a choice, if they lie above the conversation; a reply from the panel goes to the box."""
     app = await another(viewport=NARROW)
     await app.open()
     await app.run("hello")
@@ -149,7 +150,7 @@ async def test_the_focus_comes_back_from_the_sessions(another: Callable[..., Awa
 
 
 async def test_another_page_keeps_the_focus_in_main(app: App) -> None:
-    """B31: the link to the agent is gone with the conversation."""
+    """B31: the link to the agent disappears with the conversation."""
     await app.open()
     await app.run("hello")
     await app.page.locator("main header").get_by_role("link", name=re.compile("^Agent: ")).press("Enter")
@@ -158,7 +159,7 @@ async def test_another_page_keeps_the_focus_in_main(app: App) -> None:
 
 
 async def test_filters_keep_the_focus(app: App, http: httpx.AsyncClient, user: str) -> None:
-    """B31: the field that was filled, and the form that was cleared."""
+    """B31: in the filled field, and in the form after it was cleared."""
     await send(http, "echo hello")
     await app.page.goto(f"{app.url}/ui/ops?view=tasks")
     owner = app.page.get_by_label("Owner")
@@ -172,8 +173,8 @@ async def test_filters_keep_the_focus(app: App, http: httpx.AsyncClient, user: s
     assert await _within(app, ".ops-filters *")
 
 
-async def test_what_is_done_to_a_task_keeps_the_focus_at_it(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
-    """B31: after its whole log was asked for, a cancel, a deletion, and one by another operator meanwhile."""
+async def test_actions_on_a_task_keep_the_focus_near_them(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
+    """B31: loading the whole log, a cancel, a deletion, and a deletion by another operator meanwhile."""
     long = (await send(http, "flood 700"))["task"]["id"]
     await app.page.goto(f"{app.url}/ui/ops/tasks/{long}")
     earlier = app.button("Show earlier events")
@@ -205,7 +206,7 @@ async def test_what_is_done_to_a_task_keeps_the_focus_at_it(app: App, http: http
     assert await _within(app, "main")
 
 
-async def test_the_end_key_scrolls_what_has_the_focus(
+async def test_the_end_key_scrolls_the_element_with_the_focus(
     another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:
     """B31: Operations, the inspector's list beside a conversation that is scrolled up, and that conversation."""

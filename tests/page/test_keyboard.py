@@ -1,4 +1,4 @@
-"""The keyboard: everything can be done with it, and what is typed is what is meant."""
+"""The keyboard: every action has a key, and typed text stays text."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FOCUSED = """() => {
 }"""
 
 
-async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) -> None:
+async def test_the_main_actions_work_with_the_keyboard(app: App, gate: Gate) -> None:
     """B31: a new chat, a send, a stop, a task, a rewind, a closed panel; the focus is never lost."""
     await app.open()
     await app.run("A")
@@ -47,7 +47,7 @@ async def test_everything_can_be_done_with_the_keyboard(app: App, gate: Gate) ->
 
 
 async def test_the_keys_are_listed(app: App) -> None:
-    """B31: `?` opens the list, Escape closes it, and the focus is where it was."""
+    """B31: `?` opens the list, Escape closes it, and the focus returns to its element."""
     dialog = await _list_of_keys(app)
     await expect(dialog).to_contain_text("New chat")
     await app.page.keyboard.press("Escape")
@@ -55,8 +55,8 @@ async def test_the_keys_are_listed(app: App) -> None:
     await expect(app.log).to_be_focused()
 
 
-async def test_the_keys_of_the_panel_lead_into_it(app: App) -> None:
-    """B31: and out of it again."""
+async def test_the_keys_of_the_panel_move_the_focus_into_it_and_back(app: App) -> None:
+    """B31: Escape closes the panel, and the conversation has the focus again."""
     await app.open()
     await app.run("A")
     await app.log.focus()
@@ -66,8 +66,8 @@ async def test_the_keys_of_the_panel_lead_into_it(app: App) -> None:
     await expect(app.log).to_be_focused()
 
 
-async def test_single_letters_can_be_no_keys(app: App) -> None:
-    """B31: for who speaks to the browser (WCAG 2.1.4); it is kept, and Escape and the arrows go on to work."""
+async def test_single_letter_shortcuts_can_be_switched_off(app: App) -> None:
+    """B31: for speech input (WCAG 2.1.4). The choice is kept, and Escape still works."""
     await app.open()
     await app.run("A")
     await app.page.get_by_role("button", name="Keyboard shortcuts").click()
@@ -85,7 +85,7 @@ async def test_single_letters_can_be_no_keys(app: App) -> None:
 
 
 async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
-    """B34: with an input method Enter takes a word over; Shift+Enter begins a new line."""
+    """B34: with an input method Enter accepts a word; Shift+Enter begins a new line."""
     await app.open()
     await app.box.focus()
     session: Any = await app.page.context.new_cdp_session(app.page)
@@ -105,7 +105,7 @@ async def test_enter_ends_a_composition_and_sends_nothing(app: App) -> None:
     assert app.seen.calls("SendMessage")[0].message["parts"] == [{"text": "日本\ntwo"}]
 
 
-async def test_text_from_right_to_left_is_set_so(app: App) -> None:
+async def test_right_to_left_text_is_set_right_to_left(app: App) -> None:
     """B34: the direction is that of the text, in the box, in messages of both sides and in the list."""
     await app.open()
     await app.box.fill("שלום")
@@ -121,7 +121,8 @@ async def test_text_from_right_to_left_is_set_so(app: App) -> None:
 
 
 async def _tab_to(app: App, name: str, inside: str = "*") -> None:
-    """Presses Tab until the focus is on something with that in its name; it is always somewhere visible."""
+    """Presses Tab until the focus is on an element with this text in its name. The focus is always on a visible
+    element."""
     for _ in range(80):
         await app.page.keyboard.press("Tab")
         focused = await app.page.evaluate(FOCUSED)
@@ -137,8 +138,8 @@ async def _tab_to(app: App, name: str, inside: str = "*") -> None:
     raise AssertionError(f"Tab never comes to {name}")
 
 
-async def test_nothing_below_the_list_of_keys_is_reached(app: App) -> None:
-    """B31: a click beside it closes it only, and Tab stays in it."""
+async def test_elements_below_the_list_of_keys_cannot_be_reached(app: App) -> None:
+    """B31: a click beside the list only closes it, and Tab stays within it."""
     dialog = await _list_of_keys(app)
     for _ in range(4):
         await app.page.keyboard.press("Tab")
@@ -148,8 +149,8 @@ async def test_nothing_below_the_list_of_keys_is_reached(app: App) -> None:
     await app.shows("A", "A")
 
 
-async def test_escape_clears_a_search_before_it_closes_anything(app: App) -> None:
-    """B31: the panel is closed by the next one."""
+async def test_escape_clears_a_search_before_it_closes_the_panel(app: App) -> None:
+    """B31: the next Escape closes the panel."""
     await app.open()
     await app.run("A")
     await app.show("Events")
@@ -162,8 +163,8 @@ async def test_escape_clears_a_search_before_it_closes_anything(app: App) -> Non
     await expect(app.details).to_have_count(0)
 
 
-async def test_escape_closes_a_question_of_operations_at_once(app: App) -> None:
-    """B31: also while a panel of the conversation that was open is open."""
+async def test_escape_closes_a_dialog_of_operations_first(app: App) -> None:
+    """B31: also while a panel of the conversation is open."""
     await app.open()
     await app.run("A")
     await app.show("Tasks")

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.more
 MESSAGES = 10_000
 OF_A_TASK = 100
 MOST_NODES = 2_000
-# Of the page as it is meant to be; on a machine that is busy with other tests they say nothing.
+# Limits of the finished page; on a machine that is busy with other tests they mean nothing.
 MOST_SECONDS, MOST_FRAME, MOST_TASK, MOST_LATENCY = 2.5, 70.0, 500.0, 200.0
 
 
 async def long_session(http: httpx.AsyncClient, count: int) -> str:
-    """A session of so many messages, half of those of the agent with code: tasks of an external runtime."""
+    """A session of this number of messages, half of those of the agent with code: tasks of an external runtime."""
     session = f"long-{time.time_ns()}"
     made = await http.post("/api/sessions", json={"id": session, "name": "A long one", "agent_ref": "gated"})
     assert made.status_code < 300, made.text
@@ -59,7 +59,7 @@ def _text(index: int) -> str:
 async def test_ten_thousand_messages_can_be_opened_read_and_added_to(
     app: App, http: httpx.AsyncClient, record_property: Callable[[str, object], None]
 ) -> None:
-    """B25: few elements whatever the length; to the top and back; typing and sending go on as ever."""
+    """B25: the page has few elements at any length. Scrolling to the top and back, typing and sending work as usual."""
     session = await long_session(http, MESSAGES)
     begun = time.monotonic()
     await app.open_session(session)
@@ -99,8 +99,8 @@ async def test_ten_thousand_messages_can_be_opened_read_and_added_to(
         assert figures["longest_task_ms"] < MOST_TASK
 
 
-async def test_who_reads_above_is_left_there_while_more_comes(app: App, http: httpx.AsyncClient) -> None:
-    """B26: the view does not move, a pill counts, a click follows again, older pages keep the place."""
+async def test_new_messages_do_not_move_the_view_of_a_user_who_reads_above(app: App, http: httpx.AsyncClient) -> None:
+    """B26: a button counts the new messages, and a click on it follows the end again."""
     session = await long_session(http, 400)
     await app.open_session(session)
     await until(app.texts, lambda texts: bool(texts) and texts[-1].startswith("Message 399:"))
@@ -121,8 +121,8 @@ async def test_who_reads_above_is_left_there_while_more_comes(app: App, http: ht
     assert (await place(app))[1] < 64
 
 
-async def test_the_end_stays_in_view_while_the_box_below_grows(app: App) -> None:
-    """B26: who reads the end sees it however many lines are typed; who reads above is left there."""
+async def test_the_end_stays_in_view_while_the_box_grows(app: App) -> None:
+    """B26: however many lines are typed. A view above the end does not move."""
     await app.open()
     await app.send("flood 30")
     await until(app.texts, lambda texts: bool(texts) and texts[-1] == "message 30 of 30")
@@ -137,8 +137,8 @@ async def test_the_end_stays_in_view_while_the_box_below_grows(app: App) -> None
     assert at[0] == before
 
 
-async def test_older_pages_come_in_above_what_is_read(app: App, http: httpx.AsyncClient) -> None:
-    """B26: the message that one reads stays where it is when older ones are put before it."""
+async def test_older_messages_do_not_move_the_view(app: App, http: httpx.AsyncClient) -> None:
+    """B26: the message in view keeps its position when older ones are added before it."""
     session = await long_session(http, 700)
     held = asyncio.Event()
 
@@ -160,10 +160,10 @@ async def test_older_pages_come_in_above_what_is_read(app: App, http: httpx.Asyn
 
 @pytest.mark.parametrize("seconds", [5 if THOROUGH else 2])
 @on_both_if_thorough
-async def test_a_thousand_events_a_second_are_all_there(
+async def test_a_thousand_events_a_second_are_all_counted(
     app: App, gate: Gate, seconds: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """B28, C5: the inspector has counted every event, and one can type meanwhile."""
+    """B28, C5: the inspector has every event, and typing works meanwhile."""
     await app.open()
     await app.run("warm up")
     await app.send(f"after {gate.file} rate 1000 {seconds}")
@@ -198,7 +198,7 @@ async def test_a_thousand_events_a_second_are_all_there(
 
 
 async def _anchor(app: App) -> tuple[str, int]:
-    """The first message that is wholly in view, and where it is."""
+    """The first message that is completely in view, and its position."""
     found: list[object] = await app.page.evaluate(
         """() => {
             const box = document.querySelector("[role=log]").getBoundingClientRect();

@@ -1,4 +1,4 @@
-"""Answers and files that never come although the server did its part."""
+"""Answers and files that get lost although the server did its part."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.more
 FAILED: Final = r"net::ERR_FAILED|Failed to fetch dynamically imported module"
 
 
-async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app: App) -> None:
-    """B22, R8: the message is shown again, so that it is no draft."""
+async def test_an_undo_with_a_lost_answer_does_not_send_the_message_again(app: App) -> None:
+    """B22, R8: the message is shown again, so it is no draft."""
     await app.open()
     for text in ("A", "B"):
         await app.run(text)
@@ -33,8 +33,8 @@ async def test_an_undo_whose_answers_are_lost_is_not_sent_again_as_a_message(app
     await expect(app.alerts).to_have_count(0)
 
 
-async def test_a_first_message_whose_answer_is_lost_becomes_its_session(app: App) -> None:
-    """B23, R11: an ordinary message as soon as the server shows it, under the address of the session."""
+async def test_a_first_message_with_a_lost_answer_becomes_its_session(app: App) -> None:
+    """B23, R11: the message is an ordinary one once the server shows it, and the address is that of the session."""
     await app.open()
     await app.lose("/agents/*", "SendMessage", times=1)
     await app.box.fill("hello")
@@ -47,8 +47,8 @@ async def test_a_first_message_whose_answer_is_lost_becomes_its_session(app: App
     await app.shows("hello", "hello", "next", "next")
 
 
-async def test_a_rewind_whose_answers_are_lost_is_done(app: App) -> None:
-    """B20, R11: what it cut goes to the box, and no failure is told."""
+async def test_a_rewind_with_a_lost_answer_is_done(app: App) -> None:
+    """B20, R11: the cut text goes to the box, and no error is shown."""
     await app.open()
     for text in ("A", "B"):
         await app.run(text)
@@ -60,8 +60,8 @@ async def test_a_rewind_whose_answers_are_lost_is_done(app: App) -> None:
     await expect(app.alerts).to_have_count(0)
 
 
-async def test_artifacts_that_could_not_be_read_are_read_again(app: App) -> None:
-    """A4: once the server can be reached; and a session opens at its end though they come late."""
+async def test_artifacts_are_read_again_after_a_failure(app: App) -> None:
+    """A4: once the server can be reached. Late artifacts do not keep a session from opening at its end."""
     await app.open()
     for text in ("artifact", "artifact", "echo a"):
         await app.run(text)
@@ -74,8 +74,8 @@ async def test_artifacts_that_could_not_be_read_are_read_again(app: App) -> None
     await expect(cards.first).to_be_attached()
 
 
-async def test_a_part_of_the_page_that_was_not_loaded_is_loaded_again(another: Callable[..., Awaitable[App]]) -> None:
-    """B36: there is a button in its place; it is no new version, since the server was away."""
+async def test_a_part_of_the_page_is_loaded_again_after_a_failure(another: Callable[..., Awaitable[App]]) -> None:
+    """B36: with a button in its position, and without the banner for a new version."""
     app = await (await another()).open()
     app.seen.allow(FAILED)
     await app.run("hello")
@@ -101,7 +101,7 @@ async def test_a_part_of_the_page_that_was_not_loaded_is_loaded_again(another: C
     await expect(app.banner("update")).to_have_count(0)
 
 
-async def test_a_clock_that_is_ahead_tells_no_time_that_nothing_took(
+async def test_a_clock_that_is_ahead_does_not_change_the_shown_durations(
     another: Callable[..., Awaitable[App]], gate: Gate
 ) -> None:
     """B19: times are those of the server."""

@@ -1,4 +1,4 @@
-"""A plane whose agents are still to come."""
+"""A plane that has no agents yet."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ async def without_executor(folder: Path) -> AsyncGenerator[Plane]:
 
 @asynccontextmanager
 async def in_a_shell(commands: str, folder: Path, plane: Plane) -> AsyncGenerator[None]:
-    """Runs commands as they are, in a folder, with the settings of the services; ends what they started."""
+    """Runs commands unchanged, in a folder, with the settings of the services; ends their processes."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shell = await asyncio.create_subprocess_exec(
         "sh", "-e", "-c", commands, cwd=folder, env={**plane.environment, "PATH": path}, start_new_session=True
@@ -41,13 +41,11 @@ async def in_a_shell(commands: str, folder: Path, plane: Plane) -> AsyncGenerato
         await shell.wait()
 
 
-async def test_the_commands_that_are_shown_serve_an_agent(
+async def test_the_shown_commands_serve_an_agent(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """As they are, in an empty folder beside the other services; the page has the agent after a reload.
-
-    The command line shows the same.
-    """
+    """Unchanged, in an empty folder beside the other services. The page has the agent after a reload, and the command
+    line shows the same commands."""
     async with without_executor(tmp_path) as plane:
         app = await another()
         app.url = plane.url

@@ -1,4 +1,4 @@
-"""What operators find out and do with the page alone."""
+"""The work of operators with the page alone."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ WAIT = 6_000
 """Milliseconds in which the view reads what it shows again."""
 
 
-async def test_an_operator_finds_out_what_an_executor_does_and_stops_it(app: App, http: httpx.AsyncClient) -> None:
+async def test_an_operator_finds_the_task_of_an_executor_and_cancels_it(app: App, http: httpx.AsyncClient) -> None:
     """V1, V2, P8: from the chat to the executors, to their tasks, to a growing log, to a cancel that the owner sees."""
     await app.open()
     await app.send("count 2000 50")
@@ -56,8 +56,8 @@ async def test_an_operator_finds_out_what_an_executor_does_and_stops_it(app: App
     await app.has_states("canceled")
 
 
-async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncClient, user: str) -> None:
-    """V1, P9, B2: the failures with their reasons; what an agent says is text wherever it is shown."""
+async def test_an_operator_sees_the_reason_of_a_failure(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """V1, P9, B2: the failures with their reasons; text of an agent is shown as text."""
     reason = "No file <img src=x onerror=alert(1)>"
     task = (await send(http, f"fail {reason}"))["task"]["id"]
     await send(http, "echo hello")
@@ -80,7 +80,7 @@ async def test_an_operator_sees_why_a_task_failed(app: App, http: httpx.AsyncCli
 
 
 async def test_a_developer_sees_the_exception_with_file_and_line_in_chat_events_and_operations(app: App) -> None:
-    """P9, V1: on loopback; as it happens and after a reload."""
+    """P9, V1: on loopback; during the run and after a reload."""
     await app.open()
     await app.send("raise no such <b>bolt</b>")
     cause = app.log.locator(".end .cause")
@@ -99,8 +99,8 @@ async def test_a_developer_sees_the_exception_with_file_and_line_in_chat_events_
     await expect(app.page.locator(".ops .cause")).to_contain_text("RuntimeError: no such <b>bolt</b>")
 
 
-async def test_a_user_who_may_not_operate_is_not_shown_the_exception(browser: "Browser", tmp_path: Path) -> None:
-    """P9, S2: only the plain sentence; and nothing is asked for that is refused."""
+async def test_a_user_without_the_operate_scope_does_not_see_the_exception(browser: "Browser", tmp_path: Path) -> None:
+    """P9, S2: only the general sentence. The page sends no request that would be refused."""
     settings = {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": AGENT, **with_keys(tmp_path, ann=("read", "write"))}
     async with running("one", tmp_path, settings) as plane, as_user(browser, plane.url, "ann") as app:
         await app.send("raise secret")
@@ -109,8 +109,8 @@ async def test_a_user_who_may_not_operate_is_not_shown_the_exception(browser: "B
         assert app.seen.unexpected() == []
 
 
-async def test_a_task_without_words_is_told_by_its_id(app: App, http: httpx.AsyncClient, user: str) -> None:
-    """V1: others by the first line of what was asked, up to a length."""
+async def test_a_task_without_text_is_listed_by_its_id(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """V1: others by the first line of their first message, up to a length."""
     message = text_message("", parts=[{"data": {"number": 1}}])
     bare = (await result(http, "SendMessage", {"message": message}))["task"]["id"]
     await send(http, f"echo {'long ' * 50}\nsecond line")
@@ -121,7 +121,7 @@ async def test_a_task_without_words_is_told_by_its_id(app: App, http: httpx.Asyn
 
 
 async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, user: str) -> None:
-    """V1: what is filtered can be shared, and the browser goes back."""
+    """V1: an address with filters can be shared, and the browser goes back to earlier filters."""
     failed = (await send(http, "fail"))["task"]["id"]
     asked = (await send(http, "ask"))["task"]["id"]
     await app.page.goto(f"{app.url}/ui/ops?view=tasks&owner={user}")
@@ -147,7 +147,7 @@ async def test_filters_are_in_the_address(app: App, http: httpx.AsyncClient, use
 
 
 async def test_a_deleted_task_is_gone(app: App, http: httpx.AsyncClient) -> None:
-    """V2: asked about in a dialog first, then the others are shown; an address of a task that is gone says so."""
+    """V2: after a confirmation. The list is shown then, and the address of the task shows that the task is not here."""
     task = (await send(http, "echo drop this"))["task"]
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task['id']}")
     await app.button("Delete task").click()
@@ -160,8 +160,8 @@ async def test_a_deleted_task_is_gone(app: App, http: httpx.AsyncClient) -> None
     await expect(app.page.get_by_text("This task is not here")).to_be_visible()
 
 
-async def test_the_whole_of_a_long_log_can_be_read(app: App, http: httpx.AsyncClient) -> None:
-    """V1: the end of the log is shown first, and what comes before it when asked for, each event once."""
+async def test_a_long_log_can_be_read_completely(app: App, http: httpx.AsyncClient) -> None:
+    """V1: the end of the log is shown first, earlier events on request, each event once."""
     task = (await send(http, "flood 700"))["task"]["id"]
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
     await expect(_log(app).last).to_contain_text("completed")
@@ -182,8 +182,8 @@ async def test_the_whole_of_a_long_log_can_be_read(app: App, http: httpx.AsyncCl
     assert (event["generation"], event["kind"]) == (1, "created")
 
 
-async def test_a_log_that_could_not_be_read_is_read_again(app: App, http: httpx.AsyncClient) -> None:
-    """V1: a task that has ended does not change any more, and its log still comes."""
+async def test_a_log_is_read_again_after_a_failure(app: App, http: httpx.AsyncClient) -> None:
+    """V1: also the log of an ended task, which does not change any more."""
     task = (await send(http, "echo hello"))["task"]["id"]
     app.seen.allow("status of 503")
     await app.page.route(
@@ -196,8 +196,8 @@ async def test_a_log_that_could_not_be_read_is_read_again(app: App, http: httpx.
     await expect(app.page.locator(".ops-log [data-code=BUSY]")).to_have_count(0)
 
 
-async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.AsyncClient, user: str) -> None:
-    """V1: every few seconds; not in a hidden tab; what was read stays when the server cannot be reached."""
+async def test_a_visible_view_is_refreshed(app: App, http: httpx.AsyncClient, user: str) -> None:
+    """V1: every few seconds; not in a hidden tab. The shown data stays while the server cannot be reached."""
     await app.page.clock.install()
     await app.page.goto(f"{app.url}/ui/ops?view=tasks&owner={user}")
     rows = _table(app, "Tasks").locator("tbody tr")
@@ -209,7 +209,7 @@ async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.Asy
     before = len(app.seen.sent("/api/ops/tasks"))
     for _ in range(3):
         await app.page.clock.run_for(WAIT)
-        # What had been asked for by now would have been answered before this.
+        # A request that had been sent by now would have its answer before this one.
         await app.page.evaluate("fetch('/api/ui-config').then((one) => one.text())")
     assert len(app.seen.sent("/api/ops/tasks")) == before
     await send(http, "echo two")
@@ -225,10 +225,10 @@ async def test_the_view_is_read_again_while_it_is_seen(app: App, http: httpx.Asy
     await expect(app.alerts).to_have_count(0)
 
 
-async def test_a_lost_executor_is_seen_with_what_became_of_its_task(
+async def test_a_lost_executor_is_shown_with_the_failure_of_its_task(
     browser: "Browser", cluster: Cluster, tmp_path: Path
 ) -> None:
-    """V1, C9: on four processes; the executor is killed while it works, and nobody reloads."""
+    """V1, C9: on four processes; the executor is killed during a run, and the page is not reloaded."""
     async with running("four", tmp_path, {}, server=cluster) as plane, client(plane.url) as http:
         context = await browser.new_context()
         seen = Seen()
@@ -247,9 +247,9 @@ async def test_a_lost_executor_is_seen_with_what_became_of_its_task(
     assert seen.unexpected() == []
 
 
-async def test_what_needs_attention_comes_first_and_leads_to_its_tasks(browser: "Browser", tmp_path: Path) -> None:
-    """V4: in the words of the server, for an executor that was killed while others wait; the store does not sweep. What
-    has the focus keeps it when the figures are read again."""
+async def test_concerns_come_first_and_lead_to_their_tasks(browser: "Browser", tmp_path: Path) -> None:
+    """V4: in the words of the server, for an executor that was killed while another task waits; the store does not
+    sweep. A refresh keeps the focus."""
     settings = {"TASKPLANE_EXECUTOR_CAPACITY": "1", "TASKPLANE_TASKS_SWEEP_EVERY": "600"}
     async with running("four", tmp_path, settings) as plane, client(plane.url) as http:
         context = await browser.new_context()
@@ -285,8 +285,8 @@ async def test_what_needs_attention_comes_first_and_leads_to_its_tasks(browser: 
     assert seen.unexpected() == []
 
 
-async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp_path: Path) -> None:
-    """V3: a key without the scope: an explanation, and not one call for operators; with it, the view."""
+async def test_a_user_without_the_operate_scope_is_shown_the_missing_scope(browser: "Browser", tmp_path: Path) -> None:
+    """V3: and the page sends no call for operators. A user with the scope sees the view."""
     keys = with_keys(tmp_path, ann=("read", "write"), bob=("read", "operate"))
     async with running("one", tmp_path, {**STEADY, **keys}) as plane:
         for name in ("ann", "bob"):
@@ -301,8 +301,10 @@ async def test_who_may_not_operate_is_told_what_it_takes(browser: "Browser", tmp
             assert app.seen.unexpected() == []
 
 
-async def test_who_may_only_operate_is_brought_to_operations(browser: "Browser", tmp_path: Path) -> None:
-    """V3: wherever one comes from, with no entry in the history; nothing else is offered or asked for."""
+async def test_a_user_with_only_the_operate_scope_is_redirected_to_operations(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    """V3: from every address, without an entry in the history. The page offers and requests nothing else."""
     keys = with_keys(tmp_path, olga=("operate",), ann=("write",))
     async with running("one", tmp_path, {**STEADY, **keys}) as plane, client(plane.url, **as_owner("ann")) as http:
         task = (await send(http, "echo hello"))["task"]
@@ -333,8 +335,8 @@ async def test_who_may_only_operate_is_brought_to_operations(browser: "Browser",
         assert seen.unexpected() == []
 
 
-async def test_everything_of_the_view_is_reached_by_keyboard(app: App) -> None:
-    """V1, B31: `g` and `o` lead there from the chat; tables have names and heads, and scroll by keyboard."""
+async def test_the_view_is_reachable_by_keyboard(app: App) -> None:
+    """V1, B31: `g` and `o` open the view from the chat; tables have names and heads, and scroll by keyboard."""
     await app.open()
     await app.run("echo hello")
     await app.log.focus()
@@ -360,7 +362,7 @@ def _log(app: App) -> Locator:
 
 
 async def _count(app: App) -> int:
-    """How many events of the log the view has."""
+    """The number of events of the log in the view."""
     return int(await app.page.locator(".counts").get_attribute("data-total") or 0)
 
 

@@ -1,4 +1,4 @@
-"""Sends that fail, and servers that are away: killed for real, not simulated, but where a refusal is to be exact."""
+"""Failed sends and unreachable servers: services are really killed; only exact refusals are simulated."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,8 +21,8 @@ REFUSAL = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "refu
 
 
 @on_four
-async def test_a_gateway_that_is_killed_in_mid_stream_costs_nothing(app: App, plane: Plane, gate: Gate) -> None:
-    """B11, C3, C5: a banner while it is away, then none; the text is complete, each word once."""
+async def test_a_gateway_killed_in_mid_stream_loses_nothing(app: App, plane: Plane, gate: Gate) -> None:
+    """B11, C3, C5: a banner is shown while the gateway is away; the text is complete, each word once."""
     app.seen.allow(UNREACHABLE)
     await app.open()
     await app.send(str(gate))
@@ -42,8 +42,8 @@ async def test_a_gateway_that_is_killed_in_mid_stream_costs_nothing(app: App, pl
 
 
 @on_four
-async def test_a_place_that_the_log_does_not_have_falls_back_to_a_snapshot(app: App, plane: Plane, gate: Gate) -> None:
-    """B13, C4: after a lost connection the log is another one; what the stream repeats is shown once."""
+async def test_a_cursor_that_the_log_does_not_have_falls_back_to_a_snapshot(app: App, plane: Plane, gate: Gate) -> None:
+    """B13, C4: after a lost connection the log is another one; repeated events are shown once."""
     places: list[str] = []
 
     async def elsewhere(route: Route, request: Request) -> None:
@@ -68,8 +68,8 @@ async def test_a_place_that_the_log_does_not_have_falls_back_to_a_snapshot(app: 
 
 
 @on_four
-async def test_an_executor_that_is_down_fails_the_message_and_retry_sends_it(app: App, plane: Plane) -> None:
-    """B12, C10: the failure is on the message; Retry works once the service is back, and nothing is sent twice."""
+async def test_a_message_fails_while_the_executor_is_down_and_retry_sends_it(app: App, plane: Plane) -> None:
+    """B12, C10: the error is on the message. Retry works once the service is back, with the same id and key."""
     app.seen.allow(UNREACHABLE)
     await app.open()
     await app.run("first")
@@ -93,8 +93,8 @@ async def mortal(tmp_path: Path) -> AsyncIterator[Plane]:
 
 
 @pytest.mark.parametrize("plane", ["mortal"], indirect=True)
-async def test_a_plane_that_is_killed_in_mid_run_goes_on_with_it(app: App, plane: Plane) -> None:
-    """B11, C9, W4: everything is killed; the run is begun again, and what it makes is shown once."""
+async def test_a_plane_killed_in_mid_run_runs_the_task_again(app: App, plane: Plane) -> None:
+    """B11, C9, W4: all processes are killed; the output of the second run is shown once."""
     app.seen.allow(UNREACHABLE)
     await app.open()
     await app.send("rerun 12")
@@ -112,7 +112,7 @@ async def test_a_plane_that_is_killed_in_mid_run_goes_on_with_it(app: App, plane
 
 
 @pytest.mark.parametrize("how", ["server error", "refusal", "network"])
-async def test_a_send_that_is_refused_is_sent_again_by_retry(app: App, how: str) -> None:
+async def test_retry_sends_a_refused_message_again(app: App, how: str) -> None:
     """B23, C10: the text is back or marked; the retry has the same message id and key."""
     app.seen.allow(r"net::ERR_FAILED|status of 500")
     away = True
@@ -136,8 +136,8 @@ async def test_a_send_that_is_refused_is_sent_again_by_retry(app: App, how: str)
     await expect(app.alerts).to_have_count(0)
 
 
-async def test_what_is_sent_offline_goes_out_once(app: App) -> None:
-    """B24, C10: a banner while offline; the queued message is sent when the browser is online again."""
+async def test_a_message_sent_offline_is_sent_once_when_online(app: App) -> None:
+    """B24, C10: with a banner while offline."""
     app.seen.allow(r"net::ERR_INTERNET_DISCONNECTED")
     await app.open()
     await app.run("first")
@@ -155,8 +155,8 @@ async def test_what_is_sent_offline_goes_out_once(app: App) -> None:
     await app.shows("first", "first", "second", "second")
 
 
-async def test_a_new_conversation_is_not_lost_once_the_network_is_back(app: App) -> None:
-    """B24: nothing is read there that could tell."""
+async def test_a_new_conversation_has_no_lost_banner_after_the_network_returns(app: App) -> None:
+    """B24: a new conversation reads nothing from the server that could clear the banner."""
     app.seen.allow(r"net::ERR_INTERNET_DISCONNECTED")
     await app.open()
     await app.page.context.set_offline(True)
@@ -166,8 +166,8 @@ async def test_a_new_conversation_is_not_lost_once_the_network_is_back(app: App)
     await expect(app.banner("lost")).to_have_count(0)
 
 
-async def test_a_session_that_was_refused_is_followed_again(app: App, http: httpx.AsyncClient) -> None:
-    """B9, C10: what another client says is shown, without *Retry*."""
+async def test_a_session_is_followed_again_after_a_refusal(app: App, http: httpx.AsyncClient) -> None:
+    """B9, C10: messages of another client are shown, without *Retry*."""
     app.seen.allow("status of 403")
     await app.open()
     await app.run("first")
@@ -184,7 +184,7 @@ async def test_a_session_that_was_refused_is_followed_again(app: App, http: http
     await app.shows("first", "first", "second", "second")
 
 
-async def test_a_read_that_fails_says_nothing_of_a_stream_that_is_live(app: App) -> None:
+async def test_a_failed_read_does_not_show_a_live_stream_as_lost(app: App) -> None:
     """B24: a rewind reads the session again, once."""
     app.seen.allow("status of 503")
     await app.open()
@@ -206,7 +206,7 @@ async def test_a_read_that_fails_says_nothing_of_a_stream_that_is_live(app: App)
 
 
 async def _again(app: App, text: str) -> None:
-    """Sends once more what failed: by its button, or from the box to which the text came back."""
+    """Sends the failed message again: by its button, or from the box if the text came back."""
     retry = app.button("Retry")
     if await retry.count():
         await retry.first.click()

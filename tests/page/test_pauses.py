@@ -21,8 +21,8 @@ QUESTIONS: dict[str, Any] = {
 GUESS = "a wrong s3cret"
 
 
-async def test_an_answer_goes_on_with_the_task_and_the_next_message_begins_another(app: App) -> None:
-    """B16, I1, I5, I6: the same task id, then none and a reference."""
+async def test_an_answer_continues_the_task_and_the_next_message_begins_another(app: App) -> None:
+    """B16, I1, I5, I6: the answer has the id of the task, the next message has none and a reference."""
     await app.open()
     await app.send("ask What is your name?")
     await expect(app.log).to_contain_text("What is your name?")
@@ -42,7 +42,7 @@ async def test_an_answer_goes_on_with_the_task_and_the_next_message_begins_anoth
 
 
 async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
-    """B16, I6: one box takes the answer, which has the task id of a question of before the reload."""
+    """B16, I6: one box takes the answer, which has the task id of the question."""
     await app.open()
     await app.send("ask Which colour?")
     await expect(app.log).to_contain_text("Which colour?")
@@ -58,10 +58,10 @@ async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
 
 
 @pytest.mark.parametrize("shape", QUESTIONS)
-async def test_a_question_that_is_data_shows_action_arguments_and_description_and_then_all_of_it(
+async def test_a_data_question_shows_action_arguments_and_description_and_then_the_whole_data(
     app: App, shape: str
 ) -> None:
-    """I1: nothing of it is a text; after a reload too. Its answer goes on with the task."""
+    """I1: the question has no text, also after a reload. The answer continues the task."""
     await app.open()
     await app.send(f"data {json.dumps(QUESTIONS[shape])}")
     for reload in (False, True):
@@ -83,8 +83,8 @@ async def test_a_question_that_is_data_shows_action_arguments_and_description_an
     await expect(app.log.locator("details.tools summary")).to_have_text(["send_mail"])
 
 
-async def test_a_task_that_was_rejected_is_called_so(app: App) -> None:
-    """B15, M2: after a reload too, where the session names five states only."""
+async def test_a_rejected_task_is_shown_as_rejected(app: App) -> None:
+    """B15, M2: also after a reload, where the session has five states only."""
     await app.open()
     await app.send("reject not today")
     await expect(app.log).to_contain_text("Rejected")
@@ -94,8 +94,8 @@ async def test_a_task_that_was_rejected_is_called_so(app: App) -> None:
     await expect(app.log).to_contain_text("Rejected")
 
 
-async def test_a_credential_that_was_not_sent_is_no_draft(app: App) -> None:
-    """B17, I1: neither when it is taken back nor when its session is left."""
+async def test_an_unsent_credential_is_no_draft(app: App) -> None:
+    """B17, I1: neither after it is discarded nor after its session is left."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.send("auth")
@@ -115,8 +115,8 @@ async def test_a_credential_that_was_not_sent_is_no_draft(app: App) -> None:
     await expect(app.box).to_have_value("")
 
 
-async def test_a_credential_resumes_its_task_and_is_kept_nowhere(app: App, http: httpx.AsyncClient) -> None:
-    """B17, I1: a wrong one is refused beside the field; the right one goes on with the same task."""
+async def test_a_credential_resumes_its_task_and_is_stored_nowhere(app: App, http: httpx.AsyncClient) -> None:
+    """B17, I1: a wrong one is refused beside the field; the right one continues the same task."""
     await app.open()
     await app.send("auth")
     field = app.page.get_by_label("Credential", exact=True)

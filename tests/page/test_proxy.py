@@ -20,7 +20,7 @@ async def at(plane: Plane, request: pytest.FixtureRequest) -> AsyncIterator[str]
         yield url
 
 
-async def test_below_a_path_of_a_proxy_everything_works_and_nothing_is_asked_for_outside(
+async def test_the_page_works_below_a_path_of_a_proxy_without_requests_outside_of_it(
     at: str, another: Callable[..., Awaitable[App]]
 ) -> None:
     """Files, calls, streams and links are relative to the page: in a new chat, in a session, after a reload there."""
@@ -49,7 +49,7 @@ async def test_below_a_path_of_a_proxy_everything_works_and_nothing_is_asked_for
     assert [each for each in asked if not each.startswith((f"{at}/", "data:", "blob:"))] == []
 
 
-async def test_a_message_may_be_as_big_below_a_path_as_the_gateway_takes(
+async def test_below_a_path_a_message_may_be_as_large_as_the_gateway_allows(
     at: str, another: Callable[..., Awaitable[App]]
 ) -> None:
     found = await another()

@@ -24,8 +24,8 @@ async def conversation(app: App, *texts: str) -> None:
 
 
 @on_both
-async def test_after_a_rewind_nothing_that_was_cut_comes_back(app: App) -> None:
-    """B3, R5, R11: of A, B and C only A is left, after a reload as well, and a further message repeats nothing."""
+async def test_after_a_rewind_nothing_cut_comes_back(app: App) -> None:
+    """B3, R5, R11: of A, B and C only A stays, also after a reload, and a further message repeats nothing."""
     await conversation(app, "A", "B", "C")
     await app.rewind(2)
     await app.shows("A", "A")
@@ -41,8 +41,8 @@ async def test_after_a_rewind_nothing_that_was_cut_comes_back(app: App) -> None:
     await app.has_states("completed", "completed")
 
 
-async def test_a_rewind_is_to_edit_and_send_again(app: App) -> None:
-    """B3, R11: the text goes back into the box, and the edited one takes its place."""
+async def test_a_rewound_text_can_be_edited_and_sent_again(app: App) -> None:
+    """B3, R11: the text goes back into the box, and the edited one replaces it."""
     await conversation(app, "A", "B")
     await app.rewind(2)
     await app.shows("A", "A")
@@ -56,7 +56,7 @@ async def test_a_rewind_is_to_edit_and_send_again(app: App) -> None:
 
 @on_both
 async def test_the_first_answer_can_be_rewound(app: App) -> None:
-    """R3, R11: with its question, which goes to the box; the first message itself has nothing before it."""
+    """R3, R11: with its question, which goes to the box; the first message itself has no turn before it."""
     await conversation(app, "A", "B")
     before = await app.unique()
     await expect(app.rewind_button(0)).to_have_count(0)
@@ -90,8 +90,8 @@ async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx
 
 
 @on_both
-async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
-    """B19, R4, R11: it is cut at once, its run is canceled, and no later event of it is shown."""
+async def test_a_rewind_during_a_stream_cancels_the_run(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
+    """B19, R4, R11: the turn is cut at once, its run is canceled, and later events of the run are not shown."""
     await conversation(app, "A")
     await app.send(str(gate))
     await app.counted(3)
@@ -118,7 +118,7 @@ async def test_a_rewind_in_the_middle_of_a_stream_cancels_it(app: App, http: htt
     await app.shows("A", "A", "B", "B")
 
 
-async def test_a_rewind_that_fails_puts_everything_back_and_says_why(app: App) -> None:
+async def test_a_failed_rewind_restores_everything_and_shows_an_error(app: App) -> None:
     """B20, R9, R11: the list is exactly as before."""
 
     async def to_nowhere(route: Route, request: Request) -> None:
@@ -142,7 +142,7 @@ async def test_a_rewind_that_fails_puts_everything_back_and_says_why(app: App) -
 async def test_a_double_click_rewinds_once_and_other_tabs_follow(
     app: App, another: Callable[..., Awaitable[App]]
 ) -> None:
-    """B21, R2: one request; a tab that shows what is cut in another one, or in another browser, follows."""
+    """B21, R2: one request. Other tabs and another browser show the cut conversation."""
     await conversation(app, "A", "B", "C")
     beside = await (await another(beside=app)).open_session(app.session)
     elsewhere = await (await another()).open_session(app.session)
@@ -161,7 +161,7 @@ async def test_a_double_click_rewinds_once_and_other_tabs_follow(
 
 
 @on_both
-async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> None:
+async def test_a_rewind_can_be_undone_until_the_next_message(app: App) -> None:
     """B22, R8: the history is back; a reload shows the server's state, before and after."""
     await conversation(app, "A", "B", "C")
     before = await app.unique()
@@ -184,8 +184,8 @@ async def test_a_rewind_can_be_undone_until_something_new_is_said(app: App) -> N
     await app.shows("A", "A", "B", "B", "D", "D")
 
 
-async def test_a_rewind_of_an_answer_says_that_the_task_is_over(app: App) -> None:
-    """B22: for as long as nothing new is said, after a reload too; a rewind of a whole task says nothing of it."""
+async def test_a_rewind_of_an_answer_shows_that_the_task_is_over(app: App) -> None:
+    """B22: until the next message, also after a reload. A rewind of a whole task does not show this."""
     strip = app.page.get_by_role("status").filter(has_text="was rewound")
     await conversation(app, "A")
     await app.send("ask which one?")
@@ -208,8 +208,8 @@ async def _task(http: httpx.AsyncClient, task: str) -> Json:
     return found
 
 
-async def test_a_rewind_gives_its_text_back_before_the_session_is_read_again(app: App) -> None:
-    """R11: what is sent meanwhile is in the box no more, and the text that was cut is, once."""
+async def test_a_rewind_gives_its_text_back_before_the_session_is_reloaded(app: App) -> None:
+    """R11: a text sent meanwhile leaves the box, and the cut text does not return a second time."""
     await conversation(app, "A", "B")
     reads = asyncio.Event()
 
@@ -228,8 +228,8 @@ async def test_a_rewind_gives_its_text_back_before_the_session_is_read_again(app
     await expect(app.box).to_have_value("")
 
 
-async def test_what_is_sent_while_a_rewind_is_not_answered_is_not_in_the_box_afterwards(app: App) -> None:
-    """R11: the text that was cut is."""
+async def test_a_text_sent_during_a_rewind_is_not_in_the_box_afterwards(app: App) -> None:
+    """R11: the cut text is."""
     await conversation(app, "A", "B")
     released = await app.hold(BEFORE)
     await app.rewind(2)
@@ -242,7 +242,7 @@ async def test_what_is_sent_while_a_rewind_is_not_answered_is_not_in_the_box_aft
     await expect(app.box).to_have_value("B")
 
 
-async def test_a_message_that_failed_stays_when_a_turn_before_it_is_rewound(app: App) -> None:
+async def test_a_failed_message_stays_when_a_turn_before_it_is_rewound(app: App) -> None:
     """R11, C10: with its *Retry*."""
     app.seen.allow(r"net::ERR_FAILED")
     await conversation(app, "A", "B")

@@ -20,9 +20,7 @@ async def _rename(app: App, title: str, to: str) -> None:
     await field.press("Enter")
 
 
-async def test_a_session_that_is_renamed_has_its_title_everywhere(
-    app: App, another: Callable[..., Awaitable[App]]
-) -> None:
+async def test_a_renamed_session_has_its_new_title_everywhere(app: App, another: Callable[..., Awaitable[App]]) -> None:
     """B33: in the list, above the conversation and in the title of the tab, here and in other tabs."""
     await app.open()
     await app.run("first")
@@ -34,8 +32,8 @@ async def test_a_session_that_is_renamed_has_its_title_everywhere(
         await expect(tab.page).to_have_title("Invoices · taskplane")
 
 
-async def test_a_title_that_was_not_taken_stays_in_its_field(app: App) -> None:
-    """B33: the list is what the server has, and the toast says what failed."""
+async def test_a_refused_title_stays_in_its_field(app: App) -> None:
+    """B33: the toast has the error, and Enter sends the title again."""
     app.seen.allow(FAILED)
     await app.open()
     await app.run("first")
@@ -54,7 +52,7 @@ async def test_a_title_that_was_not_taken_stays_in_its_field(app: App) -> None:
 
 
 async def test_a_session_that_is_opened_again_is_not_deleted(app: App, http: httpx.AsyncClient) -> None:
-    """S4: Back within the time of Undo is Undo; what is said then is not lost."""
+    """S4: within the time of Undo, Back means Undo."""
     await app.open()
     await app.run("first")
     session = app.session
@@ -70,7 +68,7 @@ async def test_a_session_that_is_opened_again_is_not_deleted(app: App, http: htt
 
 
 async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[..., Awaitable[App]]) -> None:
-    """S4: it was told that it is."""
+    """S4: the page has shown the session as deleted."""
     # The headers that a test adds are not in requests that a page sends while it is left.
     app = await (await another(extra_http_headers={})).open()
     await app.run("first")
@@ -82,8 +80,8 @@ async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[...,
         await until(lambda: http.get(f"/api/sessions/{session}"), lambda answer: answer.status_code == 404, 5)
 
 
-async def test_the_list_is_read_again_after_a_failure(app: App) -> None:
-    """S4: a proxy that did not reach the server once; what is shown says what to do."""
+async def test_the_list_of_sessions_is_read_again_after_a_failure(app: App) -> None:
+    """S4: the error of a proxy is shown with a suggestion."""
     app.seen.allow("status of 502")
     await app.open()
     await app.run("first")
@@ -101,7 +99,7 @@ async def test_the_list_is_read_again_after_a_failure(app: App) -> None:
     await expect(app.sessions.get_by_role("alert")).to_have_count(0)
 
 
-async def test_the_focus_stays_in_the_list_when_a_session_is_deleted(app: App) -> None:
+async def test_deleting_a_session_keeps_the_focus_in_the_list(app: App) -> None:
     """B31: on the session beside it."""
     await app.open()
     for title in ("first", "second", "third"):
@@ -112,10 +110,10 @@ async def test_the_focus_stays_in_the_list_when_a_session_is_deleted(app: App) -
     assert await app.page.evaluate("!!document.activeElement.closest('[data-session-id]')")
 
 
-async def test_a_session_that_another_tab_goes_on_with_is_not_deleted(
+async def test_a_session_used_in_another_tab_is_not_deleted(
     app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:
-    """S4: what was said there is not lost."""
+    """S4: its new messages are not lost."""
     await app.page.clock.install()
     await app.open()
     await app.run("first")
@@ -129,8 +127,8 @@ async def test_a_session_that_another_tab_goes_on_with_is_not_deleted(
     assert (await http.get(f"/api/sessions/{beside.session}")).status_code == 200
 
 
-async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.AsyncClient) -> None:
-    """R11: it is the draft of a new conversation, before what was begun there."""
+async def test_the_draft_of_a_deleted_session_is_kept(app: App, http: httpx.AsyncClient) -> None:
+    """R11: as the draft of a new conversation, before the text that was there."""
     app.seen.allow(GONE)
     await app.open()
     await app.run("first")
@@ -145,7 +143,7 @@ async def test_a_text_is_kept_when_its_session_is_gone(app: App, http: httpx.Asy
 
 
 async def test_the_time_until_the_first_output_is_that_of_the_server(app: App, http: httpx.AsyncClient) -> None:
-    """From the creation of the task to the first text in its log, in a tab that did not see it come."""
+    """From the creation of the task to the first text in its log, in a tab that did not receive the text live."""
     await app.open()
     await app.run("count 3")
     (task,) = (await http.get(f"/api/sessions/{app.session}/task-infos")).json()["data"]
@@ -164,8 +162,8 @@ async def test_the_time_until_the_first_output_is_that_of_the_server(app: App, h
     assert shown == pytest.approx(took.total_seconds(), abs=0.06)
 
 
-async def test_the_figures_of_an_older_task_are_there_after_a_reload(app: App) -> None:
-    """Those that its agent told, when it is opened among the tasks."""
+async def test_the_usage_of_an_older_task_is_shown_after_a_reload(app: App) -> None:
+    """The usage that its agent reported, when the task is opened in the panel."""
     await app.open()
     await app.run("usage 7")
     await app.run("hello")

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.more
 TABS = 7
 
 
-async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
+async def test_a_send_after_a_message_of_another_client_is_refused_and_nothing_is_lost(
     app: App, http: httpx.AsyncClient
 ) -> None:
-    """B10, R9: another browser was faster; the page reads what is new, says so and keeps the draft."""
+    """B10, R9: the page loads the new messages, shows the refusal and keeps the draft."""
     app.seen.allow("status of 409")
     await app.open()
     await app.run("first")
@@ -51,8 +51,8 @@ async def test_a_send_that_expects_what_is_gone_is_refused_and_nothing_is_lost(
     await app.shows("first", "first", "faster", "faster", "too late", "too late")
 
 
-async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App, gate: Gate) -> None:
-    """B18, M1, M5: two completed and one at work, after leaving and returning as well."""
+async def test_of_three_tasks_only_the_running_one_is_subscribed_to(app: App, gate: Gate) -> None:
+    """B18, M1, M5: two completed and one at work, also after leaving and returning."""
     await app.open()
     await app.run("one")
     await app.run("two")
@@ -73,7 +73,7 @@ async def test_of_three_tasks_only_the_one_that_runs_is_subscribed_to(app: App, 
 
 
 @on_both_if_thorough
-async def test_seven_tabs_that_stream_leave_room_for_requests(
+async def test_seven_streaming_tabs_leave_connections_for_requests(
     app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:
     """B29: while seven tabs of one browser follow seven sessions, the list of sessions is still answered."""
@@ -99,14 +99,14 @@ async def test_seven_tabs_that_stream_leave_room_for_requests(
 
 
 async def _begun(http: httpx.AsyncClient) -> str:
-    """A session in which something runs."""
+    """A session with a running task."""
     params = {"message": text_message("count 3000 50"), "configuration": {"returnImmediately": True}}
     task = (await result(http, "SendMessage", params))["task"]
     return str(task["contextId"])
 
 
 async def test_the_list_follows_sessions_that_are_not_shown(app: App, gate: Gate) -> None:
-    """M5: a task that ends while another session is shown is not shown as one at work."""
+    """M5: a task that ends while another session is shown is not listed as working."""
     await app.open()
     await app.send(str(gate))
     await app.running()
@@ -117,8 +117,8 @@ async def test_the_list_follows_sessions_that_are_not_shown(app: App, gate: Gate
     await expect(dot).to_have_attribute("data-state", "completed")
 
 
-async def test_the_events_are_those_of_the_session_that_is_shown(app: App) -> None:
-    """M8: the panel stays open when another session is chosen, and what it shows goes and comes with the session."""
+async def test_the_events_panel_shows_the_events_of_the_shown_session(app: App) -> None:
+    """M8: the panel stays open when another session is chosen."""
     await app.open()
     await app.run("one")
     first = app.session
@@ -136,7 +136,7 @@ async def test_the_events_are_those_of_the_session_that_is_shown(app: App) -> No
 
 
 async def test_a_tap_at_the_end_of_a_row_opens_the_session(app: App, another: Callable[..., Awaitable[App]]) -> None:
-    """S1: on a touch screen, what is not shown of a row is not there to be touched."""
+    """S1: on a touch screen, hidden buttons of a row cannot be touched."""
     await app.open()
     for text in ("one", "two"):
         await app.new_chat()

@@ -1,4 +1,4 @@
-"""Answers of other shapes than this gateway's: it answers for real, and what it said is changed on the way."""
+"""Answers of other shapes than this gateway's: real answers, changed on the way to the page."""
 
 import json
 import shlex
@@ -33,8 +33,8 @@ def _bare(answer: Any) -> Any:
     return answer | {"result": {key: value for key, value in task.items() if key != "kind"}}
 
 
-async def test_the_answer_to_a_rewind_replaces_in_any_form(app: App) -> None:
-    """B4, T7: a task in its wrapper replaces the conversation, and so does one that only resembles a task."""
+async def test_the_answer_to_a_rewind_replaces_the_conversation_in_any_form(app: App) -> None:
+    """B4, T7: a task in its wrapper, and also one without wrapper or kind."""
     await conversation(app, "A", "B", "C")
     await app.rewind(4)
     await app.shows("A", "A", "B", "B")
@@ -46,7 +46,7 @@ async def test_the_answer_to_a_rewind_replaces_in_any_form(app: App) -> None:
     await app.shows("A", "A")
 
 
-async def test_messages_that_come_twice_are_shown_once_where_they_were(app: App) -> None:
+async def test_a_repeated_message_is_shown_once_at_its_first_position(app: App) -> None:
     """B6, T6: the same id twice in one history, and again in a snapshot."""
     await conversation(app, "A", "B")
     before = await app.unique()
@@ -61,8 +61,8 @@ async def test_messages_that_come_twice_are_shown_once_where_they_were(app: App)
     assert await app.unique() == before
 
 
-async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
-    """B4, T7: it is counted and listed, and never part of the conversation."""
+async def test_an_unknown_event_is_shown_in_the_inspector_only(app: App) -> None:
+    """B4, T7: the inspector counts and lists it."""
 
     async def surprise(route: Route, request: Request) -> None:
         if "SubscribeToTask" not in (request.post_data or ""):
@@ -81,7 +81,8 @@ async def test_what_is_unknown_is_in_the_inspector_only(app: App) -> None:
 
 
 async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(app: App, gate: Gate) -> None:
-    """T7: a log that is silent for longer than its connection goes on where it was; its end is no failure."""
+    """T7: after a silence longer than the connection the log continues at its cursor; the end of a connection is no
+    error."""
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -113,10 +114,8 @@ async def test_the_log_of_a_task_grows_in_the_inspector_over_short_connections(a
     await expect(app.details.get_by_role("alert")).to_have_count(0)
 
 
-async def test_what_was_said_is_copied_from_a_log_as_a_request_that_says_it_anew(
-    app: App, http: httpx.AsyncClient
-) -> None:
-    """T7: the event with which a task began is a send; one of the agent is read again."""
+async def test_a_logged_message_is_copied_as_a_request_that_sends_it_again(app: App, http: httpx.AsyncClient) -> None:
+    """T7: the first event of a task is copied as a send; an event of the agent as a read of the log."""
     await app.open()
     await app.run("echo hello")
     await app.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -134,8 +133,8 @@ async def test_what_was_said_is_copied_from_a_log_as_a_request_that_says_it_anew
     assert "/events" in await app.page.evaluate("navigator.clipboard.readText()")
 
 
-async def test_an_event_that_is_chosen_in_a_long_list_stays_in_view(app: App) -> None:
-    """T7: with the focus, though the list has less room then."""
+async def test_a_chosen_event_of_a_long_list_stays_in_view(app: App) -> None:
+    """T7: with the focus, though the list then has less room."""
     await app.open()
     await app.run("count 120 1")
     await app.show("Events")
@@ -151,10 +150,8 @@ async def test_an_event_that_is_chosen_in_a_long_list_stays_in_view(app: App) ->
 @pytest.mark.parametrize(
     "text", ["> " * 600 + "deep", "> " * 3000 + "deep", "\n".join("  " * n + "- deep" for n in range(600))]
 )
-async def test_a_text_that_is_nested_too_deeply_is_shown_as_it_was_written(
-    app: App, http: httpx.AsyncClient, text: str
-) -> None:
-    """The rest of the session can be read and gone on with, whatever an agent has said in it."""
+async def test_a_text_with_too_deep_markdown_is_shown_as_written(app: App, http: httpx.AsyncClient, text: str) -> None:
+    """The rest of the session can be read and continued."""
     session = f"deep-{time.time_ns()}"
     said = {"kind": "message", "messageId": session, "contextId": session, "role": "agent"}
     task = {"id": f"{session}-t", "contextId": session, "kind": "task", "status": {"state": "completed"}}

@@ -1,4 +1,4 @@
-"""Sessions that are given to others as files and taken from them, and what an agent says of itself."""
+"""Sessions exported and imported as files, and the page of an agent."""
 
 import json
 import re
@@ -25,7 +25,7 @@ async def saved(app: App, way: str) -> tuple[str, Path]:
 
 
 async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: App) -> None:
-    """S: a file that is here already is imported under another id, which can be chosen."""
+    """S: a file of an existing session is imported under another id, which can be chosen."""
     app.seen.allow("status of 409")
     await app.open()
     await app.run("hello there")
@@ -46,8 +46,8 @@ async def test_a_session_is_exported_in_each_form_and_imported_as_a_copy(app: Ap
     await app.shows("hello there", "hello there")
 
 
-async def test_a_copy_whose_answer_was_lost_is_made_once(app: App, http: httpx.AsyncClient) -> None:
-    """S: what is tried again is the same copy."""
+async def test_a_copy_with_a_lost_answer_is_made_once(app: App, http: httpx.AsyncClient) -> None:
+    """S: a retry imports the same copy."""
     app.seen.allow("status of 409")
     await app.open()
     await app.run("hello there")
@@ -64,8 +64,8 @@ async def test_a_copy_whose_answer_was_lost_is_made_once(app: App, http: httpx.A
     assert len((await http.get("/api/sessions")).json()["data"]) == 2
 
 
-async def test_a_session_that_was_not_there_is_shown_once_it_is_imported(app: App, http: httpx.AsyncClient) -> None:
-    """S: at its own address, which the page shows already."""
+async def test_a_missing_session_is_shown_once_it_is_imported(app: App, http: httpx.AsyncClient) -> None:
+    """S: at its own address, which the page already has."""
     app.seen.allow("status of 404")
     await app.open()
     await app.run("hello there")
@@ -80,8 +80,8 @@ async def test_a_session_that_was_not_there_is_shown_once_it_is_imported(app: Ap
     assert app.session == session
 
 
-async def test_a_file_that_is_no_session_is_refused_with_its_line(app: App) -> None:
-    """S: and can be closed."""
+async def test_a_file_that_is_not_a_session_is_refused_with_its_line(app: App) -> None:
+    """S: the error can be closed."""
     app.seen.allow("status of 400")
     await app.open()
     await app.page.get_by_label("File of a session").set_input_files(
@@ -94,13 +94,13 @@ async def test_a_file_that_is_no_session_is_refused_with_its_line(app: App) -> N
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def elsewhere(tmp_path: Path) -> AsyncIterator[Plane]:
-    """A plane whose cards name another address."""
+    """A plane whose cards have another address."""
     async with running("one", tmp_path, {**STEADY, "TASKPLANE_GATEWAY_PUBLIC_URL": "https://plane.example"}) as started:
         yield started
 
 
 @pytest.mark.parametrize("plane", ["elsewhere"], indirect=True)
-async def test_an_agent_shows_what_is_worth_a_warning_and_its_examples_begin_a_chat(app: App) -> None:
+async def test_an_agent_shows_its_warnings_and_its_examples_begin_a_chat(app: App) -> None:
     """The sentences are those of the gateway."""
     await app.page.goto(f"{app.url}/ui/agents/demo")
     warnings = app.page.get_by_role("list", name="Warnings")

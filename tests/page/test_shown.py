@@ -1,4 +1,4 @@
-"""What a conversation shows of everything that comes: in its place, none of it dropped, and all of it within reach."""
+"""The contents of a conversation: everything received is shown in its position, and can be reached."""
 
 import json
 import re
@@ -33,8 +33,8 @@ async def _rows(app: App) -> list[str]:
     return found
 
 
-async def test_artifacts_stand_where_they_came_live_and_after_each_reload(app: App, gate: Gate) -> None:
-    """P5, P10: among messages and calls of the turn, though all of it was stored at one time."""
+async def test_artifacts_are_shown_in_their_order_live_and_after_each_reload(app: App, gate: Gate) -> None:
+    """P5, P10: among messages and calls of the turn, even if the whole turn was stored at one time."""
     await app.open()
     await app.send(f"images {gate.file}")
     before = [f"images {gate.file}", "Here it is:", "one", "call", "two", "And more"]
@@ -49,8 +49,8 @@ async def test_artifacts_stand_where_they_came_live_and_after_each_reload(app: A
     await until(lambda: _rows(app), lambda rows: rows == after)
 
 
-async def test_images_are_shown_where_they_came_and_documents_are_not(app: App, gate: Gate) -> None:
-    """B2, P5: also one that came in pieces; SVG is a document, and bytes that are no image are a file."""
+async def test_images_are_shown_in_their_order_and_documents_are_not(app: App, gate: Gate) -> None:
+    """B2, P5: also an image in pieces. SVG is a document, and invalid image bytes are a file."""
     gate.open()
     await app.open()
     await app.run(f"images {gate.file}")
@@ -69,8 +69,8 @@ async def test_images_are_shown_where_they_came_and_documents_are_not(app: App, 
     await until(lambda: shown.evaluate_all("all => all.map((one) => one.naturalHeight)"), lambda found: found == [32])
 
 
-async def test_an_image_in_a_message_is_shown_and_what_is_none_is_a_file(app: App, http: httpx.AsyncClient) -> None:
-    """B2: by its type or by its name, in any case; bytes that cannot be read as an image remain a download."""
+async def test_an_image_in_a_message_is_shown_and_other_bytes_are_a_download(app: App, http: httpx.AsyncClient) -> None:
+    """B2: by its type or by its name, in any case."""
     picture = {"raw": _base64(IMAGE)}
     parts = [
         picture | {"mediaType": "IMAGE/PNG"},
@@ -86,7 +86,7 @@ async def test_an_image_in_a_message_is_shown_and_what_is_none_is_a_file(app: Ap
 
 
 async def test_parts_of_unknown_forms_are_counted_and_lead_to_their_event(app: App) -> None:
-    """B4, T7: in their message with all that they have, whatever it is; the inspector finds the event."""
+    """B4, T7: the message shows all their fields, and the inspector finds the event."""
     await app.open()
     await app.run("echo hello")
     await expect(app.page.locator(".unknown")).to_have_count(0)
@@ -110,8 +110,8 @@ async def test_parts_of_unknown_forms_are_counted_and_lead_to_their_event(app: A
     await expect(app.details.get_by_label("Kind", exact=True)).to_have_value("unknown")
 
 
-async def test_events_of_unknown_forms_are_counted_and_can_be_seen(app: App) -> None:
-    """B4, T7: what is no JSON as well; their kind is chosen where the count leads."""
+async def test_events_of_unknown_forms_are_counted_and_can_be_listed(app: App) -> None:
+    """B4, T7: also an event that is not JSON. The count leads to the list of this kind."""
 
     await app.page.route(f"{app.url}/**", _surprise)
     await app.open()
@@ -127,8 +127,8 @@ async def test_events_of_unknown_forms_are_counted_and_can_be_seen(app: App) -> 
     await expect(rows).to_have_count(2)
 
 
-async def test_long_code_is_shown_in_short_and_all_of_it_on_demand(app: App) -> None:
-    """B31: by keys alone, and back; what is copied is all of it."""
+async def test_long_code_is_shortened_and_shown_whole_on_demand(app: App) -> None:
+    """B31: by keys alone, and shortened again. Copy always copies the whole code."""
     await app.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     code = "\n".join(f"line_{number} = {number}" for number in range(1, 101))
     await app.open()
@@ -159,7 +159,7 @@ async def test_short_code_has_no_button(app: App) -> None:
 
 @pytest.mark.parametrize("touch", [False, True])
 async def test_rows_have_even_gaps(app: App, another: Callable[..., Awaitable[App]], gate: Gate, touch: bool) -> None:
-    """B32: the actions of a message take no room, whether they are shown or not."""
+    """B32: the actions of a message take no room, shown or hidden."""
     shown: App = await another(has_touch=True, is_mobile=True) if touch else app
     await shown.open()
     gate.open()
@@ -185,7 +185,7 @@ async def test_rows_have_even_gaps(app: App, another: Callable[..., Awaitable[Ap
     assert even(await until(gaps, even))
 
 
-async def test_the_row_of_a_failed_task_says_why(app: App, http: httpx.AsyncClient, user: str) -> None:
+async def test_the_row_of_a_failed_task_has_the_reason(app: App, http: httpx.AsyncClient, user: str) -> None:
     """M1, P9, V1: the words of the server with their code, in the timeline, the conversation and Operations."""
     await app.open()
     await app.send("fail the roof is leaking")
@@ -212,10 +212,10 @@ async def test_the_row_of_a_failed_task_says_why(app: App, http: httpx.AsyncClie
         ("de-DE", r"\d\d:\d\d", r"\d\d:\d\d:\d\d,\d{3}", r"\d,\d Sek\.|\d+ ms"),
     ],
 )
-async def test_times_read_as_the_locale_writes_them(
+async def test_times_are_written_in_the_format_of_the_locale(
     another: Callable[..., Awaitable[App]], locale: str, clock: str, exact: str, took: str
 ) -> None:
-    """B32: in conversation, timeline, inspector and Operations; each with all of the time in its tooltip."""
+    """B32: in conversation, timeline, inspector and Operations; each has the full time in its tooltip."""
     app: App = await another(locale=locale, timezone_id="Europe/Berlin")
     await app.open()
     await app.run("echo hello")
@@ -246,7 +246,7 @@ def _base64(content: bytes) -> str:
 
 
 async def _said(http: httpx.AsyncClient, parts: list[dict[str, str]]) -> str:
-    """Stores a session in which an agent has said one message, and returns its id."""
+    """Stores a session with one message of an agent, and returns its id."""
     session = f"said-{time.time_ns()}"
     message = {"messageId": f"{session}-m", "contextId": session, "role": "agent", "parts": parts}
     task = {"id": f"{session}-t", "contextId": session, "status": {"state": "completed"}, "history": [message]}
@@ -257,7 +257,7 @@ async def _said(http: httpx.AsyncClient, parts: list[dict[str, str]]) -> str:
 
 
 async def _surprise(route: Route, request: Request) -> None:
-    """Passes on a stream behind an event that nobody knows, and one that is no JSON."""
+    """Forwards a stream after an event of an unknown kind, and one that is not JSON."""
     if "SubscribeToTask" not in (request.post_data or ""):
         return await route.continue_()
     answer = await route.fetch()

@@ -1,4 +1,4 @@
-"""Announcements to a screen reader: of what is new, once, in words."""
+"""Announcements to a screen reader: new content, once, in words."""
 
 import httpx
 import pytest
@@ -24,7 +24,7 @@ LISTEN = """() => {
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def listened(app: App) -> App:
-    """A session with one turn, whose announcements are noted from now on."""
+    """A session with one turn, whose announcements are recorded from now on."""
     await app.open()
     await app.run("hello")
     await app.page.evaluate(LISTEN)
@@ -40,8 +40,8 @@ async def _hears(app: App, *words: str) -> None:
     await until(lambda: _heard(app), lambda heard: heard == list(words))
 
 
-async def test_the_same_answer_is_spoken_each_time_and_nothing_for_what_a_rewind_shows_again(listened: App) -> None:
-    """B31: neither by the rewind nor by its undoing."""
+async def test_equal_answers_are_each_announced_and_messages_restored_by_an_undo_are_not(listened: App) -> None:
+    """B31: the rewind announces nothing either."""
     await listened.run("hello")
     await listened.run("hello")
     await _hears(listened, "Agent: hello", "Agent: hello")
@@ -53,8 +53,8 @@ async def test_the_same_answer_is_spoken_each_time_and_nothing_for_what_a_rewind
     await _hears(listened, "Agent: hello", "Agent: hello", "Agent: last")
 
 
-async def test_a_question_is_spoken_when_it_is_asked(listened: App) -> None:
-    """B16: not once more when it has its answer."""
+async def test_a_question_is_announced_once(listened: App) -> None:
+    """B16: not again when it has its answer."""
     await listened.send("ask What is your name?")
     # As a question, or as a message if that was loaded before the state of its task.
     (asked,) = await until(lambda: _heard(listened))
@@ -64,10 +64,10 @@ async def test_a_question_is_spoken_when_it_is_asked(listened: App) -> None:
     await until(lambda: _heard(listened), lambda heard: heard == [asked, 'Agent: You said: "Ann"'])
 
 
-async def test_what_a_task_made_and_that_it_was_canceled_is_spoken(
+async def test_artifacts_and_the_cancel_of_a_task_are_announced(
     listened: App, gate: Gate, http: httpx.AsyncClient
 ) -> None:
-    """B14: by whoever canceled it; code and marks of a text are not."""
+    """B14: also the cancel of another client. Marks of code and Markdown are left out."""
     await listened.send("slow 2")
     await until(lambda: _heard(listened), lambda heard: any(one.startswith("Artifact: ") for one in heard))
     await listened.idle()

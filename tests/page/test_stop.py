@@ -1,4 +1,4 @@
-"""Stopping what runs."""
+"""Stopping a task."""
 
 import httpx
 from playwright.async_api import Request, Route, expect
@@ -7,10 +7,10 @@ from tests.page.gated import Gate
 from tests.system.wire import result
 
 
-async def test_stop_cancels_the_task_and_shows_what_the_server_says(
+async def test_stop_cancels_the_task_and_shows_the_state_of_the_server(
     app: App, http: httpx.AsyncClient, gate: Gate
 ) -> None:
-    """B14, P8, M4: the cancel is on the wire, the state is the server's, and nothing revives the task."""
+    """B14, P8, M4: one CancelTask is sent, the state is the server's, and no later event revives the task."""
     await app.open()
     await app.send(str(gate))
     await app.counted(3)
@@ -32,7 +32,7 @@ async def test_stop_cancels_the_task_and_shows_what_the_server_says(
 
 
 async def test_a_stop_that_comes_too_late_is_no_error(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
-    """B15, C11: the task completed first, and is shown so."""
+    """B15, C11: the task completed first, and is shown as completed."""
 
     async def late(route: Route, request: Request) -> None:
         if "CancelTask" in (request.post_data or ""):

@@ -13,8 +13,8 @@ from tests.system.wire import result, send
 
 
 @on_both
-async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app: App, gate: Gate) -> None:
-    """B7, M5, C5: what was there is there, the rest arrives, each word once."""
+async def test_a_reload_during_a_stream_loses_and_repeats_nothing(app: App, gate: Gate) -> None:
+    """B7, M5, C5: the text before the reload is shown, the rest arrives, each word once."""
     await app.open()
     await app.send(str(gate))
     await app.counted(5)
@@ -32,8 +32,8 @@ async def test_a_reload_in_the_middle_of_a_stream_loses_and_repeats_nothing(app:
     assert await app.alerts.count() == 0
 
 
-async def test_a_task_that_ends_before_it_is_subscribed_to_is_shown_whole(app: App, http: httpx.AsyncClient) -> None:
-    """B8, T10: the final text, and no error."""
+async def test_a_task_that_ends_before_the_subscription_is_shown_whole(app: App, http: httpx.AsyncClient) -> None:
+    """B8, T10: with the final text, and no error."""
 
     async def late(route: Route, request: Request) -> None:
         if "SubscribeToTask" in (request.post_data or ""):
@@ -53,7 +53,7 @@ async def test_a_task_that_ends_before_it_is_subscribed_to_is_shown_whole(app: A
 async def test_two_tabs_of_a_session_show_the_same(
     app: App, another: Callable[..., Awaitable[App]], gate: Gate
 ) -> None:
-    """B9, M5: both stream; what one sends shows in the other; equal texts, no id twice."""
+    """B9, M5: both stream; a message of one is shown in the other; equal texts, no id twice."""
     await app.open()
     await app.send(str(gate))
     session = await app.in_session()
@@ -71,7 +71,7 @@ async def test_two_tabs_of_a_session_show_the_same(
 async def test_two_browsers_of_a_session_show_the_same(
     app: App, another: Callable[..., Awaitable[App]], http: httpx.AsyncClient
 ) -> None:
-    """B9, M5: a tab that is idle shows what another browser and another client send."""
+    """B9, M5: an idle tab shows the messages of another browser and another client."""
     await app.open()
     await app.run("first")
     session = await app.in_session()
@@ -85,8 +85,8 @@ async def test_two_browsers_of_a_session_show_the_same(
     assert await app.unique() == await second.unique()
 
 
-async def test_a_stream_ends_with_the_tab_and_the_task_goes_on(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
-    """B7: leaving cancels nothing; who comes back sees the whole answer."""
+async def test_a_stream_ends_with_the_tab_and_the_task_continues(app: App, http: httpx.AsyncClient, gate: Gate) -> None:
+    """B7: leaving cancels nothing, and after returning the whole answer is shown."""
     await app.open()
     await app.send(f"after {gate.file} count 20 1")
     session = await app.in_session()

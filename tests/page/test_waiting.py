@@ -1,4 +1,4 @@
-"""A turn that waits for an agent which no process runs."""
+"""A turn that waits for an agent without a process."""
 
 import asyncio
 import json
@@ -20,10 +20,11 @@ def echo(text: str) -> str:
     return f"You said: {text}"
 
 
-async def test_a_turn_tells_that_no_process_runs_its_agent_until_a_worker_comes(
+async def test_a_turn_of_an_agent_without_a_process_shows_the_reason_until_a_worker_comes(
     browser: "Browser", tmp_path: Path
 ) -> None:
-    """V4: on the turn and in the view of operators, with what to do; after a reload too; then the answer alone."""
+    """V4: on the turn and in the view of operators, with a suggestion, also after a reload. Then only the answer is
+    shown."""
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"name": "Far", "description": "d", "version": "1", "skills": []}))
     settings = {**STEADY, "TASKPLANE_EXECUTOR_AGENTS": f"far=worker:{card}"}

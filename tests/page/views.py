@@ -1,4 +1,4 @@
-"""Every view of the page, brought about for tests that look at each of them."""
+"""Opens every view of the page, for tests that examine each of them."""
 
 import os
 import re
@@ -22,7 +22,7 @@ THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
 async def full(app: App) -> None:
-    """A session with some of everything, which is open."""
+    """A session with some of every kind of content. It stays open."""
     await app.open()
     await app.run("code")
     for command in ("artifact", "versions Plan", "tools 4", "tool what is it", "rtl", "fail the roof is leaking"):
@@ -84,7 +84,7 @@ async def views(app: App) -> AsyncGenerator[str]:
 
 
 async def faults(app: App) -> list[str]:
-    """What axe finds of the view that is serious or critical."""
+    """The faults of the view that axe rates serious or critical."""
     if not await app.page.evaluate("!!window.axe"):
         await app.page.evaluate(AXE.read_text())
     found: list[dict[str, Any]] = await app.page.evaluate(
@@ -98,7 +98,7 @@ async def faults(app: App) -> list[str]:
 
 
 async def sideways(app: App) -> list[str]:
-    """What is wider than the window and not in something that scrolls by itself."""
+    """The elements that are wider than the window and not within an element that scrolls."""
     found: list[str] = await app.page.evaluate(
         """() => {
             const all = document.documentElement;
@@ -112,6 +112,6 @@ async def sideways(app: App) -> list[str]:
 
 
 async def photograph(app: App, name: str) -> None:
-    """Writes a screenshot of the view, where that is asked for."""
+    """Writes a screenshot of the view, if one is requested."""
     if SCREENSHOTS:
         await app.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")
