@@ -168,16 +168,11 @@ def _wrong_body(status: int, body: Any) -> str:
     if not isinstance(body, dict):
         return f"an answer that is {body!r:.50}"
     found: Json = body  # pyright: ignore[reportUnknownVariableType]
-    error = found.get("error")
+    error: Any = found.get("error")
     if not error:
         return "an error without a text" if status >= 400 else ""
     if isinstance(error, dict) and "details" in error:
-        # Of REST.
-        reason = error["details"][0]["reason"]
-        # In a stream the status was sent before.
-        fine = status in (200, error["code"]) and error["code"] < 500
-        fine = fine and CODE.fullmatch(reason) is not None and reason not in FAULTS
-        return "" if fine else f"an error with the status {error['code']} and the reason {reason}"
+        return _wrong_rest_error(status, error)  # pyright: ignore[reportUnknownArgumentType]
     if "jsonrpc" not in found:
         code = found.get("code", "")
         return "" if CODE.fullmatch(code) and code not in FAULTS else f"an error with the code {code}"
@@ -186,6 +181,13 @@ def _wrong_body(status: int, body: Any) -> str:
     reason = (data if "reason" in data else data[0])["reason"]
     fine = -32800 < error["code"] < -32000 and error["code"] != -32603 and CODE.fullmatch(reason)
     return "" if fine else f"an error with the code {error['code']} and the reason {reason}"
+
+
+def _wrong_rest_error(status: int, error: Json) -> str:
+    code, reason = error["code"], error["details"][0]["reason"]
+    # In a stream the status was sent before.
+    fine = status in (200, code) and code < 500 and CODE.fullmatch(reason) and reason not in FAULTS
+    return "" if fine else f"an error with the status {code} and the reason {reason}"
 
 
 @pytest.mark.timeout(1800 if THOROUGH else 300)
