@@ -171,8 +171,8 @@ def _wrong_body(status: int, body: Any) -> str:
     error: Any = found.get("error")
     if not error:
         return "an error without a text" if status >= 400 else ""
-    if isinstance(error, dict) and "details" in error:
-        return _wrong_rest_error(status, error)  # pyright: ignore[reportUnknownArgumentType]
+    if "details" in error:
+        return _wrong_rest_error(status, error)
     if "jsonrpc" not in found:
         code = found.get("code", "")
         return "" if CODE.fullmatch(code) and code not in FAULTS else f"an error with the code {code}"
