@@ -44,14 +44,14 @@ async def test_chunks_makes_exactly_as_many_events_as_asked_for(plane: Plane) ->
     assert task.status.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_slow_and_rerun_send_their_chunks_one_by_one(plane: Plane) -> None:
+async def test_slow_and_rerun_send_one_event_per_chunk(plane: Plane) -> None:
     for command, policy in (("slow", tasks.ON_ORPHAN_FAIL), ("rerun", tasks.ON_ORPHAN_RERUN)):
         task = await plane.run(f"{command} 2")
         assert len(await plane.events(task.id, ARTIFACT)) == 2
         assert (await plane.record(task.id)).on_orphan == policy
 
 
-async def test_count_streams_each_number_once_and_says_them_all(plane: Plane) -> None:
+async def test_count_streams_each_number_once(plane: Plane) -> None:
     task = await plane.run("count 12 5")
     numbers = [str(number) for number in range(1, 13)]
     assert text(task.status.message).split() == numbers
@@ -66,19 +66,19 @@ async def test_code_is_markdown_with_code_lists_and_a_table(plane: Plane) -> Non
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, 3_000])
-async def test_huge_says_exactly_as_much_as_asked_for(plane: Plane, size: int) -> None:
+async def test_huge_sends_a_text_of_the_given_size(plane: Plane, size: int) -> None:
     task = await plane.run(f"huge {size}")
     assert len(text(task.status.message)) == size * 1024
     assert await _streamed(plane, task.id) == text(task.status.message)
 
 
-async def test_rtl_says_words_in_scripts_that_run_from_right_to_left(plane: Plane) -> None:
+async def test_rtl_answers_in_scripts_that_run_from_right_to_left(plane: Plane) -> None:
     said = text((await plane.run("rtl")).status.message)
     assert {unicodedata.bidirectional(letter) for letter in said} >= {"R", "AL", "L"}
 
 
 async def test_versions_makes_an_artifact_in_three_chunks_and_then_another_version(plane: Plane) -> None:
-    """M6: a chunk that does not append replaces what the artifact was."""
+    """M6: a chunk that does not append replaces the artifact."""
     task = await plane.run("versions <b>Plan</b>")
     events = [event.event.artifact_update for event in await plane.events(task.id, ARTIFACT)]
     assert [(event.append, event.last_chunk) for event in events] == [
@@ -99,8 +99,8 @@ async def test_tools_calls_a_tool_as_often_as_asked_for(plane: Plane) -> None:
     assert [call["response"]["answer"] for call in calls if "response" in call] == [1, 4, 9, 16]
 
 
-async def test_progress_is_told_and_stays_out_of_the_conversation(plane: Plane) -> None:
-    """T7: a line of progress is in no history."""
+async def test_progress_lines_are_shown_and_stay_out_of_the_conversation(plane: Plane) -> None:
+    """T7: as status texts."""
     task = await plane.run("progress 2")
     said = [event.event.status_update.status.message for event in await plane.events(task.id, STATUS)]
     lines = [text(message) for message in said if message.metadata.fields["kind"].string_value == "status-message"]
@@ -108,7 +108,7 @@ async def test_progress_is_told_and_stays_out_of_the_conversation(plane: Plane) 
     assert await plane.conversation(task.context_id) == ["progress 2", "All 2 steps are done."]
 
 
-async def test_rate_makes_as_many_events_as_its_figures_say(plane: Plane) -> None:
+async def test_rate_makes_the_given_number_of_events(plane: Plane) -> None:
     task = await plane.run("rate 400 1")
     assert len(await plane.events(task.id, ARTIFACT)) == 400
     assert text(task.status.message) == "400 events."
@@ -140,7 +140,7 @@ async def test_a_tool_call_and_its_result_stand_between_two_texts(plane: Plane) 
     ("command", "state"), [("ask", a2a.TASK_STATE_INPUT_REQUIRED), ("auth", a2a.TASK_STATE_AUTH_REQUIRED)]
 )
 async def test_a_question_waits_for_its_answer(plane: Plane, command: str, state: int) -> None:
-    """I1: the answer goes on with the same task."""
+    """I1: the answer continues the same task."""
     asked = await plane.run(command)
     assert asked.status.state == state
     assert text(asked.status.message)
@@ -158,8 +158,8 @@ async def test_a_question_waits_for_its_answer(plane: Plane, command: str, state
     ]
 
 
-async def test_a_credential_is_asked_for_until_it_is_right_and_is_in_no_history(plane: Plane) -> None:
-    """I1: the answer goes on with the same task; the metadata of a request is for the agent only."""
+async def test_a_credential_is_requested_until_it_is_right_and_is_in_no_event(plane: Plane) -> None:
+    """I1: in the metadata of the request, which only the agent gets."""
     asked = await plane.run("auth")
     for credential, state in (("a guess", a2a.TASK_STATE_AUTH_REQUIRED), (PASSWORD, a2a.TASK_STATE_COMPLETED)):
         message = said("Here it is", task_id=asked.id)
@@ -173,7 +173,7 @@ async def test_a_credential_is_asked_for_until_it_is_right_and_is_in_no_history(
 
 
 async def test_fail_fails_with_a_readable_reason(plane: Plane) -> None:
-    """P9: a failed task says why."""
+    """P9: as the message of its status."""
     task = await plane.run("fail the roof is leaking")
     assert task.status.state == a2a.TASK_STATE_FAILED
     assert text(task.status.message) == "the roof is leaking"
@@ -207,13 +207,13 @@ async def test_flood_makes_every_message_an_event(plane: Plane) -> None:
     assert conversation == ["flood 300"] + [f"message {n} of 300" for n in range(1, 301)]
 
 
-async def test_block_blocks_and_completes_where_it_is_allowed(stores: Stores) -> None:
+async def test_block_completes_if_it_is_allowed(stores: Stores) -> None:
     async with open_plane(stores, ("demo", Demo(allow_crash=True))) as plane:
         assert text((await plane.run("block 1")).status.message) == "Blocked for 1 s."
 
 
 @pytest.mark.parametrize("command", ["crash", "block 1"])
-async def test_what_harms_the_process_is_refused_where_it_is_not_allowed(plane: Plane, command: str) -> None:
+async def test_a_command_that_harms_the_process_is_refused_unless_allowed(plane: Plane, command: str) -> None:
     """P9: a user must not be able to stop an executor."""
     task = await plane.run(command)
     assert task.status.state == a2a.TASK_STATE_FAILED
@@ -245,8 +245,8 @@ async def test_what_harms_the_process_is_refused_where_it_is_not_allowed(plane: 
         ("flood 10001", "flood: N must be a whole number from 0 to 10,000, not 10001."),
     ],
 )
-async def test_every_number_has_a_range_which_its_refusal_names(plane: Plane, command: str, refusal: str) -> None:
-    """P9: so that no command stops an executor, by its memory for instance."""
+async def test_a_number_out_of_range_is_refused_with_the_range(plane: Plane, command: str, refusal: str) -> None:
+    """P9: so that no command stops an executor, for example by its memory."""
     task = await plane.run(command)
     assert task.status.state == a2a.TASK_STATE_REJECTED
     assert text(task.status.message) == refusal
@@ -258,7 +258,7 @@ async def test_the_seconds_of_block_have_a_range(stores: Stores) -> None:
         assert text(task.status.message) == "block: N must be a whole number from 0 to 600, not 601."
 
 
-async def test_the_card_names_what_can_be_tried(stores: Stores) -> None:
+async def test_the_card_has_skills_for_commands(stores: Stores) -> None:
     demo = Demo()
     assert isinstance(demo, Router) and isinstance(demo, Policied)
     async with open_plane(stores, ("demo", demo)) as plane:

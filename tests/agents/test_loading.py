@@ -98,7 +98,7 @@ def test_without_any_the_demo_agent_is_loaded() -> None:
         ("a/b={module}:greeter", "'a/b' is not a valid agent name", "letters"),
     ],
 )
-def test_what_cannot_be_loaded_says_why_and_what_was_perhaps_meant(
+def test_an_agent_that_cannot_be_loaded_is_refused_with_reason_and_suggestion(
     module: str, spec: str, problem: str, suggestion: str
 ) -> None:
     with pytest.raises(Invalid) as wrong:
@@ -108,7 +108,7 @@ def test_what_cannot_be_loaded_says_why_and_what_was_perhaps_meant(
     assert suggestion.format(module=module) in wrong.value.suggestion
 
 
-def test_two_agents_cannot_have_one_name(module: str) -> None:
+def test_two_agents_with_one_name_are_refused(module: str) -> None:
     with pytest.raises(Invalid, match="two agents named 'demo'"):
         load_agents(["demo", f"demo={module}:greeter"])
 
@@ -138,7 +138,9 @@ def test_the_card_of_an_agent_that_workers_run_is_read_from_a_file(tmp_path: Pat
         ("far=worker:{}@process", '{"name": "Far"}', "it runs in worker processes"),
     ],
 )
-def test_a_card_that_cannot_be_served_says_why(tmp_path: Path, spec: str, content: str | None, why: str) -> None:
+def test_a_card_that_cannot_be_served_is_refused_with_the_reason(
+    tmp_path: Path, spec: str, content: str | None, why: str
+) -> None:
     card = tmp_path / "card.json"
     if content is not None:
         card.write_text(content)

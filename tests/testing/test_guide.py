@@ -1,4 +1,4 @@
-"""The further agents of the guide, as they are printed there."""
+"""The further agents of the guide, as printed there."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 
 def printed(name: str) -> Any:
-    """An agent of the guide, by the name of its class."""
+    """Returns an agent of the guide by the name of its class."""
     for source in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL):
         if f"class {name}:" in source:
             found: dict[str, Any] = {}
@@ -19,8 +19,8 @@ def printed(name: str) -> Any:
     raise AssertionError(f"the guide has no {name}")
 
 
-async def test_the_router_of_the_guide_answers_or_goes_on_in_a_task(stores: Stores) -> None:
-    """P2: a short answer is direct; a long one is continued, and loses nothing."""
+async def test_the_router_of_the_guide_answers_directly_or_continues_in_a_task(stores: Stores) -> None:
+    """P2: a short answer is direct; a long one loses nothing."""
     async with open_plane(stores, ("a", printed("Answering"))) as plane:
         assert text((await plane.submit("Yes")).message) == "Yes it is."
         task = await plane.run("one two three")

@@ -1,4 +1,4 @@
-"""The testing kit and a plane that is served: the same agents give the same events, task and session in both."""
+"""The testing kit and a served plane: the same agents give the same events, task and session in both."""
 
 import asyncio
 import json
@@ -37,10 +37,10 @@ from taskplane.testing import TurnResult, TurnRun, turn_of
 
 AGENTS: Final[Mapping[str, type]] = {"odd": Odd, "thread": OddThread, "router": OddRouter}
 AT_REST: Final = [3, 4, 5, 6, 7, 8]
-# Names of fields that are others in each plane.
+# Names of fields that differ between planes.
 TIMES: Final = {"created_at", "timestamp", "generation", "actor", "traceparent", message_times.KEY}
 
-# Agent, and what the user says: the first message, then answers.
+# Agent, and the messages of the user: the first one, then answers.
 CASES: Final[Sequence[tuple[str, Sequence[str]]]] = [
     *(("odd", [name]) for name in (*CHANGES, *SCRIPTS)),
     ("odd", ["pauses", "auth", "pauses", "end"]),
@@ -53,14 +53,14 @@ CASES: Final[Sequence[tuple[str, Sequence[str]]]] = [
             *("direct raises", "direct of another type", "goes on", "failure", "artifact that is replaced"),
         )
     ),
-    # The last one, since the state of the user and of the agent is there in every later session.
+    # The last case, since every later session has its state of the user and of the agent.
     ("odd", ["state"]),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A turn as its stores have it, without names and times that differ from plane to plane."""
+    """A turn in its stores, without names and times that differ between planes."""
 
     answer: Any
     task: Any
@@ -78,7 +78,7 @@ class Side:
         self.history = history
 
     async def talk(self, agent: str, said: Sequence[a2a.Message], context_id: str) -> pb.SubmitResponse:
-        """Sends a message, and answers for as long as the task waits for one; returns once it is at rest."""
+        """Sends a message, answers as long as the task waits, and returns once it is at rest."""
         response = pb.SubmitResponse()
         for message in said:
             message.context_id = context_id
@@ -92,14 +92,14 @@ class Side:
         return response
 
     async def seen(self, response: pb.SubmitResponse, context_id: str) -> Seen:
-        """What the stores have of a turn."""
+        """Returns the turn in the stores."""
         record, events = tasks.TaskRecord(), list[tasks.Event]()
         task_id = response.task.task_id
         if task_id:
             record = (await self.store.GetTask(tasks.GetTaskRequest(task_id=task_id))).record
             events.extend((await self.store.ListEvents(tasks.ListEventsRequest(task_id=task_id, limit=1000))).events)
         listing = sessions.ListEntriesRequest(context_id=context_id, effective=True)
-        # What a failure said is copied after its end.
+        # The message of a failure is copied after its end.
         listed = await eventually(
             lambda: self.history.ListEntries(listing),
             lambda found: any(entry.generation == record.message_generation for entry in found.entries),
@@ -132,7 +132,7 @@ def _timeless(value: Any) -> Any:
 
 
 def _joined(events: Iterable[Any]) -> Sequence[Any]:
-    """The events with the pieces of a growing text as one, however many of them were appended together."""
+    """Returns the events with the pieces of a growing text as one, independent of their division into appends."""
     joined: list[Any] = []
     for event in events:
         message = _partial(event)
@@ -150,7 +150,7 @@ def _partial(event: Any) -> Any:
 
 
 async def in_kit(agent: str, said: Sequence[a2a.Message]) -> tuple[TurnResult, Seen]:
-    """A turn in the kit, and what its stores have of it."""
+    """Returns a turn in the kit, and its data in the stores."""
     first, *answers = said
     async with turn_of(AGENTS[agent](), first) as turn:
         result = await turn.result()
@@ -160,7 +160,7 @@ async def in_kit(agent: str, said: Sequence[a2a.Message]) -> tuple[TurnResult, S
 
 
 async def kept(turn: TurnRun, result: TurnResult) -> Seen:
-    """What the stores of the kit have of a turn."""
+    """Returns the data of a turn in the stores of the kit."""
     plane = turn._plane  # pyright: ignore[reportPrivateUsage]
     response = pb.SubmitResponse()
     if result.task is None:
@@ -170,15 +170,15 @@ async def kept(turn: TurnRun, result: TurnResult) -> Seen:
     return await Side(plane.executor, plane.tasks, plane.sessions).seen(response, "session")
 
 
-def told(result: TurnResult) -> Any:
-    """What the author of a test reads."""
+def result_fields(result: TurnResult) -> Any:
+    """Returns the fields of a result that an author reads."""
     texts = {name: made.text for name, made in result.artifacts.items()}
     answer = result.messages[0].parts[0].text if result.direct_answer is not None else None
     return result.state, result.reason, texts, result.usage, result.session_state, answer
 
 
-def told_by(there: Seen) -> Any:
-    """The same, of what a plane has."""
+def plane_fields(there: Seen) -> Any:
+    """Returns the same fields of a plane."""
     if not there.task:
         return "answered", "", {}, {}, there.state, there.answer["parts"][0]["text"]
     state = there.task["status"]["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
@@ -192,7 +192,8 @@ def told_by(there: Seen) -> Any:
     return state, reason, texts, there.task.get("metadata", {}).get(USAGE, {}), there.state, None
 
 
-def said_by_user(texts: Sequence[str]) -> list[a2a.Message]:
+def user_texts(texts: Sequence[str]) -> list[a2a.Message]:
+    """Returns messages of the user with these texts."""
     return [
         a2a.Message(message_id=f"user-{number}", role=a2a.ROLE_USER, parts=[a2a.Part(text=text)])
         for number, text in enumerate(texts, 1)
@@ -218,23 +219,23 @@ async def served(folder: Path) -> AsyncGenerator[Side]:
 
 
 async def test_the_kit_and_a_plane_give_the_same_events_and_the_same_task(tmp_path: Path) -> None:
-    """P14: also where an agent breaks the rules of the port, so that a test of it says the truth."""
+    """P14: also for an agent that breaks the rules of the port, so that its test fails as well."""
     different: dict[str, list[str]] = {}
     async with served(tmp_path) as plane:
         for number, (agent, texts) in enumerate(CASES):
             context_id = f"context-{number:03}"
-            response = await plane.talk(agent, said_by_user(texts), context_id)
+            response = await plane.talk(agent, user_texts(texts), context_id)
             there = await plane.seen(response, context_id)
-            result, here = await in_kit(agent, said_by_user(texts))
+            result, here = await in_kit(agent, user_texts(texts))
             fields = [f.name for f in fields_of(Seen) if getattr(here, f.name) != getattr(there, f.name)]
-            if fields or told(result) != told_by(there):
+            if fields or result_fields(result) != plane_fields(there):
                 different[f"{agent}: {', '.join(texts)}"] = fields
     assert not different
 
 
 async def test_a_canceled_turn_is_the_same_in_the_kit_and_in_a_plane(tmp_path: Path) -> None:
-    """P14, P8: what was said before stays, with the figures and the text that is open."""
-    (said,) = said_by_user(["waits"])
+    """P14, P8: earlier messages stay, with the figures and the open text."""
+    (said,) = user_texts(["waits"])
     said.context_id = "there"
     async with served(tmp_path) as plane:
         request = pb.SubmitRequest(agent="odd", request=a2a.SendMessageRequest(message=said))
@@ -242,7 +243,7 @@ async def test_a_canceled_turn_is_the_same_in_the_kit_and_in_a_plane(tmp_path: P
         await shows(plane.store, response.task.task_id, "as far as")
         await plane.store.CancelTask(tasks.CancelTaskRequest(task_id=response.task.task_id))
         there = await plane.seen(response, "there")
-    async with turn_of(Odd(), said_by_user(["waits"])[0]) as turn:
+    async with turn_of(Odd(), user_texts(["waits"])[0]) as turn:
         await turn.until(Text)
         store = turn._plane.tasks  # pyright: ignore[reportPrivateUsage]
         (record,) = (await store.ListTasks(tasks.ListTasksRequest())).records
@@ -251,7 +252,7 @@ async def test_a_canceled_turn_is_the_same_in_the_kit_and_in_a_plane(tmp_path: P
         result = await turn.cancel()
         assert await whole == result
         here = await kept(turn, result)
-    assert (here, told(result)) == (there, told_by(there))
+    assert (here, result_fields(result)) == (there, plane_fields(there))
     assert result.text == "begun\nas far as"
 
 

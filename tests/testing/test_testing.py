@@ -51,8 +51,8 @@ class Reporter:
         yield Complete("Done.")
 
 
-def test_a_turn_gives_its_changes_and_what_clients_see_of_them() -> None:
-    """P1: the author sees what was yielded and what became of it, without an event loop of their own."""
+def test_a_result_has_the_changes_of_a_turn_and_the_view_of_clients() -> None:
+    """P1: without an event loop of the author."""
     result = run_turn_sync(Reporter(), "trees")
     assert [type(change) for change in result.changes] == [
         *(Working, ArtifactChunk, ArtifactChunk, ArtifactChunk),
@@ -67,7 +67,7 @@ def test_a_turn_gives_its_changes_and_what_clients_see_of_them() -> None:
 
 
 async def test_a_question_is_answered_by_the_next_turn_of_the_same_task() -> None:
-    """P6: AskInput pauses, and the answer goes on; each result has the changes of its own turn."""
+    """P6: AskInput pauses, and the answer continues; each result has the changes of its own turn."""
     async with turn_of(Reporter, "ask") as turn:
         asked = await turn.result()
         assert (asked.state, asked.text) == ("input-required", "About what?")
@@ -97,8 +97,8 @@ class Knowing:
         )
 
 
-async def test_a_turn_has_what_the_test_gives_it() -> None:
-    """P2, C11: history, incoming messages, referenced tasks, checkpoint, session and options reach the agent."""
+async def test_the_arguments_of_a_test_reach_the_agent() -> None:
+    """P2, C11: history, incoming messages, referenced tasks, checkpoint, session and options."""
     before = await run_turn(Reporter(), "trees")
     result = await run_turn(
         Knowing,
@@ -144,23 +144,23 @@ class Faulty:
 
 
 @pytest.mark.parametrize("fault", ["type", "append", "raise"])
-async def test_what_fails_a_run_of_the_plane_fails_the_turn(fault: str) -> None:
-    """P9: a yield of the wrong type, an append to nothing and an exception fail, and clients get no secrets."""
+async def test_a_fault_of_an_agent_fails_the_turn_as_in_a_plane(fault: str) -> None:
+    """P9: a yield of the wrong type, an append to nothing and an exception; clients get no secrets."""
     result = await run_turn(Faulty, fault)
     assert (result.state, result.reason) == ("failed", "AGENT_ERROR")
     assert "secret" not in result.text and "unexpectedly" in result.text
     assert isinstance(result.error, LookupError) == (fault == "raise")
 
 
-async def test_the_text_of_an_agent_error_is_said_and_an_open_text_stays() -> None:
-    """P9: what the user may see of a failure, the user sees."""
+async def test_the_text_of_an_agent_error_is_shown_and_an_open_text_stays() -> None:
+    """P9: the user gets both."""
     assert (await run_turn(Faulty, "public")).text == "The book is gone."
     assert (await run_turn(Faulty, "open")).text.splitlines()[0] == "as far as"
     assert (await run_turn(Faulty, "")).state == "completed"
 
 
 async def test_a_change_after_the_final_one_fails_the_test() -> None:
-    """P9: it is a bug of the agent that a plane only logs."""
+    """P9: a fault of the agent that a plane only logs."""
     with pytest.raises(RuntimeError, match="after its final change"):
         await run_turn(Faulty, "after")
 
@@ -194,7 +194,7 @@ class PatientThread(Patient):
 
 @pytest.mark.parametrize("kind", [Patient, PatientThread])
 async def test_p8_a_turn_is_canceled_at_the_change_that_the_test_names(kind: "type[Patient]") -> None:
-    """P8: the agent stands at that yield, is closed there, and what it said is kept; a plain generator has a thread."""
+    """P8: the agent is closed at that yield, and its earlier messages stay; a plain generator has a thread."""
     agent = kind()
     async with turn_of(agent, "go") as turn:
         assert await turn.until(Text) == Text("one ")
@@ -214,8 +214,8 @@ async def test_p8_a_turn_is_canceled_while_the_agent_waits() -> None:
     assert agent.closed.is_set()
 
 
-async def test_a_turn_that_ends_without_the_change_that_is_waited_for_says_what_came() -> None:
-    """P1: a test that waits for the wrong thing fails and does not hang."""
+async def test_waiting_for_a_change_that_never_comes_fails_with_the_state_of_the_turn() -> None:
+    """P1: a wrong test fails and does not hang."""
     async with turn_of(Reporter, "trees") as turn:
         with pytest.raises(AssertionError, match=r"without such a change.*completed"):
             await turn.until(AskInput)
@@ -231,7 +231,7 @@ class Listening:
 
 
 async def test_a_message_reaches_the_agent_while_it_works() -> None:
-    """P7: `turn.incoming()` returns what the user says meanwhile."""
+    """P7: `turn.incoming()` returns messages of the user during the turn."""
     async with turn_of(Listening, "go") as turn:
         await turn.until(Working)
         await turn.say("stop")
@@ -251,7 +251,7 @@ class Routing:
 
 
 async def test_a_router_answers_directly_or_makes_a_task() -> None:
-    """P3: the choice is the result's state; a router that fails makes a task that fails."""
+    """P3: the state of the result shows the choice; a router that fails makes a task that fails."""
     direct = await run_turn(Routing, "direct", history=["a", "b"])
     assert (direct.state, direct.direct_answer, direct.task) == ("answered", "at once, after 2", None)
     assert (await run_turn(Routing, "task")).text == "as a task"
@@ -275,14 +275,14 @@ class Counting:
             await asyncio.Event().wait()
 
 
-async def test_usage_and_checkpoint_are_those_of_the_task_and_the_policy_holds() -> None:
+async def test_a_result_has_the_usage_and_checkpoint_of_the_task_and_the_policy_applies() -> None:
     """P11, C11: figures are added up, the newest checkpoint counts; an isolated agent runs in a thread."""
     result = await run_turn(Counting, "go")
     assert (result.state, result.usage, result.checkpoint) == ("completed", {"tokens": 5}, {"page": 2}), result.error
     assert (await run_turn(Counting, "slow")).reason == "RUN_TIMEOUT"
 
 
-def test_what_is_no_agent_is_refused_as_at_start() -> None:
+def test_an_object_that_is_not_an_agent_is_refused_as_at_start() -> None:
     """P1: with the words of `taskplane dev`."""
     nothing: Any = object()
     with pytest.raises(Invalid, match="is not an agent"):
@@ -313,8 +313,8 @@ class Powerful(Routing):
         self.told = asyncio.Event()
 
 
-async def test_every_power_of_an_agent_is_used_as_in_a_plane() -> None:
-    """P2, P4, P6: a router that goes on, status texts beside the run, and an artifact at its end."""
+async def test_every_optional_method_of_an_agent_is_used_as_in_a_plane() -> None:
+    """P2, P4, P6: a router with continued work, status texts during the run, and an artifact at its end."""
     result = await run_turn(Powerful, "long", status_interval=0.01)
     assert result.changes == (Say("run"), ArtifactChunk("made", text="run"))
     assert "running" in result.status_texts and result.artifacts["made"].text == "run"
@@ -322,8 +322,8 @@ async def test_every_power_of_an_agent_is_used_as_in_a_plane() -> None:
     assert result.changes == (Say("begun while deciding"), ArtifactChunk("made", text="begun while deciding"))
 
 
-async def test_what_an_adapter_serves_is_tested_in_the_same_way() -> None:
-    """P14: a function of the text is an agent, and so is whatever else `--agent` may name."""
+async def test_a_plain_function_is_tested_like_any_agent() -> None:
+    """P14: the kit uses the adapters of `--agent`."""
 
     def shout(text: str) -> Iterator[str]:
         yield text.upper()
@@ -356,8 +356,8 @@ class Resuming:
         yield AskInput("More?") if turn.text == "ask" else Complete(f"{turn.checkpoint} {turn.attempt}")
 
 
-async def test_a_checkpoint_of_a_lost_run_stays_the_newest_one() -> None:
-    """P14, C11: a run that goes on from it, and makes none, leaves it; the answer to a question has it as well."""
+async def test_a_given_checkpoint_stays_the_newest_if_the_run_makes_none() -> None:
+    """P14, C11: the answer to a question gets it as well."""
     result = await run_turn(Resuming, "ask", checkpoint={"page": 3}, answers=["go on"])
     assert result.text == "{'page': 3} 1"
     assert result.checkpoint == {"page": 3}
@@ -372,8 +372,9 @@ class Stateful:
         )
 
 
-async def test_the_state_of_a_session_is_that_of_its_events() -> None:
-    """P14: what a runtime left is in its first event, and later ones change it, also that of the user and the agent."""
+async def test_the_state_of_a_session_is_made_of_its_events() -> None:
+    """P14: the given state is in its first event, and later events change it, also the state of the user and the
+    agent."""
     state = {"a": 1, "b": 2, "user:c": [3], "app:d": None}
     result = await run_turn(Stateful, session_state=state, session_events=[{}, {"actions": {"state_delta": {"b": 4}}}])
     assert result.text == "['event-1', 'event-2'] [('a', 1), ('b', 4), ('user:c', [3])]"
@@ -382,16 +383,16 @@ async def test_the_state_of_a_session_is_that_of_its_events() -> None:
         await run_turn(Stateful, session_events=[{"id": "x" * 300}])
 
 
-async def test_an_assertion_within_a_turn_fails_as_it_was_raised() -> None:
-    """P14: in no group with whatever else was open."""
+async def test_an_assertion_within_a_turn_is_raised_unchanged() -> None:
+    """P14: in no exception group."""
     with pytest.raises(AssertionError, match="mine"):
         async with turn_of(Reporter, "trees") as turn:
             await turn.until(Text)
             raise AssertionError("mine")
 
 
-async def test_a_turn_that_is_left_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P14: whatever its policy; its databases are gone."""
+async def test_an_abandoned_turn_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P14: with any policy; its databases are deleted."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     begun: list[int] = []
 

@@ -1,4 +1,4 @@
-"""ADK agents over a model that is none: it does what it is told, and keeps everything that it was shown."""
+"""ADK agents over a scripted model that obeys the message and keeps every request."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,12 +20,10 @@ Seen = list[tuple[str, str]]
 
 
 class Obedient(BaseLlm):
-    """Calls the tool that a message names, as in `remember key=a value=b`, and then says "noted" with its result.
-
-    `wait` says a word and then nothing for ever, and so does what follows a tool if it `waits_after_tools`. `refuse`
-    ends with an error, `break` with an exception; `empty` says nothing. It answers anything else with "heard" and the
-    words, in two pieces.
-    """
+    """Calls the tool that a message names, as in `remember key=a value=b`, and then answers "noted" with its result.
+    `wait` yields a word and then waits for ever, and so does the turn after a tool if it `waits_after_tools`. `refuse`
+    ends with an error, `break` with an exception; `empty` yields nothing. It answers anything else with "heard" and the
+    words, in two pieces."""
 
     model: str = "obedient"
     waits_after_tools: bool = False
@@ -115,7 +113,7 @@ async def save(name: str, text: str, tool_context: ToolContext) -> dict[str, Any
 
 
 async def load(name: str, tool_context: ToolContext, version: str = "") -> dict[str, Any]:
-    """Loads a version of an artifact, or the newest; of a long one length, first byte and type are shown."""
+    """Loads a version of an artifact, or the newest; of a long one returns length, first byte and type."""
     part = await tool_context.load_artifact(name, int(version) if version else None)
     names = await tool_context.list_artifacts()
     blob = part.inline_data if part else None
@@ -129,12 +127,12 @@ def ask(question: str) -> None:
 
 
 def order(thing: str) -> dict[str, Any]:
-    """Begins what another must approve."""
+    """Begins an order that needs an approval."""
     return {"status": "pending", "thing": thing}
 
 
 def pay(amount: str) -> dict[str, Any]:
-    """Pays, and returns what JSON does not have."""
+    """Pays, and returns values that JSON does not have."""
     return {"paid": amount, "at": date(2026, 1, 2)}
 
 
@@ -144,7 +142,7 @@ def flood(size: str) -> dict[str, Any]:
 
 
 def odd() -> dict[str, Any]:
-    """Returns what no database keeps."""
+    """Returns characters that no database stores."""
     return {"text": "a\0b\ud83dc"}
 
 

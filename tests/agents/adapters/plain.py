@@ -8,7 +8,7 @@ from taskplane.agents.agent import Complete, Turn
 
 
 def where(text: str) -> str:
-    """Tells where it runs."""
+    """Returns the thread and the process in which it runs."""
     return f"{os.getpid()} {threading.current_thread() is threading.main_thread()}"
 
 

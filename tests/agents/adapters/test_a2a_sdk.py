@@ -1,4 +1,4 @@
-"""Executors of the A2A SDK: what the scenarios of all adapters do not have."""
+"""Executors of the A2A SDK: cases beyond the scenarios of all adapters."""
 
 import asyncio
 import threading
@@ -29,7 +29,7 @@ Work = Callable[[RequestContext, EventQueue], Awaitable[None]]
 
 
 class Doing(AgentExecutor):
-    """Does what it is given; remembers its contexts, and how it was stopped."""
+    """Does the given work; remembers its contexts, and how it was stopped."""
 
     def __init__(self, work: Work, *, stop: Work | None = None) -> None:
         self.contexts: list[RequestContext] = []
@@ -63,8 +63,8 @@ async def ran(stores: Stores, executor: AgentExecutor, words: str = "go", **opti
         return await plane.run(words, **options)
 
 
-async def test_one_message_is_a_direct_answer_without_a_task(stores: Stores) -> None:
-    """P2: as on the SDK's server; the executor was begun once."""
+async def test_a_single_message_is_a_direct_answer_without_a_task(stores: Stores) -> None:
+    """P2: as on the SDK's server; the executor was started once."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         await events.enqueue_event(new_text_message(f"Hello, {context.get_user_input()}."))
@@ -77,8 +77,8 @@ async def test_one_message_is_a_direct_answer_without_a_task(stores: Stores) -> 
     assert len(executor.contexts) == 1
 
 
-async def test_an_execution_begun_while_routing_goes_on_in_its_task(stores: Stores) -> None:
-    """P2: it is neither repeated nor stopped when the task is made."""
+async def test_an_execution_begun_while_routing_continues_in_its_task(stores: Stores) -> None:
+    """P2: it is neither repeated nor stopped when the task is created."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         await (await begin(context, events)).complete(new_text_message("done"))
@@ -88,9 +88,9 @@ async def test_an_execution_begun_while_routing_goes_on_in_its_task(stores: Stor
     assert task.status.state == a2a.TASK_STATE_COMPLETED and len(executor.contexts) == 1
 
 
-async def test_an_executor_finds_what_it_reads_on_the_server_of_the_sdk(stores: Stores) -> None:
-    """P1, I1, I3: ids, texts, options of the request, the caller, tasks referred to; the task from the second message
-    on, paused with its question, and without that message."""
+async def test_an_executor_gets_the_same_context_as_on_the_server_of_the_sdk(stores: Stores) -> None:
+    """P1, I1, I3: ids, texts, options of the request, the caller, referenced tasks; from the second message on the
+    task, paused with its question, and without that message."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         task = await begin(context, events)
@@ -126,8 +126,8 @@ async def test_an_executor_finds_what_it_reads_on_the_server_of_the_sdk(stores: 
     assert [message.parts[0].text for message in task.history] == ["go"] and second.get_user_input() == "Ann"
 
 
-async def test_a_task_can_come_whole_in_one_event(stores: Stores) -> None:
-    """P5: its artifacts with their metadata, its status, and what it said."""
+async def test_a_whole_task_in_one_event_is_stored(stores: Stores) -> None:
+    """P5: its artifacts with their metadata, its status, and its message."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         assert context.message is not None
@@ -160,7 +160,7 @@ async def test_a_long_artifact_is_cut_into_chunks_that_can_be_stored(stores: Sto
     assert task.artifacts[0].parts[0].text == long
 
 
-async def test_it_waits_with_its_next_event_while_the_log_cannot_keep_up(stores: Stores) -> None:
+async def test_an_executor_waits_while_the_log_is_behind(stores: Stores) -> None:
     """P7: backpressure reaches the executor."""
     sent = 0
 
@@ -183,9 +183,9 @@ async def test_it_waits_with_its_next_event_while_the_log_cannot_keep_up(stores:
     assert sent == 3000
 
 
-async def test_a_pause_is_one_if_nothing_follows(stores: Stores) -> None:
-    """P2, I1: an executor may ask for input or authentication and go on without an answer; what it asks is said once,
-    and what one must do elsewhere is shown at once."""
+async def test_a_request_for_input_followed_by_more_events_does_not_pause_the_task(stores: Stores) -> None:
+    """P2, I1: an executor may ask for input or authentication and continue without an answer; its question is stored
+    once, and a login elsewhere is shown at once."""
     logged_in = asyncio.Event()
 
     async def work(context: RequestContext, events: EventQueue) -> None:
@@ -210,7 +210,7 @@ async def test_a_pause_is_one_if_nothing_follows(stores: Stores) -> None:
 
 
 async def test_a_pause_for_authentication_ends_the_run(stores: Stores) -> None:
-    """I1: as that for input does."""
+    """I1: like a pause for input."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         await (await begin(context, events)).requires_auth(new_text_message("Log in"))
@@ -221,8 +221,8 @@ async def test_a_pause_for_authentication_ends_the_run(stores: Stores) -> None:
         assert await plane.conversation(task.context_id) == ["go", "Log in"]
 
 
-async def test_it_is_told_to_cancel_while_it_still_executes(stores: Stores) -> None:
-    """P8, P11: `cancel` comes first and may send events, `execute` is cancelled after it, and both have an end."""
+async def test_a_cancel_reaches_an_executor_while_it_executes(stores: Stores) -> None:
+    """P8, P11: `cancel` comes first and may send events, `execute` is cancelled after it, and both end."""
     order: list[str] = []
 
     async def work(context: RequestContext, events: EventQueue) -> None:
@@ -272,8 +272,8 @@ async def test_a_cancel_that_hangs_is_cut_off(stores: Stores) -> None:
         assert ended.is_set()
 
 
-async def test_one_that_returns_without_an_end_completes_its_task(stores: Stores) -> None:
-    """P3: it did its work; on the SDK's server its task would work for ever."""
+async def test_an_executor_that_returns_without_a_final_event_completes_its_task(stores: Stores) -> None:
+    """P3: on the SDK's server its task would work for ever."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         await (await begin(context, events)).start_work(new_text_message("That is all."))
@@ -282,7 +282,7 @@ async def test_one_that_returns_without_an_end_completes_its_task(stores: Stores
     assert task.status.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_one_that_sends_nothing_fails(stores: Stores) -> None:
+async def test_an_executor_that_sends_nothing_fails_its_task(stores: Stores) -> None:
     """P9: as on the SDK's server."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
@@ -312,15 +312,15 @@ async def _appended_to_nothing(context: RequestContext, events: EventQueue) -> N
 
 
 @pytest.mark.parametrize("work", [_other_task, _other_context, _message_after_task, _appended_to_nothing])
-async def test_what_the_server_of_the_sdk_refuses_fails_the_task(stores: Stores, work: Work) -> None:
-    """P9: events of another task, a message on a task, a piece of an artifact that was not begun."""
+async def test_an_event_that_the_server_of_the_sdk_refuses_fails_the_task(stores: Stores, work: Work) -> None:
+    """P9: an event of another task, a message on a task, a chunk of an artifact without a beginning."""
     task = await ran(stores, Doing(work))
     assert task.status.state == a2a.TASK_STATE_FAILED
     assert task.status.message.metadata.fields["reason"].string_value == "AGENT_ERROR"
 
 
-async def test_an_error_of_the_protocol_is_for_the_user(stores: Stores) -> None:
-    """P9: its text is shown, as on the SDK's server; that of any other exception is not."""
+async def test_the_text_of_a_protocol_error_is_shown_to_the_user(stores: Stores) -> None:
+    """P9: as on the SDK's server; the text of any other exception is not."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         raise InvalidParamsError(message="Name a city.")
@@ -329,8 +329,8 @@ async def test_an_error_of_the_protocol_is_for_the_user(stores: Stores) -> None:
     assert task.status.state == a2a.TASK_STATE_FAILED and text(task.status.message) == "Name a city."
 
 
-async def test_one_that_fails_or_rejects_its_task_says_why(stores: Stores) -> None:
-    """P9."""
+async def test_a_failed_or_rejected_task_has_the_text_of_the_executor(stores: Stores) -> None:
+    """P9: as its status message."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         task = await begin(context, events)
@@ -343,8 +343,8 @@ async def test_one_that_fails_or_rejects_its_task_says_why(stores: Stores) -> No
     assert failed.status.state == a2a.TASK_STATE_FAILED and text(failed.status.message) == "Not today."
 
 
-async def test_one_that_blocks_has_a_thread(stores: Stores) -> None:
-    """P1: where the policy says so, nothing of it runs in the event loop of the executor."""
+async def test_an_executor_with_the_policy_of_a_thread_runs_in_a_thread(stores: Stores) -> None:
+    """P1: no part of it runs in the event loop."""
     threads: set[str] = set()
 
     async def work(context: RequestContext, events: EventQueue) -> None:
@@ -358,10 +358,8 @@ async def test_one_that_blocks_has_a_thread(stores: Stores) -> None:
     assert all(name.startswith("taskplane-agent") for name in threads)
 
 
-async def test_an_event_from_another_event_loop_fails_instead_of_waiting(
-    stores: Stores, caplog: pytest.LogCaptureFixture
-) -> None:
-    """P9: the log says what to do, which works."""
+async def test_an_event_from_another_event_loop_fails_at_once(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    """P9: the log has the remedy, which works."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         task = await begin(context, events)
@@ -387,7 +385,7 @@ async def test_an_event_from_another_event_loop_fails_instead_of_waiting(
         assert "from there" in await plane.conversation(rightly.context_id)
 
 
-async def test_events_of_an_older_sdk_are_refused_with_what_to_do(
+async def test_events_of_an_older_sdk_are_refused_with_the_remedy(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P9: 0.3 code needs an environment of its own."""
@@ -401,8 +399,8 @@ async def test_events_of_an_older_sdk_are_refused_with_what_to_do(
     assert "a2a-sdk 0.3" in caplog.text and "remote agent" in caplog.text
 
 
-def test_code_of_an_older_sdk_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P9: it does not import, and the error says how it can be served."""
+def test_code_of_an_older_sdk_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9: the code cannot be imported; the error names a remote agent as the way to serve it."""
     for number, line in enumerate(
         ("from a2a.types import TextPart", "from a2a.server.apps import A2AStarletteApplication")
     ):
@@ -413,8 +411,8 @@ def test_code_of_an_older_sdk_is_refused_with_what_to_do(tmp_path: Path, monkeyp
         assert "a2a-sdk 0.3" in refused.value.suggestion and "remote agent" in refused.value.suggestion
 
 
-def test_the_card_is_that_of_the_executor_if_it_has_one() -> None:
-    """P1: otherwise its name and its docstring; the interfaces are those of this server."""
+def test_an_agent_has_the_card_of_its_executor_or_one_made_of_its_name() -> None:
+    """P1: made of name and docstring. The interfaces of the executor's card are left out."""
 
     async def work(context: RequestContext, events: EventQueue) -> None:
         return

@@ -39,7 +39,7 @@ class World(NamedTuple):
 
 @pytest.fixture
 async def world(stores: Stores) -> AsyncGenerator[World, None]:
-    """An executor of an ADK agent `adk`, and of one of the port, `other`."""
+    """An executor of an ADK agent `adk`, and of an agent of the port, `other`."""
 
     async def other(turn: Turn) -> AsyncIterator[Change]:
         yield Complete(f"the other heard {turn.text}")
@@ -50,7 +50,7 @@ async def world(stores: Stores) -> AsyncGenerator[World, None]:
 
 
 async def said(plane: Plane, words: str, **options: Any) -> str:
-    """What the task says at its end."""
+    """Runs a turn, and returns the text of its end."""
     task = await plane.run(words, context_id=C, **options)
     assert task.status.state == a2a.TASK_STATE_COMPLETED, task
     return text(task.status.message)
@@ -61,13 +61,13 @@ async def state(plane: Plane) -> dict[str, Any]:
 
 
 async def events(plane: Plane) -> list[dict[str, Any]]:
-    """What ADK stored in the session."""
+    """Returns the events of ADK in the session."""
     request = sessions.ListEntriesRequest(context_id=C, kinds=[sessions.ENTRY_KIND_EVENT])
     return [json.loads(entry.data) for entry in (await plane.stores.sessions().ListEntries(request)).entries]
 
 
-async def test_a_turn_streams_its_text_and_says_it_once(world: World) -> None:
-    """P3: pieces of a text as they come, the whole text that ADK repeats as the last word, the figures of the run."""
+async def test_a_turn_streams_its_text_and_stores_it_once(world: World) -> None:
+    """P3: pieces of the text as they come, and the whole text that ADK repeats as the last message."""
     task = await world.plane.run("hello", context_id=C)
     statuses = [
         event.event.status_update.status for event in await world.plane.events(task.id, tasks.EVENT_KIND_STATUS)
@@ -81,7 +81,7 @@ async def test_a_turn_streams_its_text_and_says_it_once(world: World) -> None:
 
 
 async def test_the_model_sees_every_message_once(world: World) -> None:
-    """R5: what ADK keeps in the session is neither shown nor told to the model a second time."""
+    """R5: events of ADK in the session are not shown as messages, and not sent to the model twice."""
     for words in ("one", "two", "three"):
         await said(world.plane, words)
     assert world.model.seen[-1] == [
@@ -127,8 +127,8 @@ async def test_a_rewind_takes_turns_from_the_model_and_the_state(world: World) -
     assert "'version': 1" in await said(world.plane, "save name=f text=again")
 
 
-async def test_turns_of_other_agents_are_seen(world: World) -> None:
-    """P2: what another agent of the session answered is shown to the model, in its place, and kept nowhere twice."""
+async def test_the_model_gets_the_turns_of_other_agents(world: World) -> None:
+    """P2: in their place in the session; they are not stored twice."""
     await said(world.plane, "one")
     await said(world.plane, "two", agent="other")
     await said(world.plane, "three")
@@ -172,8 +172,8 @@ async def test_a_long_running_tool_asks_the_user(world: World, words: str, quest
     assert world.model.seen[-1][-1] == ("user", "and now")
 
 
-async def test_an_answer_names_its_call(world: World) -> None:
-    """I1: a data part that is a function response is taken as it is."""
+async def test_a_function_response_answers_the_call_that_it_names(world: World) -> None:
+    """I1: a data part with a function response is passed on unchanged."""
     task = await world.plane.run("ask question=why?", context_id=C)
     (call_id,) = (i for event in await events(world.plane) for i in event.get("longRunningToolIds", ()))
     answer = a2a.Part()
@@ -184,8 +184,8 @@ async def test_an_answer_names_its_call(world: World) -> None:
     assert "{'because': 7}" in text(task.status.message)
 
 
-async def test_an_answer_that_names_no_open_call_answers_none(world: World) -> None:
-    """I1: the calls go on waiting, and the task asks again."""
+async def test_an_answer_that_names_no_open_call_is_asked_for_again(world: World) -> None:
+    """I1: the calls stay open."""
     task = await world.plane.run("ask question=why?", context_id=C)
     asked = len(world.model.seen)
     wrong = a2a.Part()
@@ -200,8 +200,8 @@ async def test_an_answer_that_names_no_open_call_answers_none(world: World) -> N
     assert "'result': 'so'" in text(task.status.message)
 
 
-async def test_an_answer_may_be_any_data(world: World) -> None:
-    """I1: what is no object is the result."""
+async def test_an_answer_may_be_a_list(world: World) -> None:
+    """I1: data that is not an object becomes the result."""
     task = await world.plane.run("ask question=which?", context_id=C)
     part = a2a.Part()
     part.data.list_value.extend(["a", "b"])
@@ -210,8 +210,8 @@ async def test_an_answer_may_be_any_data(world: World) -> None:
     assert "'result': ['a', 'b']" in text(task.status.message)
 
 
-async def test_a_question_of_another_task_is_not_in_the_way(world: World) -> None:
-    """I1: while a task waits, another one of the session goes on; the model sees no call without a response."""
+async def test_a_waiting_task_does_not_block_another_task_of_its_session(world: World) -> None:
+    """I1: the model gets no call without a response."""
     waiting = await world.plane.run("ask question=why?", context_id=C)
     assert await said(world.plane, "hello") == "heard hello"
     assert world.model.seen[-1] == [("user", "ask question=why?"), ("user", "hello")]
@@ -221,7 +221,7 @@ async def test_a_question_of_another_task_is_not_in_the_way(world: World) -> Non
 
 
 async def test_a_failing_model_fails_the_task(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """P9: an error of the model is a failure with a readable reason, also where ADK ends well; no secret is told."""
+    """P9: with a readable reason, also if ADK ends without an exception; no secret is shown."""
     task = await world.plane.run("refuse", context_id=C)
     assert task.status.state == a2a.TASK_STATE_FAILED
     assert text(task.status.message) == "The model ended with the error SAFETY."
@@ -246,7 +246,7 @@ async def test_cancel_stops_the_model_and_keeps_nothing_partial(world: World) ->
 
 
 async def test_artifacts_are_shown_and_loaded_by_later_turns(world: World) -> None:
-    """P5, P7: a version that is saved is one of the task's artifact; later turns load the newest."""
+    """P5, P7: a saved version is a version of the task's artifact; later turns load the newest."""
     task = await world.plane.run("save name=f.txt text=first", context_id=C)
     (artifact,) = task.artifacts
     assert (artifact.artifact_id, artifact.name, artifact.parts[0].raw) == ("f.txt", "f.txt", b"first")
@@ -259,9 +259,9 @@ async def test_artifacts_are_shown_and_loaded_by_later_turns(world: World) -> No
     )
 
 
-async def test_a_large_artifact_is_the_tasks_and_loaded_from_there(world: World) -> None:
-    """P5, P7: one of more than a megabyte is stored once, in pieces; later turns load each version, while its task is
-    there."""
+async def test_a_large_artifact_is_stored_in_its_task_and_loaded_from_there(world: World) -> None:
+    """P5, P7: more than a megabyte is stored once, in chunks. Later turns load each version until its task is
+    deleted."""
     sizes = (2_500_000, 2_600_000)
     made: list[str] = []
     for size in sizes:
@@ -277,8 +277,8 @@ async def test_a_large_artifact_is_the_tasks_and_loaded_from_there(world: World)
     assert "'text': None, 'names': ['big']" in await said(world.plane, "load name=big version=0")
 
 
-async def test_files_and_data_are_seen_in_this_turn_and_later_ones(world: World) -> None:
-    """P2: files as they are, and data as JSON, from the events of ADK as from the history of other agents."""
+async def test_the_model_gets_files_and_data_in_this_turn_and_later_ones(world: World) -> None:
+    """P2: files unchanged, and data as JSON, from the events of ADK as from the history of other agents."""
     file, link, data = a2a.Part(raw=b"\0\xff", media_type="image/png"), a2a.Part(url="https://x/y"), a2a.Part()
     data.data.struct_value.update({"a": 1})
     for agent in ("adk", "other"):
@@ -288,8 +288,8 @@ async def test_files_and_data_are_seen_in_this_turn_and_later_ones(world: World)
     assert [words for role, words in world.model.seen[-1] if role == "user"] == [line, line, "hello"]
 
 
-async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: World) -> None:
-    """P9: an event of more than 3 MiB; the next turn is not harmed."""
+async def test_an_event_too_large_for_the_session_fails_the_task_with_the_limit(world: World) -> None:
+    """P9: more than 3 MiB; the next turn works."""
     task = await world.plane.run("flood size=4000000", context_id=C)
     assert task.status.state == a2a.TASK_STATE_FAILED
     assert (
@@ -299,8 +299,8 @@ async def test_what_the_session_cannot_keep_fails_the_task_and_says_so(world: Wo
     assert world.model.seen[-1] == [("user", "flood size=4000000"), ("user", "hello")]
 
 
-async def test_what_no_database_keeps_is_replaced(world: World) -> None:
-    """P3: in the result of a tool, which is an event of ADK, too; the next turn is not harmed."""
+async def test_characters_of_a_tool_result_that_no_database_stores_are_replaced(world: World) -> None:
+    """P3: in the message and in the event of ADK; the next turn works."""
     task = await world.plane.run("odd", context_id=C)
     assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
     (shown,) = [m for m in task.history if "function_response" in str(m.parts[0].metadata)]
@@ -308,15 +308,15 @@ async def test_what_no_database_keeps_is_replaced(world: World) -> None:
     assert await said(world.plane, "hello") == "heard hello"
 
 
-async def test_usage_is_told(world: World) -> None:
-    """P9: the figures of all requests of a run are those of its task."""
+async def test_the_usage_of_all_model_requests_is_in_the_task(world: World) -> None:
+    """P9: summed over the run."""
     task = await world.plane.run("recall key=a", context_id=C)
     usage = to_dict(task.metadata)["taskplane.dev/usage"]
     assert usage == {"requests": 2, "input_tokens": 6, "output_tokens": 4}
 
 
-async def test_nothing_of_a_lost_attempt_is_told_again(stores: Stores) -> None:
-    """C9, R5: an attempt that was lost left events of ADK; the next one begins anew, and later turns see that only."""
+async def test_the_model_gets_nothing_of_a_lost_attempt(stores: Stores) -> None:
+    """C9, R5: the next attempt starts from the beginning, although the lost one left events of ADK."""
     agent, model = obedient()
     model.waits_after_tools = True
     again = Policy(on_orphan="rerun")
@@ -337,8 +337,8 @@ async def test_nothing_of_a_lost_attempt_is_told_again(stores: Stores) -> None:
         ]
 
 
-async def test_a_turn_that_waited_sees_nothing_of_later_ones(stores: Stores) -> None:
-    """P2: with the strategy "queue", turns of another ADK agent meanwhile are not shown, as in the history."""
+async def test_a_queued_turn_sees_no_later_turn(stores: Stores) -> None:
+    """P2: with the strategy "queue", turns of another ADK agent meanwhile are left out, as in the history."""
     (first, model), (second, _) = obedient(), obedient()
     queued = adapt(first, "adk", Policy(strategy="queue"))
     async with open_plane(stores, ("adk", queued), ("second", adapt(second, "second"))) as plane:
@@ -364,8 +364,8 @@ async def test_an_agent_may_be_isolated(stores: Stores, isolation: str) -> None:
         assert "'text': 'first'" in await said(plane, "load name=f")
 
 
-async def test_an_app_and_a_runner_are_served_with_what_they_have(stores: Stores, tmp_path: Path) -> None:
-    """P3: a runner keeps its artifacts where it did; the sessions are the plane's."""
+async def test_an_app_and_a_runner_are_served_with_their_artifact_service(stores: Stores, tmp_path: Path) -> None:
+    """P3: a runner keeps its own artifact service; the sessions are those of the plane."""
     agent, _ = obedient()
     files = FileArtifactService(root_dir=tmp_path)
     app = App(name="app", root_agent=agent)
@@ -379,7 +379,7 @@ async def test_an_app_and_a_runner_are_served_with_what_they_have(stores: Stores
 
 
 async def test_a_workflow_asks_its_user(stores: Stores) -> None:
-    """I1: a node that requests input makes the task wait; the answer goes on where it asked."""
+    """I1: a node that requests input pauses the task; the answer continues at that node."""
 
     async def begin(node_input: Any) -> AsyncIterator[Any]:
         yield RequestInput(message="What is your name?", response_schema=None)
@@ -402,8 +402,8 @@ def event(author: str, words: str = "", *, partial: bool = False, error: str | N
     return Event(author=author, branch=f"all.{author}", content=content, partial=partial, error_code=error)
 
 
-def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
-    """P3: texts that grow at once are streamed one after the other, and each is said once."""
+def test_texts_of_parallel_agents_are_streamed_one_after_the_other() -> None:
+    """P3: each text is stored once."""
     translation = Translation()
     changes: list[Change] = []
     for given in [
@@ -431,8 +431,8 @@ def test_agents_that_work_in_parallel_say_one_thing_after_the_other() -> None:
         ([event("a", error="UNAVAILABLE"), event("a", "two")], ""),
     ],
 )
-def test_a_run_has_failed_unless_what_failed_was_tried_again(events: list[Event], error: str) -> None:
-    """P9: an answer that is cut off is none, although ADK ends well; a node that runs again may mend its error."""
+def test_a_run_fails_unless_its_failed_node_was_repeated(events: list[Event], error: str) -> None:
+    """P9: a truncated answer is a failure, although ADK ends without one."""
     translation = Translation()
     for given in events:
         list(translation.take(given))
@@ -446,8 +446,8 @@ def test_the_page_prints_the_example() -> None:
     assert "taskplane dev --agent adk_notes:agent\n" in page
 
 
-async def test_the_example_does_what_its_page_says(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P3: the example of the page runs as it is printed, but for the model."""
+async def test_the_example_of_the_page_works(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3: as printed, with a scripted model."""
     monkeypatch.chdir("docs/examples")
     monkeypatch.setattr("sys.path", ["", *sys.path])
     model = Obedient()

@@ -21,8 +21,8 @@ C = "c"
         ("no", "This tool call is rejected"),
     ],
 )
-async def test_a_confirmation_is_answered_in_any_clear_form(stores: Stores, answer: object, outcome: str) -> None:
-    """I1: by a text, and by data of the library's own form or of another one."""
+async def test_a_confirmation_accepts_any_clear_answer(stores: Stores, answer: object, outcome: str) -> None:
+    """I1: a text, and data in the library's own form or in another one."""
     agent, _ = obedient()
     async with open_plane(stores, ("adk", adapt(agent, "adk"))) as plane:
         task = await plane.run("pay amount=5", context_id=C)

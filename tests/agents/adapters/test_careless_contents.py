@@ -1,4 +1,4 @@
-"""What careless servers put into their answers: artifacts, files and data in the forms of other versions."""
+"""Answers of careless servers: artifacts, files and data in the forms of other versions."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ LINKS: list[tuple[str, Json]] = [
 
 
 async def test_links_in_the_form_of_another_version_are_read(stores: Stores) -> None:
-    """P12."""
+    """P12: a link stays a link."""
     peers = {f"{at}": Careless(version, answer=put(PART[version], part)) for at, (version, part) in enumerate(LINKS)}
     for at, task in (await tasks_of(stores, peers)).items():
         assert [one.url for one in task.status.message.parts] == ["https://a.example/b"], at
@@ -83,7 +83,7 @@ async def test_data_of_any_kind_is_read(stores: Stores, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
-async def test_what_is_no_metadata_is_left_out(stores: Stores, version: str) -> None:
+async def test_invalid_metadata_is_left_out(stores: Stores, version: str) -> None:
     """Of a message and of a part."""
     message = PART[version].removesuffix(".parts.0")
     peers = {
@@ -114,7 +114,7 @@ async def test_artifacts_without_an_id_are_read(stores: Stores, version: str) ->
 
 
 async def test_chunks_of_0_1_are_one_artifact(stores: Stores) -> None:
-    """P12: `append` and `lastChunk` are in the artifact there, which an index names."""
+    """P12: in 0.1 the artifact itself has `append` and `lastChunk`, and an index names it."""
 
     async def body(content: bytes) -> AsyncIterator[bytes]:
         for word, append in (("one ", False), ("two", True)):
@@ -129,7 +129,7 @@ async def test_chunks_of_0_1_are_one_artifact(stores: Stores) -> None:
 
 
 async def test_a_state_in_place_of_a_status_is_read(stores: Stores) -> None:
-    """M2: the messages are those of the history."""
+    """M2: the messages come from the history."""
 
     def change(answer: Json) -> None:
         answer["history"] = [answer["status"]["message"]]
@@ -141,7 +141,7 @@ async def test_a_state_in_place_of_a_status_is_read(stores: Stores) -> None:
 
 
 async def test_the_parts_of_a_proto_of_0_3_are_read(stores: Stores) -> None:
-    """P12: it calls them content."""
+    """P12: their name there is content."""
 
     def change(answer: Json) -> None:
         answer["status"]["message"]["content"] = answer["status"]["message"].pop("parts")
@@ -149,8 +149,8 @@ async def test_the_parts_of_a_proto_of_0_3_are_read(stores: Stores) -> None:
     assert text((await answered(stores, Careless(answer=change))).status.message) == "done"
 
 
-async def test_the_context_of_0_1_is_that_of_the_next_message(stores: Stores) -> None:
-    """P5: it calls it the session."""
+async def test_the_session_id_of_0_1_is_the_context_of_the_next_message(stores: Stores) -> None:
+    """P5: 0.1 has the name session id."""
 
     def change(answer: Json) -> None:
         answer["sessionId"] = answer.pop("contextId")
@@ -164,7 +164,7 @@ async def test_the_context_of_0_1_is_that_of_the_next_message(stores: Stores) ->
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
 async def test_answers_over_rest_are_understood(stores: Stores, streams: bool) -> None:
-    """P1: as those over JSON-RPC."""
+    """P1: like answers over JSON-RPC."""
     forms: dict[str, Change] = {
         "no wrapper": lambda answer: answer["task"],
         "null lists": lambda answer: {"task": {**answer["task"], "artifacts": None, "history": None}},
@@ -178,7 +178,7 @@ async def test_answers_over_rest_are_understood(stores: Stores, streams: bool) -
 
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
-async def test_a_message_without_an_id_that_comes_again_is_said_once(stores: Stores, version: str) -> None:
+async def test_a_repeated_message_without_an_id_is_stored_once(stores: Stores, version: str) -> None:
     """T12: in the stream, and in the history of the task that is read when the stream has ended early, with a mark."""
     answers = 0
 

@@ -1,4 +1,4 @@
-"""Remote agents whose servers are older, careless or hostile: each form that is mended, and each that is refused."""
+"""Remote agents with older, careless or hostile servers: forms that are corrected, and forms that are refused."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ def _changed(value: Json, change: Change | None) -> Any:
 
 
 def put(path: str, value: object) -> Change:
-    """Writes a value at a path; `...` removes it."""
+    """Returns a function that writes a value at a path; `...` removes it."""
 
     def change(found: Json) -> None:
         *before, last = path.split(".")
@@ -142,7 +142,8 @@ async def tasks_of(stores: Stores, peers: Mapping[str, Careless]) -> dict[str, a
 
 
 async def all_answered(stores: Stores, peers: Mapping[str, Careless]) -> dict[str, str]:
-    """The last words of the task at each peer, by its name; the state before them if it did not complete."""
+    """Returns the last text of the task at each peer, by its name; preceded by the state if the task did not
+    complete."""
     ends = {a2a.TASK_STATE_COMPLETED: ""}
     return {
         form: ends.get(task.status.state, f"{task.status.state}: ") + text(task.status.message)
@@ -160,7 +161,7 @@ def _update(answer: Json) -> Json:
 
 
 def _endless(answer: Json) -> Json:
-    """A status update that does not say whether it is the last one."""
+    """A status update without a mark of the last one."""
     return {"taskId": "t", "contextId": "far", "status": answer["status"], "final": None}
 
 
@@ -262,7 +263,7 @@ def depth_of(value: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
 async def test_data_that_the_sdk_could_not_read_is_kept(stores: Stores, version: str) -> None:
-    """P12: a large integer becomes its digits, which are listed, and data of 60 levels its JSON."""
+    """P12: a large integer becomes its digits and is listed as converted; data of 60 levels becomes JSON."""
     deep: Any = "x"
     for _ in range(60):
         deep = {"a": deep}
@@ -280,7 +281,7 @@ async def test_data_that_the_sdk_could_not_read_is_kept(stores: Stores, version:
     assert (levels + more, end) == (60, "x")
 
 
-async def test_a_context_that_the_server_did_not_name_is_not_sent_to_it(stores: Stores) -> None:
+async def test_no_context_id_is_sent_to_a_server_that_named_none(stores: Stores) -> None:
     peer = Careless(answer=put("contextId", ...))
     async with serving(peer.app) as server, open_plane(stores, ("far", await remote(server.url))) as plane:
         await plane.run("one", context_id="here")
@@ -307,15 +308,15 @@ async def test_careless_cards_are_served(stores: Stores) -> None:
     assert await all_answered(stores, peers) == dict.fromkeys(peers, "done")
 
 
-async def test_a_skill_in_place_of_a_list_of_them_is_read() -> None:
-    """P1."""
+async def test_a_single_skill_in_place_of_a_list_is_read() -> None:
+    """P1: the card has the skill."""
     async with serving(Careless(card=lambda card: {**card, "skills": card["skills"][0]}).app) as server:
         agent = await remote(server.url)
     assert [skill.id for skill in agent.card.skills] == ["s"]
 
 
 def test_an_answer_has_the_id_of_its_request() -> None:
-    """And the version of JSON-RPC, whatever its server wrote."""
+    """With any id and version of JSON-RPC in the answer of the server."""
     asked: Json = {"jsonrpc": "2.0", "id": "ours", "method": "message/send", "params": {}}
     mending = Mending.of(httpx.Request("POST", "https://peer.example/rpc", json=asked))
     for given in ("theirs", 1, None):
@@ -397,7 +398,7 @@ async def test_an_answer_or_a_card_is_refused_at_a_limit(stores: Stores, monkeyp
             await remote(server.url)
 
 
-async def test_what_is_not_json_is_told_as_such(stores: Stores) -> None:
+async def test_an_answer_that_is_not_json_fails_the_task_with_this_reason(stores: Stores) -> None:
     async def page(_: bytes) -> AsyncIterator[bytes]:
         yield b"data: <!doctype html>\n\n"
 

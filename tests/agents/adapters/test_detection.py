@@ -1,4 +1,4 @@
-"""Detection of what an agent was written for."""
+"""Detection of the library that an agent was written for."""
 
 import subprocess
 import sys
@@ -73,7 +73,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def test_a_function_of_one_parameter_is_an_agent_and_one_of_none_makes_one(module: str) -> None:
+def test_a_function_with_a_parameter_is_an_agent_and_a_function_without_one_creates_it(module: str) -> None:
     specs = ["shout", "make", "listen", "Bot", "bot", "bot.method", "quiet"]
     agents = load_agents([f"a{number}={module}:{spec}" for number, spec in enumerate(specs)])
     assert all(isinstance(hosted.agent, FunctionAgent) for hosted in agents.by_name.values())
@@ -103,8 +103,10 @@ def test_a_function_of_one_parameter_is_an_agent_and_one_of_none_makes_one(modul
         ("{module}_tomlkit:x", "No module named 'tomlkit'", "install its requirements"),
     ],
 )
-def test_what_is_no_agent_says_why_and_what_to_do(module: str, spec: str, problem: str, suggestion: str) -> None:
-    """P9: a misuse, and a library that is not installed."""
+def test_an_object_that_is_not_an_agent_is_refused_with_reason_and_remedy(
+    module: str, spec: str, problem: str, suggestion: str
+) -> None:
+    """P9: wrong use, and a library that is not installed."""
     with pytest.raises(Invalid) as wrong:
         load_agents([spec.format(module=module)])
     assert wrong.value.reason == "BAD_AGENT"
@@ -112,7 +114,7 @@ def test_what_is_no_agent_says_why_and_what_to_do(module: str, spec: str, proble
     assert suggestion in wrong.value.suggestion
 
 
-def test_a_card_of_the_a2a_sdk_is_no_card_of_ours() -> None:
+def test_a_card_of_the_a2a_sdk_is_refused() -> None:
     class Mistaken(Plain):
         card: Any = CardOfTheSdk(name="mistaken")
 
@@ -133,7 +135,7 @@ def test_agents_in_code_are_detected_as_well_and_may_be_given_a_policy() -> None
     assert agent.policy(turn).on_orphan == "rerun"
 
 
-def test_an_agent_may_be_isolated_and_load_by_its_name_elsewhere(module: str) -> None:
+def test_an_isolated_agent_keeps_its_name_and_source(module: str) -> None:
     hosted = load_agents([f"f={module}:shout@process", f"{module}:listen@thread"])
     assert [(one.name, one.isolation, one.source) for one in hosted.by_name.values()] == [
         ("f", "process", f"f={module}:shout"),

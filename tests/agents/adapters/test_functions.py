@@ -22,7 +22,7 @@ COMPLETED, FAILED = a2a.TASK_STATE_COMPLETED, a2a.TASK_STATE_FAILED
 
 
 async def answers(stores: Stores, function: Any, words: str = "go") -> tuple[int, list[str]]:
-    """The state in which a task of this function ends, and all that was said in it."""
+    """Returns the state in which a task of this function ends, and all texts of the agent."""
     async with open_plane(stores, ("a", adapt(function, "a"))) as plane:
         task = await plane.run(words)
         said = {message.message_id: text(message) for message in (*task.history[1:], task.status.message)}
@@ -92,10 +92,10 @@ ANSWERS: list[tuple[Any, int, list[str]]] = [
 
 
 @pytest.mark.parametrize(("function", "state", "said"), ANSWERS)
-async def test_what_a_function_returns_or_yields_is_its_answer(
+async def test_the_results_of_a_function_are_its_answer(
     stores: Stores, function: Any, state: int, said: list[str]
 ) -> None:
-    """P1, P3: a str completes, strs of a generator grow, changes are taken as they are."""
+    """P1, P3: a str completes the task, strs of a generator grow, changes are passed on."""
     assert await answers(stores, function) == (state, said)
 
 
@@ -112,16 +112,16 @@ def not_awaited(text: str) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [number, numbers, not_awaited])
-async def test_what_is_no_answer_fails_the_task(stores: Stores, wrong: Any) -> None:
-    """P9: a number, a coroutine that nobody awaits, a number among the pieces."""
+async def test_an_invalid_result_of_a_function_fails_the_task(stores: Stores, wrong: Any) -> None:
+    """P9: a number, an awaitable that is not awaited, a number among the pieces."""
     state, said = await answers(stores, wrong)
     assert state == FAILED and "unexpectedly" in said[-1]
 
 
-async def test_a_function_that_blocks_holds_nobody_up_and_finishes_in_its_thread_when_it_is_cancelled(
+async def test_a_blocking_function_delays_no_other_run_and_finishes_in_its_thread_after_a_cancel(
     stores: Stores,
 ) -> None:
-    """P8: the task is canceled at once, and nothing is stored of what the function returns later."""
+    """P8: the task is canceled at once, and the later result of the function is not stored."""
     entered, let_go, left = threading.Event(), threading.Event(), threading.Event()
 
     def block(text: str) -> str:
@@ -146,8 +146,8 @@ async def test_a_function_that_blocks_holds_nobody_up_and_finishes_in_its_thread
     assert [text(said) for said in task.history] == ["block"]
 
 
-async def test_generators_of_both_kinds_are_closed_when_they_are_cancelled(stores: Stores) -> None:
-    """P11: what a function has open is closed with its run."""
+async def test_plain_and_async_generators_are_closed_after_a_cancel(stores: Stores) -> None:
+    """P11: resources of a function are closed with its run."""
     closed: list[str] = []
 
     async def waits(text: str) -> AsyncIterator[str]:
@@ -171,7 +171,7 @@ async def test_generators_of_both_kinds_are_closed_when_they_are_cancelled(store
             await eventually(lambda id=task_id: plane.events(id), lambda events: len(events) > 1)  # type: ignore[misc]
             await plane.stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
             await until(lambda: not plane.service.runs.active)
-        # That of a thread is closed by the thread, which the run does not wait for.
+        # The plain generator is closed by its thread, and the run does not wait for it.
         await until(lambda: closed == ["async", "plain"])
 
 

@@ -1,4 +1,4 @@
-"""What graphs of LangGraph do beyond the scenarios."""
+"""Graphs of LangGraph: cases beyond the scenarios of all adapters."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -58,20 +58,20 @@ class Caller(BaseChatModel):
 
 
 def graph(*nodes: Any, saver: Any = None, state: Any = MessagesState) -> Any:
-    """Nodes one after the other."""
+    """Returns a graph of these nodes one after the other."""
     built = Graph(state).add_sequence(nodes)
     return built.add_edge(START, nodes[0].__name__).compile(checkpointer=saver)
 
 
 def heard(state: MessagesState) -> dict[str, Any]:
-    """Answers with all that it was ever told."""
+    """Answers with all messages of its state."""
     told = [str(message.text) for message in state["messages"]]
     return {"messages": [AIMessage(" | ".join(told))]}
 
 
 @asynccontextmanager
 async def cut_off(stores: Stores) -> AsyncGenerator[Stores]:
-    """The stores for another executor, while those who have these reach nothing."""
+    """Stores for another executor, while calls over the given stores fail."""
 
     async def refuse(request: object) -> None:
         raise Unavailable("this executor is cut off")
@@ -89,8 +89,8 @@ async def run(plane: Plane, words: str, **more: Any) -> tuple[int, str]:
     return task.status.state, text(task.status.message)
 
 
-async def test_a_graph_shows_its_messages_once_with_calls_results_and_usage_between(stores: Stores) -> None:
-    """P3, T1: text, calls and results in their order; what the user said is not said again."""
+async def test_a_graph_shows_its_messages_calls_and_results_once_and_in_order(stores: Stores) -> None:
+    """P3, T1: the user's message is not repeated; the usage is in the task."""
 
     @tool
     def weather(city: str) -> str:
@@ -116,8 +116,9 @@ async def test_a_graph_shows_its_messages_once_with_calls_results_and_usage_betw
         assert used == {"requests": 1, "input_tokens": 3, "output_tokens": 2}
 
 
-async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) -> None:
-    """P3: pieces of two texts are not mixed, one of them in a subgraph; what a model says to itself is not shown."""
+async def test_texts_of_concurrent_models_are_shown_one_after_the_other(stores: Stores) -> None:
+    """P3: pieces of two texts are not mixed, one of them in a subgraph; the text of a model with `nostream` is not
+    shown."""
     begun, spoken = asyncio.Event(), asyncio.Event()
 
     class Held(GenericFakeChatModel):
@@ -146,9 +147,9 @@ async def test_two_models_at_once_are_shown_one_after_the_other(stores: Stores) 
     assert conversation == ["go", "one two three", "four five six"]
 
 
-async def test_only_what_the_thread_does_not_have_is_passed_to_it(tmp_path: Path) -> None:
-    """P1: a graph without a checkpointer gets the conversation, one with a thread the new message, one that lost its
-    thread the conversation once more."""
+async def test_a_thread_gets_only_the_messages_that_it_lacks(tmp_path: Path) -> None:
+    """P1: a graph without a checkpointer gets the conversation, a graph with a thread the new message, and a graph that
+    lost its thread the conversation again."""
     async with open_stores(tmp_path) as stores:
         for saver in (None, InMemorySaver()):
             context = f"c-{saver is None}"
@@ -178,8 +179,8 @@ async def test_a_rewind_reaches_the_thread_by_a_fork(stores: Stores) -> None:
         assert await run(plane, "five", context_id="c") == (COMPLETED, "five")
 
 
-async def test_another_user_has_another_thread_even_under_the_same_session_id(stores: Stores) -> None:
-    """S7: session ids are those of their owner, and so are threads; agents beside one another have threads as well."""
+async def test_each_user_and_each_agent_has_its_own_thread_under_one_session_id(stores: Stores) -> None:
+    """S7: session ids, and so threads, belong to their owner."""
     saver = InMemorySaver()
     agents = [(name, adapt(graph(heard, saver=saver), name)) for name in ("a", "b")]
     async with open_plane(stores, *agents) as plane:
@@ -203,7 +204,7 @@ def two_questions() -> Any:
 
 
 async def test_several_questions_are_answered_together_by_id_or_one_after_the_other(stores: Stores) -> None:
-    """I1: an interrupt is a part of the question, a text or data as its value is."""
+    """I1: each interrupt is a part of the question, a text or data by its value."""
     async with open_plane(stores, ("a", adapt(two_questions(), "a"))) as plane:
         for together in (True, False):
             asked = await plane.run("go")
@@ -260,8 +261,8 @@ async def test_actions_are_approved_or_rejected_in_any_clear_form(stores: Stores
         assert (done.status.state, text(done.status.message)) == (COMPLETED, outcome)
 
 
-async def test_a_question_that_was_overtaken_fails_and_says_so(stores: Stores) -> None:
-    """P9: what would silently do nothing is a failure with a reason."""
+async def test_an_answer_to_a_superseded_question_fails_with_the_reason(stores: Stores) -> None:
+    """P9: the answer would have no effect."""
     async with open_plane(stores, ("a", adapt(two_questions(), "a"))) as plane:
         asked = await plane.run("go")
         again = await plane.run("something else", context_id=asked.context_id)
@@ -270,8 +271,8 @@ async def test_a_question_that_was_overtaken_fails_and_says_so(stores: Stores) -
         assert failed.status.state == FAILED and "no longer open" in text(failed.status.message)
 
 
-async def test_a_question_without_a_checkpointer_fails_and_says_so(stores: Stores) -> None:
-    """P9: nobody could ever answer it."""
+async def test_a_question_of_a_graph_without_a_checkpointer_fails_with_the_reason(stores: Stores) -> None:
+    """P9: no answer could ever reach the graph."""
 
     def ask(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(interrupt("Name?"))]}
@@ -281,8 +282,8 @@ async def test_a_question_without_a_checkpointer_fails_and_says_so(stores: Store
     assert state == FAILED and "no checkpointer" in words
 
 
-async def test_a_breakpoint_fails_and_says_so(stores: Stores) -> None:
-    """P9: a task that ended there would lose what comes after it without a word."""
+async def test_a_breakpoint_fails_with_the_reason(stores: Stores) -> None:
+    """P9: a completed task would silently lose the later steps."""
     built = Graph(MessagesState).add_node(heard).add_edge(START, "heard")
     agent = adapt(built.compile(checkpointer=InMemorySaver(), interrupt_before=["heard"]), "a")
     async with open_plane(stores, ("a", agent)) as plane:
@@ -291,7 +292,7 @@ async def test_a_breakpoint_fails_and_says_so(stores: Stores) -> None:
 
 
 async def test_a_graph_that_does_not_end_is_stopped(stores: Stores) -> None:
-    """P9: after a hundred steps, or those that the graph has set."""
+    """P9: after a hundred steps, or after the limit of the graph."""
     steps: list[int] = []
 
     def step(state: MessagesState) -> dict[str, Any]:
@@ -306,8 +307,8 @@ async def test_a_graph_that_does_not_end_is_stopped(stores: Stores) -> None:
         assert state == FAILED and "exceeded its number of steps" in words and len(steps) == most
 
 
-async def test_a_graph_takes_messages_or_one_text_and_any_other_is_refused(stores: Stores) -> None:
-    """P1: by the graph's own schema; the state of more than one key says what to do."""
+async def test_a_graph_of_messages_or_one_text_is_accepted_and_any_other_is_refused(stores: Stores) -> None:
+    """P1: by the graph's own schema; the error for a state of several keys has the remedy."""
 
     class Question(TypedDict):
         question: str
@@ -339,8 +340,8 @@ async def test_a_graph_takes_messages_or_one_text_and_any_other_is_refused(store
     assert "input_schema" in refused.value.suggestion
 
 
-async def test_a_lost_run_goes_on_after_its_last_step_if_its_policy_says_so(tmp_path: Path) -> None:
-    """C9: finished steps are not repeated, and what they said stays; all that the next process has is a database."""
+async def test_a_lost_run_with_the_policy_to_resume_continues_after_its_last_step(tmp_path: Path) -> None:
+    """C9: finished steps are not repeated, and their messages stay; the next process has only the database."""
     counted, reached, let_go = [0, 0], asyncio.Event(), asyncio.Event()
 
     def first(state: MessagesState) -> dict[str, Any]:
@@ -374,8 +375,8 @@ async def test_a_lost_run_goes_on_after_its_last_step_if_its_policy_says_so(tmp_
             assert await survivor.conversation(task.context_id) == ["go", "first done", "second done"]
 
 
-async def test_an_answer_whose_run_was_lost_is_given_again(tmp_path: Path) -> None:
-    """C9, I1: also after the graph has gone on from it and said something."""
+async def test_an_answer_is_given_again_after_its_run_was_lost(tmp_path: Path) -> None:
+    """C9, I1: also if the graph had continued after it and sent a message."""
     reached, let_go = asyncio.Event(), asyncio.Event()
 
     def ask(state: MessagesState) -> dict[str, Any]:
@@ -403,7 +404,7 @@ async def test_an_answer_whose_run_was_lost_is_given_again(tmp_path: Path) -> No
 
 
 async def test_a_cancelled_graph_keeps_its_finished_steps_and_stores_nothing_more(stores: Stores) -> None:
-    """P8: the node that works is stopped, and the next turn goes on from the steps that were finished."""
+    """P8: the current node is stopped, and the next turn continues from the finished steps."""
     reached, let_go = asyncio.Event(), asyncio.Event()
 
     def first(state: MessagesState) -> dict[str, Any]:
@@ -426,8 +427,8 @@ async def test_a_cancelled_graph_keeps_its_finished_steps_and_stores_nothing_mor
         assert [text(message) for message in task.history] == ["go", "first done"]
 
 
-async def test_what_a_node_returns_after_it_has_streamed_it_is_said_once(stores: Stores) -> None:
-    """T6: under another id, after a stream of its own, or in a form that is no message yet."""
+async def test_a_message_that_a_node_streams_and_returns_is_stored_once(stores: Stores) -> None:
+    """T6: under another id, after a stream of its own, or as a tuple or dict."""
 
     async def again(state: MessagesState) -> dict[str, Any]:
         said = await GenericFakeChatModel(messages=iter(["one two"])).ainvoke("go")

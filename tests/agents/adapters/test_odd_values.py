@@ -1,4 +1,4 @@
-"""Data of tools, questions and answers of all frameworks: one conversion, and no task fails for it."""
+"""Data of tools, questions and answers of all frameworks: one conversion, and no task fails for its data."""
 
 import json
 import math
@@ -66,7 +66,7 @@ class Point:
 
 
 def kept() -> dict[str, Any]:
-    """Those that a checkpointer of LangGraph writes."""
+    """Returns values as a checkpointer of LangGraph stores them."""
     found = odd()
     del found["own"], found["object"]
     return found
@@ -140,7 +140,7 @@ def listed(metadata: Any) -> Any:
     return to_dict(metadata)[CONVERTED]
 
 
-async def test_an_agent_of_the_port_says_anything(stores: Stores) -> None:
+async def test_an_agent_of_the_port_may_yield_any_data(stores: Stores) -> None:
     """P3: arguments, results, artifacts and their metadata; numbers that became texts are listed."""
 
     async def says(turn: Turn) -> AsyncIterator[Change]:
@@ -163,8 +163,8 @@ async def test_an_agent_of_the_port_says_anything(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("make", [kept, Model, lambda: Point(1), lambda: [Color.RED]])
-async def test_a_graph_asks_with_anything(stores: Stores, make: Callable[[], Any]) -> None:
-    """I1: also a model, which many graphs ask with; the answer goes on with the graph."""
+async def test_a_graph_may_ask_with_any_data(stores: Stores, make: Callable[[], Any]) -> None:
+    """I1: also with a model, as many graphs do; the answer continues the graph."""
 
     def ask(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"It is {interrupt(make())}.")]}
@@ -210,7 +210,7 @@ async def test_a_tool_of_adk_returns_anything(stores: Stores) -> None:
 
 
 class Deep(AgentExecutor):
-    """Says data deeper than stored values may be; the SDK has no messages with deeper ones."""
+    """Sends data deeper than stored values may be; the SDK has no messages with deeper data."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None
@@ -235,7 +235,7 @@ class Deep(AgentExecutor):
         pass
 
 
-async def test_an_executor_of_the_sdk_says_what_is_too_deep(stores: Stores) -> None:
+async def test_data_of_an_sdk_executor_that_is_too_deep_becomes_json(stores: Stores) -> None:
     """P3: nothing of it is lost."""
     async with open_plane(stores, ("a", adapt(Deep(), "a"))) as plane:
         task = await plane.run("go")
@@ -269,7 +269,7 @@ async def test_a_question_of_the_port_has_any_message(stores: Stores) -> None:
 
 
 def test_data_of_a_remote_agent_that_is_too_deep_is_text() -> None:
-    """P12: as deep as the SDK reads it from JSON, which no parser of protobuf reads again."""
+    """P12: at the depth that the SDK reads from JSON, and that no parser of protobuf reads again."""
     task = {"id": "t", "contextId": "c", "metadata": {"m": deep(40)}, "status": {"state": "TASK_STATE_WORKING"}}
     given = ParseDict({"task": task}, StreamResponse())
     found = to_dict(read_as(a2a.StreamResponse, given).task.metadata)["m"]

@@ -45,7 +45,7 @@ async def served(
 
 
 async def test_an_agent_is_served_with_its_text_its_tools_and_its_system_prompt() -> None:
-    """T1: also where there is a history, and further messages are read between two model calls."""
+    """T1: also with a history, and with a message that comes between two model calls."""
 
     def with_tool(agent: Agent[None, Any]) -> None:
         @agent.tool_plain
@@ -86,8 +86,8 @@ async def test_a_tool_of_that_name_makes_an_artifact() -> None:
         assert text_of(found) == "Done."
 
 
-async def test_an_output_that_is_no_text_is_data() -> None:
-    """P3."""
+async def test_an_output_that_is_not_text_becomes_data() -> None:
+    """P3: here a model of pydantic."""
 
     class City(BaseModel):
         name: str
@@ -100,7 +100,7 @@ async def test_an_output_that_is_no_text_is_data() -> None:
 
 
 def later(asked: list[Change], given: Message, first: Message) -> Any:
-    """The turn in which the user answers."""
+    """Returns the turn in which the user answers."""
     checkpoint = next(change.data for change in asked if isinstance(change, Checkpoint))
     question = next(change.message for change in asked if isinstance(change, AskInput))
     assert isinstance(question, Message)
@@ -109,8 +109,8 @@ def later(asked: list[Change], given: Message, first: Message) -> Any:
     return turn("", [first, stored], message=given, checkpoint=checkpoint)
 
 
-async def test_a_call_that_waits_asks_the_user_and_goes_on_with_the_answer() -> None:
-    """I1: the model gets the answer as the result of its call, and is not asked again before that."""
+async def test_a_deferred_call_asks_the_user_and_continues_with_the_answer() -> None:
+    """I1: the model gets the answer as the result of its call, and no request before that."""
 
     def with_tool(agent: Agent[None, Any]) -> None:
         @agent.tool_plain
@@ -146,8 +146,8 @@ async def test_a_call_that_waits_asks_the_user_and_goes_on_with_the_answer() -> 
         (said("", parts=[a2a.Part(data=value_of({"call-0": {"confirmed": True}}))]), "gone: a"),
     ],
 )
-async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result: str) -> None:
-    """I1: a text or data by the id of the call says so."""
+async def test_a_tool_is_called_after_the_user_approves(answer: Message, result: str) -> None:
+    """I1: by a text, or by data under the id of the call."""
 
     def with_tool(agent: Agent[None, Any]) -> None:
         @agent.tool_plain(requires_approval=True)
@@ -165,7 +165,7 @@ async def test_a_tool_is_called_once_the_user_allows_it(answer: Message, result:
 
 @pytest.mark.parametrize("given", ["no", "false", "deny", {"approved": False}, {"denied": True}, False])
 async def test_a_clear_no_denies_a_call(given: object) -> None:
-    """I1: whatever the text beside it says."""
+    """I1: with any other text beside it."""
     called: list[str] = []
 
     def with_tool(agent: Agent[None, Any]) -> None:
@@ -212,8 +212,8 @@ async def test_an_unclear_answer_asks_the_same_question_again(given: object) -> 
         assert called == ["a"]
 
 
-async def test_a_stream_that_ends_without_a_reason_is_a_failure() -> None:
-    """P9: the library takes it for an answer; nothing is done with it here."""
+async def test_a_stream_that_ends_without_a_finish_reason_fails() -> None:
+    """P9: the library takes it for an answer."""
     called: list[str] = []
 
     def with_tool(agent: Agent[None, Any]) -> None:

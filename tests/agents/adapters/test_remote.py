@@ -1,4 +1,4 @@
-"""Remote A2A agents: what the scenarios of all adapters do not have. The servers are real, and so are the sockets."""
+"""Remote A2A agents: cases beyond the scenarios of all adapters, over real servers and sockets."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -30,7 +30,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.runtime.errors import Invalid, Unavailable
 
 Gate = asyncio.Event
-# As many chunks as an artifact of a test has, and those after which it waits for the gate.
+# The chunks of an artifact of a test, and the number after which the server waits for the gate.
 _CHUNKS, _HALF = 40, 20
 
 
@@ -72,13 +72,13 @@ class FarAway(AgentExecutor):
 
 
 async def remote(url: str, **options: object) -> RemoteAgent:
-    """The agent at a URL, whose card is read without the event loop, in which its server is."""
+    """Returns the agent at a URL. Its card is read in a thread, since its server runs in this event loop."""
     return await asyncio.to_thread(lambda: RemoteAgent(url, **options))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def far_away(stores: Stores, gate: Gate, **server: object) -> AsyncGenerator[tuple[Plane, SdkServer, FarAway]]:
-    """An executor of one remote agent, its server, and what is at work there."""
+    """An executor of one remote agent, its server, and the executor of the SDK there."""
     executor = FarAway(gate)
     async with (
         sdk_server(executor, **server) as found,  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ async def far_away(stores: Stores, gate: Gate, **server: object) -> AsyncGenerat
 
 
 async def chunks_of(plane: Plane, task_id: str) -> list[str]:
-    """The texts of the chunks of an artifact, in the order in which they were stored, as far as they came apart."""
+    """Returns the texts of the chunks of an artifact in stored order, as far as they were stored apart."""
     events = await plane.events(task_id, tasks.EVENT_KIND_ARTIFACT)
     whole = "".join(part.text for e in events for part in e.event.artifact_update.artifact.parts)
     return whole.replace("><", "> <").split()
@@ -104,17 +104,17 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def proxy() -> AsyncGenerator[CuttingProxy]:
-    """A proxy that is not yet in front of anything; `aim` says of what."""
+    """A proxy without a target; `aim` sets it."""
     found = CuttingProxy("127.0.0.1", 0)
     await found.listen()
     yield found
     await found.close()
 
 
-async def test_a_dropped_connection_costs_no_event_and_repeats_none(
+async def test_no_event_is_lost_or_repeated_after_a_dropped_connection(
     stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
-    """P5, P12: the remote task is read and subscribed to; of its artifact the rest is shown, and no message twice."""
+    """P5, P12: the remote task is read and subscribed to; the rest of its artifact is shown, and no message twice."""
     executor = FarAway(gate)
     async with sdk_server(executor, through=proxy.port) as server:
         proxy.aim("127.0.0.1", server.port)
@@ -130,7 +130,7 @@ async def test_a_dropped_connection_costs_no_event_and_repeats_none(
     assert proxy.cuts == 1 and len(executor.contexts) == 1
 
 
-async def test_what_was_missed_while_nobody_could_connect_comes_later(
+async def test_events_during_an_outage_of_the_connection_are_read_later(
     stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P12: the remote task ends meanwhile."""
@@ -156,9 +156,9 @@ async def test_what_was_missed_while_nobody_could_connect_comes_later(
             assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(tmp_path: Path, gate: Gate) -> None:
-    """C9, P5: by its checkpoint; the message is not sent again, the remote task is not canceled, and what was shown
-    is not shown again."""
+async def test_after_the_loss_of_its_executor_a_task_continues_with_the_remote_task(tmp_path: Path, gate: Gate) -> None:
+    """C9, P5: from its checkpoint. The message is not sent again, the remote task is not canceled, and no event is
+    shown twice."""
     executor = FarAway(gate)
     async with (
         sdk_server(executor) as server,
@@ -186,8 +186,10 @@ async def test_a_task_goes_on_where_the_remote_one_is_when_its_executor_is_lost(
     assert len(executor.contexts) == 1 and not executor.stopped
 
 
-async def test_a_task_goes_on_elsewhere_when_its_process_ends(stores: Stores, gate: Gate) -> None:
-    """P8, C9: that is no cancel, so the remote task is left alone and followed by another executor."""
+async def test_after_the_end_of_its_process_another_executor_follows_the_remote_task(
+    stores: Stores, gate: Gate
+) -> None:
+    """P8, C9: the end of a process is not a cancel, so the remote task continues."""
     executor = FarAway(gate)
     async with sdk_server(executor) as server:
         async with open_plane(stores, ("far", await remote(server.url))) as ending:
@@ -208,8 +210,8 @@ async def until_attempt(plane: Plane, task_id: str, attempt: int) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_session_is_one_conversation_there(stores: Stores, gate: Gate) -> None:
-    """P1, I2: the remote server's context id is kept per session."""
+async def test_the_turns_of_a_session_share_a_context_of_the_remote_server(stores: Stores, gate: Gate) -> None:
+    """P1, I2: the remote server's context id is stored per session."""
     async with far_away(stores, gate) as (plane, _, executor):
         first = await plane.run("one")
         await plane.run("two", context_id=first.context_id)
@@ -220,7 +222,7 @@ async def test_a_session_is_one_conversation_there(stores: Stores, gate: Gate) -
 
 
 async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> None:
-    """P8."""
+    """P8: both tasks are canceled."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("chunks")).task.task_id
         await shown(plane, task_id, f"<{_HALF - 1}>")
@@ -232,7 +234,7 @@ async def test_a_cancel_reaches_the_remote_task(stores: Stores, gate: Gate) -> N
 
 
 async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate: Gate) -> None:
-    """P8: it comes when the message was sent and nothing has answered it."""
+    """P8: it comes after the message was sent and before the first answer."""
     async with far_away(stores, gate) as (plane, server, executor):
         task_id = (await plane.submit("hang")).task.task_id
         await until(lambda: bool(executor.contexts))
@@ -260,8 +262,10 @@ async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> No
 
 
 @pytest.mark.parametrize("server", [{"streaming": False}, {"binding": "HTTP+JSON"}], ids=["polled", "rest"])
-async def test_servers_that_speak_otherwise_are_served(stores: Stores, gate: Gate, server: dict[str, object]) -> None:
-    """P1, P5: one that does not stream is polled, and one may speak REST."""
+async def test_servers_without_streams_or_with_rest_are_served(
+    stores: Stores, gate: Gate, server: dict[str, object]
+) -> None:
+    """P1, P5: without streams the task is polled."""
     gate.set()
     async with far_away(stores, gate, **server) as (plane, _, _):
         task = await plane.run("chunks")
@@ -269,8 +273,10 @@ async def test_servers_that_speak_otherwise_are_served(stores: Stores, gate: Gat
         assert await chunks_of(plane, task.id) == _ALL
 
 
-async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P1: those of the environment, with the card as well; nothing of who asks here."""
+async def test_only_the_credentials_of_the_environment_are_sent(
+    stores: Stores, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: with the card request as well; nothing about the caller is sent."""
     monkeypatch.setenv("A2A_FAR_AWAY_AUTHORIZATION", "Bearer ours")
     async with sdk_server(FarAway(gate)) as server:
         agent = await asyncio.to_thread(adapt, server.url, "far-away")
@@ -281,7 +287,7 @@ async def test_only_its_own_credentials_are_sent(stores: Stores, gate: Gate, mon
 
 
 async def test_connections_are_shared_and_closed_with_the_executor(stores: Stores, gate: Gate) -> None:
-    """P11."""
+    """P11: at most two for five runs."""
     gate.set()
     async with sdk_server(FarAway(gate)) as server:
         async with open_plane(stores, ("far", await remote(server.url))) as plane:
@@ -340,30 +346,30 @@ async def answer_with(status: int, body: object) -> AsyncGenerator[str]:
         (200, {"name": "x", "supportedInterfaces": [{"url": BAD_URL, "protocolBinding": "JSONRPC"}]}, "an invalid URL"),
     ],
 )
-async def test_a_card_that_cannot_be_used_is_refused_at_start(status: int, body: object, problem: str) -> None:
-    """P9: with the address, what is wrong, and what to do."""
+async def test_an_unusable_card_is_refused_at_start(status: int, body: object, problem: str) -> None:
+    """P9: with the address, the fault, and the remedy."""
     async with answer_with(status, body) as url:
         with pytest.raises(Invalid, match=problem) as refused:
             await remote(url)
         assert url in str(refused.value) and refused.value.reason == "BAD_AGENT" and refused.value.suggestion
 
 
-async def test_a_url_that_is_none_is_refused_at_start() -> None:
-    """P9."""
+async def test_an_invalid_url_is_refused_at_start() -> None:
+    """P9: with the form of a valid one."""
     with pytest.raises(Invalid, match="the URL is invalid") as refused:
         load_agents([f"x={BAD_URL}"])
     assert refused.value.reason == "BAD_AGENT" and "https://HOST" in refused.value.suggestion
 
 
-async def test_a_server_that_is_not_there_is_refused_at_start() -> None:
-    """P9."""
+async def test_an_unreachable_server_is_refused_at_start() -> None:
+    """P9: with the remedy."""
     with refusing_port() as port, pytest.raises(Invalid, match="could not be read") as refused:
         await remote(f"http://127.0.0.1:{port}/agents/x/card.json")
     assert refused.value.suggestion == "check that the server is running"
 
 
-async def test_its_card_is_served_without_what_holds_for_its_server_only(gate: Gate) -> None:
-    """P1: the interfaces are those of this server."""
+async def test_the_card_of_a_remote_agent_is_served_without_its_interfaces(gate: Gate) -> None:
+    """P1: the gateway adds its own."""
     async with sdk_server(FarAway(gate)) as server:
         card = (await remote(f"{server.url}/.well-known/agent-card.json")).card
     assert (card.name, card.version, len(card.skills)) == ("Far away", "7", 1)
@@ -396,7 +402,7 @@ class Ours:
 
 @asynccontextmanager
 async def two_planes(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> AsyncGenerator[tuple[Plane, CuttingProxy]]:
-    """A plane whose agent is another plane's, behind a proxy."""
+    """A plane with an agent of another plane, behind a proxy."""
     (tmp_path / "here").mkdir()
     async with (
         open_all(tmp_path, ("ours", Ours(gate)), public_url=f"http://127.0.0.1:{proxy.port}") as there,
@@ -407,11 +413,10 @@ async def two_planes(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> AsyncGe
             yield here, proxy
 
 
-async def test_a_text_of_another_plane_grows_here_and_is_said_once(
+async def test_a_text_of_another_plane_is_streamed_and_stored_once(
     tmp_path: Path, gate: Gate, proxy: CuttingProxy
 ) -> None:
-    """P1, P4: its pieces as they come, its status texts outside the conversation, and each message once, whatever is
-    said twice there."""
+    """P1, P4: its pieces as they come, its status texts outside the conversation, and each message once."""
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         reference = await here.submit("go")
         await shown(here, reference.task.task_id, "two ")
@@ -426,7 +431,7 @@ async def test_a_text_of_another_plane_grows_here_and_is_said_once(
 
 
 async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
-    """I1, I5: on the same remote task."""
+    """I1, I5: in the same remote task."""
     gate.set()
     async with two_planes(tmp_path, gate, proxy) as (here, _):
         asked = await here.run("ask")
@@ -436,7 +441,9 @@ async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gat
         assert await here.conversation(asked.context_id) == ["ask", "What name?", "Ann", "one two three"]
 
 
-async def test_a_text_goes_on_after_a_dropped_connection(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
+async def test_a_text_continues_after_a_dropped_connection_without_loss_or_repetition(
+    tmp_path: Path, gate: Gate, proxy: CuttingProxy
+) -> None:
     """P12: of a text that grows nothing is lost and nothing comes twice."""
     async with two_planes(tmp_path, gate, proxy) as (here, cutting):
         reference = await here.submit("go")

@@ -1,4 +1,4 @@
-"""Remote agents whose servers write the line breaks that JSON allows inside texts as they are."""
+"""Remote agents whose servers write the line breaks that JSON allows inside texts unescaped."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,8 @@ BREAKS = "a\u2028b\u2029c\x85d\x0be"
 
 
 class Peer:
-    """A server of one version that writes nothing but what it must as escapes, in pieces of a few bytes."""
+    """A server of one version that escapes only the characters that must be escaped, and sends pieces of a few
+    bytes."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -73,7 +74,7 @@ class Peer:
 
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
-async def test_a_peer_that_writes_line_breaks_as_they_are_is_understood(stores: Stores, version: str) -> None:
+async def test_unescaped_line_breaks_of_a_peer_are_understood(stores: Stores, version: str) -> None:
     async with serving(Peer(version).app) as server, open_plane(stores, ("far", await remote(server.url))) as plane:
         task = await plane.run("go", context_id="c")
     assert task.status.state == a2a.TASK_STATE_COMPLETED, text(task.status.message)
@@ -88,8 +89,8 @@ def test_lines_end_at_cr_and_lf_wherever_a_text_is_cut(pieces: list[str]) -> Non
     assert [*found, *lines.end()] == (whole if whole[-1] else whole[:-1])
 
 
-def test_a_line_is_refused_as_soon_as_it_is_too_long() -> None:
-    """Whether or not it ends: nothing more of it is kept."""
+def test_a_line_is_refused_at_its_limit() -> None:
+    """Before its end is seen; no more of it is buffered."""
     lines = Lines(limit=8)
     assert list(lines.feed("12345678\n1234")) == ["12345678"]
     assert not list(lines.feed("5678"))

@@ -16,7 +16,7 @@ def command(pid_file: Path) -> str:
 
 
 def plain_command(notes: Path, *more: str) -> str:
-    """The command line of one that starts at once: see there."""
+    """Returns the command line of a server that starts at once: see there."""
     return shlex.join([sys.executable, "-I", "-S", str(PLAIN), str(notes), *more])
 
 

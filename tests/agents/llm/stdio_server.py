@@ -16,7 +16,7 @@ TOOL: dict[str, Any] = {
 
 
 def answer(method: str, given: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a request; None: it is never answered."""
+    """Returns the result of a request; None leaves the request without an answer."""
     if method == "initialize":
         info = {"name": "waits", "version": "1"}
         return {"protocolVersion": given["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}

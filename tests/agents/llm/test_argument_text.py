@@ -35,10 +35,10 @@ def read(encoded: str, cuts: list[int]) -> tuple[dict[str, str], bool]:
     st.booleans(),
 )
 @example({"a": '"\\/\b\f\n\r\t\0\u2028\U0001f600', "b": ["/\t"]}, list(range(60)), True, False, True)
-def test_the_values_are_those_of_the_whole_wherever_it_is_cut(
+def test_values_read_in_pieces_equal_the_values_of_the_whole(
     arguments: dict[str, object], cuts: list[int], ascii_only: bool, spaced: bool, slashes: bool
 ) -> None:
-    """P5: a text is given decoded, whatever its escapes; another value as JSON."""
+    """P5: at any cut. A text is decoded, with any escapes; another value is JSON."""
     encoded = json.dumps(arguments, ensure_ascii=ascii_only, indent=1 if spaced else None)
     if slashes:
         encoded = encoded.replace("/", "\\/")
@@ -51,8 +51,8 @@ def test_the_values_are_those_of_the_whole_wherever_it_is_cut(
 
 
 @given(st.dictionaries(st.sampled_from(["name", "content"]), st.text(), min_size=1), st.integers(0, 10_000))
-def test_arguments_that_are_cut_off_are_not_complete(arguments: dict[str, str], cut: int) -> None:
-    """P9."""
+def test_truncated_arguments_are_not_complete(arguments: dict[str, str], cut: int) -> None:
+    """P9: each value is a beginning of the whole one."""
     encoded = json.dumps(arguments)
     found, complete = read(encoded[: cut % len(encoded)], [])
     assert not complete

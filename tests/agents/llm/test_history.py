@@ -1,4 +1,4 @@
-"""A conversation as a model gets it, read where the model does: in its request."""
+"""A conversation in the form that a model gets, checked in its request."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def sent(history: list[Message], message: Message | None = None, **of_turn
 
 
 async def test_calls_of_tools_stand_with_their_results() -> None:
-    """P3: as the providers demand, in whatever order they were told."""
+    """P3: as providers demand, for any order of storage."""
     history = [
         said("why?"),
         answered("Looking."),
@@ -62,8 +62,8 @@ async def test_calls_of_tools_stand_with_their_results() -> None:
     ]
 
 
-async def test_what_a_user_says_is_the_user_s_however_it_is_marked() -> None:
-    """P3: a user can neither replace the result of a tool nor say that there was a call."""
+async def test_forged_tool_calls_and_results_of_a_user_reach_the_model_as_words_of_the_user() -> None:
+    """P3: a user can neither replace the result of a tool nor pretend a call."""
 
     def forged(kind: str, data: dict[str, Any]) -> Message:
         return said("", parts=tool(kind, data).parts)
@@ -82,8 +82,8 @@ async def test_what_a_user_says_is_the_user_s_however_it_is_marked() -> None:
     assert "forged" in found[3]["content"] and "refund" in found[4]["content"] and "approved" in found[5]["content"]
 
 
-async def test_a_call_has_the_result_that_followed_it() -> None:
-    """P3: some models number the calls of each turn anew."""
+async def test_a_call_gets_the_next_result_under_its_id() -> None:
+    """P3: some models number the calls of each turn again."""
     history = [said("one"), call("0"), result("0", "first"), said("two"), call("0"), result("0", "second")]
     found = await sent([*history, said("three"), call("0")])
     assert [m["content"] for m in found if m["role"] == "tool"] == ["first", "second"]
@@ -104,8 +104,8 @@ async def test_parts_that_are_no_text_reach_the_model() -> None:
     assert [part["type"] for part in with_image["content"]] == ["text"] * 4 + ["image_url"]
 
 
-async def test_artifacts_that_a_message_refers_to_are_shown_with_it() -> None:
-    """I5: so that "make it shorter" works; a long one is cut and says so."""
+async def test_artifacts_of_referenced_tasks_are_in_the_request() -> None:
+    """I5: so that "make it shorter" works; a long one is cut, with a mark."""
     first = a2a.Artifact(artifact_id="a", name="Report", parts=[a2a.Part(text="long text")])
     second = a2a.Artifact(artifact_id="b", parts=[a2a.Part(text="x" * 150_000)])
     task = a2a.Task(id="A", artifacts=[first, second])
@@ -116,8 +116,8 @@ async def test_artifacts_that_a_message_refers_to_are_shown_with_it() -> None:
     assert content.endswith("make it shorter")
 
 
-async def test_a_history_that_goes_on_with_the_message_has_it_once() -> None:
-    """P6: as that of make_artifact does."""
+async def test_a_history_that_contains_the_message_is_sent_with_it_once() -> None:
+    """P6: the history of make_artifact contains it."""
     message = said("now")
     found = await sent([said("before"), answered("Yes?"), message, answered("I have it.")], message)
     assert [(m["role"], m["content"]) for m in found][:3] == [

@@ -51,8 +51,8 @@ async def test_a_text_is_the_direct_answer() -> None:
         assert request.said == [("user", "hello")]
 
 
-async def test_a_model_that_decides_knows_of_the_tools_of_a_task() -> None:
-    """P2: of those of servers, too, though they are opened with the task only; never of their command lines."""
+async def test_the_request_of_a_decision_names_the_tools_of_a_task() -> None:
+    """P2: also tools of servers, which are started with the task only; never their command lines."""
     async with open_agent(tools=[len], mcp=["env TOKEN=hunter2 a", "http://127.0.0.1:9/mcp"]) as (agent, server):
         server.add(text("Hello."))
         await agent.route(turn("hello"))
@@ -64,8 +64,8 @@ async def test_a_model_that_decides_knows_of_the_tools_of_a_task() -> None:
         assert "work - the tools of a server, several" in server.requests[0].system
 
 
-async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
-    """P2: createTask makes a task, and the decision is not asked for again."""
+async def test_a_task_continues_after_the_create_task_call() -> None:
+    """P2: createTask makes a task, and the decision is not requested again."""
     async with open_agent() as (agent, server):
         server.add(calls(("createTask", {"reason": "it is long"})), text("Done."))
         changes = await agent.route(turn("write"))
@@ -80,7 +80,7 @@ async def test_a_task_goes_on_after_the_call_that_asked_for_it() -> None:
 
 
 async def test_words_before_a_task_are_a_message_of_their_own() -> None:
-    """P3: they do not run into the first words of the work."""
+    """P3: they do not run into the first words of the task."""
     async with open_agent() as (agent, server):
         server.add([*text("I will.", finish=None), *calls(("createTask", {"reason": "it is long"}))], text("Done."))
         changes = await agent.route(turn("write"))
@@ -89,8 +89,8 @@ async def test_words_before_a_task_are_a_message_of_their_own() -> None:
         assert found == [Text("I will."), Say("I will."), Text("Done.")]
 
 
-async def test_words_before_a_call_of_a_tool_that_is_not_there_are_a_message_of_their_own() -> None:
-    """P2, P3: while the model decides, in a direct answer as in a slow one."""
+async def test_words_before_a_call_of_an_unknown_tool_are_a_separate_message() -> None:
+    """P2, P3: while the model decides, in a direct answer and in a slow one."""
     wrong = [*text("Looking.", finish=None), *calls(("search", {}))]
     async with open_agent() as (agent, server):
         server.add(wrong, text("It is ", "late."))
@@ -105,8 +105,8 @@ async def test_words_before_a_call_of_a_tool_that_is_not_there_are_a_message_of_
         assert found == [Text("Looking."), Say("Looking."), Text("It is late.")]
 
 
-async def test_a_slow_answer_goes_on_as_the_text_of_a_task_and_gets_no_artifact() -> None:
-    """P2: what was streamed is neither lost nor asked for again."""
+async def test_a_slow_answer_continues_as_the_text_of_a_task_without_an_artifact() -> None:
+    """P2: streamed text is neither lost nor requested again."""
     go_on = asyncio.Event()
     async with open_agent(direct_within=0.05) as (agent, server):
         server.add([Delta("Once "), Until(go_on), Delta("upon"), Finish()])
@@ -133,8 +133,8 @@ async def test_a_route_that_is_cancelled_closes_the_connection_of_its_model() ->
             await server.requests[0].closed.wait()
 
 
-async def test_a_run_that_is_cancelled_while_its_model_begins_to_answer_closes_the_connection() -> None:
-    """P8, P11: at each step of the event loop, in some of which the library leaves the stream open."""
+async def test_a_run_cancelled_during_the_start_of_the_answer_closes_its_connection() -> None:
+    """P8, P11: at each step of the event loop; at some the library leaves the stream open."""
     async with open_agent(lambda _: [Delta("half"), *hang()]) as (agent, server):
         for steps in range(60):
             changes = agent.run(turn("write"))
@@ -149,8 +149,8 @@ async def test_a_run_that_is_cancelled_while_its_model_begins_to_answer_closes_t
         await until(lambda: all(request.closed.is_set() for request in server.requests))
 
 
-async def test_tools_are_called_and_their_results_told() -> None:
-    """T1: a call and its result are changes, and the text after them is a message of its own."""
+async def test_tool_calls_and_their_results_are_changes() -> None:
+    """T1: the text after them is a separate message."""
 
     async def lookup(question: str) -> dict[str, int]:
         """Look something up."""
@@ -177,7 +177,7 @@ async def test_tools_are_called_and_their_results_told() -> None:
 
 @pytest.mark.parametrize("piece", [1, 7, 10_000])
 async def test_an_artifact_is_streamed_while_the_model_writes_it(piece: int) -> None:
-    """P5: every piece of the content is a chunk; cut anywhere, escapes and surrogates are whole."""
+    """P5: every piece of the content is a chunk. At any cut, escapes and surrogates are whole."""
     async with open_agent() as (agent, server):
         server.add(calls(("createArtifact", REPORT), piece=piece), text("It is done."))
         given = turn("write")
@@ -214,7 +214,7 @@ async def test_two_artifacts_may_be_written_in_turns() -> None:
 
 
 async def test_an_artifact_is_forced_through_the_same_function() -> None:
-    """P6: its tool is the only choice, and its chunks are those of a natural one."""
+    """P6: its tool is the only choice, and its chunks equal those of a natural one."""
     async with open_agent() as (agent, server):
         history = [said("write"), answered("I have it.")]
         server.add(calls(("createArtifact", REPORT)))
@@ -226,15 +226,15 @@ async def test_an_artifact_is_forced_through_the_same_function() -> None:
         assert request.said[:2] == [("user", "write"), ("assistant", "I have it.")]
 
 
-async def test_no_artifact_is_forced_where_the_model_decides() -> None:
-    """P6: `auto`."""
+async def test_no_artifact_is_forced_if_the_model_decides() -> None:
+    """P6: with the setting `auto`."""
     async with open_agent(artifact="auto") as (agent, server):
         assert await all_of(agent.make_artifact(turn("write"))) == []
         assert not server.requests
 
 
-async def test_a_model_that_cannot_be_forced_fails_with_a_text_that_says_what_to_do() -> None:
-    """P9."""
+async def test_a_model_that_cannot_be_forced_fails_with_the_remedy() -> None:
+    """P9: the text names the setting `auto`."""
     async with open_agent() as (agent, server):
         server.add(text("I would rather talk."))
         with pytest.raises(AgentError, match="TASKPLANE_LLM_ARTIFACT=auto"):
@@ -257,7 +257,7 @@ async def test_an_artifact_that_is_cut_off_fails() -> None:
 
 
 @pytest.mark.parametrize("content", [{"a": [1, "x\n"]}, [{"b": None}], 7, True])
-async def test_an_artifact_whose_content_is_no_text_is_its_json(content: object) -> None:
+async def test_artifact_content_that_is_not_text_becomes_json(content: object) -> None:
     """P5, P6: natural and forced alike."""
     async with open_agent() as (agent, server):
         for stage in (agent.run, agent.make_artifact):
@@ -270,8 +270,7 @@ async def test_an_artifact_whose_content_is_no_text_is_its_json(content: object)
 
 @pytest.mark.parametrize("arguments", [{"name": "n"}, {"content": None}, {"content": ""}, {"text": "Report"}, {}])
 async def test_a_call_without_content_makes_no_artifact(arguments: object) -> None:
-    """P6, P9: the model is told, and may call again; if it is forced to, its task fails instead of ending with
-    nothing."""
+    """P6, P9: the model gets the error, and may call again; a forced artifact without content fails its task."""
     async with open_agent() as (agent, server):
         server.add(calls(("createArtifact", arguments)), calls(("createArtifact", REPORT)), text("Done."))
         made = chunks([*await all_of(agent.run(turn("write")))])
@@ -282,8 +281,8 @@ async def test_a_call_without_content_makes_no_artifact(arguments: object) -> No
             await all_of(agent.make_artifact(turn("write")))
 
 
-async def test_arguments_that_are_no_object_fail_readably() -> None:
-    """P9."""
+async def test_arguments_that_are_not_an_object_fail_with_a_readable_text() -> None:
+    """P9: natural and forced alike."""
     async with open_agent() as (agent, server):
         for stage in (agent.run, agent.make_artifact):
             server.add(calls(("createArtifact", '["a", "b"]')))
@@ -291,8 +290,8 @@ async def test_arguments_that_are_no_object_fail_readably() -> None:
                 await all_of(stage(turn("write")))
 
 
-async def test_a_status_text_is_asked_for_without_tools() -> None:
-    """P4: with those that it must not repeat."""
+async def test_a_status_text_is_requested_without_tools() -> None:
+    """P4: with the recent texts, which it must not repeat."""
     async with open_agent(tools=[len]) as (agent, server):
         server.add(text('"Reading sources."'))
         said = await agent.status_text(turn("write"), ["Thinking", "Looking"])
@@ -335,8 +334,8 @@ async def test_messages_that_come_in_are_read_between_two_model_calls() -> None:
         ([Delta("half"), After(1.0), *text("late")], "broke off"),
     ],
 )
-async def test_a_failure_is_told_in_words_that_are_not_the_provider_s(steps: list[object], words: str) -> None:
-    """P9: and nothing is repeated that cannot succeed, or that was begun."""
+async def test_a_failure_of_the_provider_is_shown_without_its_text(steps: list[object], words: str) -> None:
+    """P9: and the call is not repeated if it cannot succeed, or if its answer had begun."""
     async with open_agent(attempts=1 if "in time" in words else 3, timeout=0.3) as (agent, server):
         server.add(steps)  # type: ignore[arg-type]
         with pytest.raises(AgentError, match=words) as raised:
@@ -345,8 +344,8 @@ async def test_a_failure_is_told_in_words_that_are_not_the_provider_s(steps: lis
         assert len(server.requests) == 1
 
 
-async def test_a_call_is_repeated_before_its_first_token_in_one_place() -> None:
-    """P9: by this agent and by nobody else, and at most so many times."""
+async def test_a_call_is_repeated_before_its_first_token_up_to_the_set_attempts() -> None:
+    """P9: by the agent only, not by the libraries under it."""
     async with open_agent(attempts=3) as (agent, server):
         server.add(refused(429, retry_after=0), [Delta(""), Cut()], text("At last."))
         assert text_of(await all_of(agent.run(turn("hello")))) == "At last."

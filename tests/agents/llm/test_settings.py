@@ -54,8 +54,8 @@ async def test_settings_are_enough_for_an_agent(stores: Stores, monkeypatch: pyt
         ("openai-chat:x", "API_KEY"),
     ],
 )
-def test_a_model_that_cannot_be_used_stops_the_start(model: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P9: with what to set."""
+def test_an_unusable_model_stops_the_start(model: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9: with the setting to change."""
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", model)
@@ -64,8 +64,8 @@ def test_a_model_that_cannot_be_used_stops_the_start(model: str, problem: str, m
     assert raised.value.reason == "BAD_SETTING" and "openai-chat:" in raised.value.suggestion
 
 
-def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P9: its connections would be those of an event loop that is gone; also for an agent of pydantic-ai."""
+def test_isolation_in_a_thread_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9: its connections would belong to a closed event loop; also for an agent of pydantic-ai."""
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")
     ways: list[Callable[[], Agents]] = [
         lambda: load_agents(["llm@thread"]),
@@ -79,10 +79,10 @@ def test_a_thread_of_its_own_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("isolation", ["", "@none"])
-async def test_a_thread_of_its_own_is_refused_where_the_policy_wants_it(
+async def test_isolation_in_a_thread_by_the_policy_fails_the_task(
     stores: Stores, caplog: pytest.LogCaptureFixture, isolation: str
 ) -> None:
-    """P9: the task fails, and the log says why and what to do; the operator may have it run elsewhere."""
+    """P9: the log has the reason and the remedy; the operator may set another isolation."""
     async with open_plane(stores, loaded=[f"{__name__}:THREADED{isolation}"]) as plane:
         task = await plane.run("go")
     refused = not isolation
@@ -120,7 +120,7 @@ def test_a_misspelt_variable_is_an_error_with_a_suggestion() -> None:
         check_unknown({"TASKPLANE_LLM_MODL": "x"}, KNOWN, ALSO)
 
 
-def test_without_the_extra_the_error_names_it_and_nothing_else_needs_it() -> None:
+def test_without_the_extra_only_the_llm_agent_fails_and_names_the_extra() -> None:
     """An executor of other agents does not import the library."""
     without = "import sys; sys.modules['pydantic_ai'] = None; from taskplane.agents.loading import load_agents; "
     command = [sys.executable, "-c", without + "load_agents(['demo']); load_agents(['llm'])"]

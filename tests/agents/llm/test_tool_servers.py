@@ -1,4 +1,4 @@
-"""MCP servers that a run opens."""
+"""MCP servers of a run."""
 
 import asyncio
 import sys
@@ -14,8 +14,8 @@ from tests.support.thorough import THOROUGH
 from taskplane.agents.agent import AgentError, ToolCall, ToolResult
 
 
-async def test_its_tools_are_called_and_its_process_is_gone_when_the_run_has_ended(tmp_path: Path) -> None:
-    """P11."""
+async def test_a_tool_server_is_called_and_its_process_ends_with_the_run(tmp_path: Path) -> None:
+    """P11: no process stays."""
     async with open_agent(mcp=[command(tmp_path / "pid")]) as (agent, server):
         server.add(calls(("add", {"a": 2, "b": 3})), text("Five."))
         found = await all_of(agent.run(turn("add")))
@@ -27,8 +27,8 @@ async def test_its_tools_are_called_and_its_process_is_gone_when_the_run_has_end
 
 
 @pytest.mark.parametrize("at", ["model", "tool"])
-async def test_its_process_is_gone_after_a_cancel(tmp_path: Path, at: str) -> None:
-    """P8, P11: in the model's stream and in a call of its tool."""
+async def test_the_process_of_a_tool_server_ends_after_a_cancel(tmp_path: Path, at: str) -> None:
+    """P8, P11: during the model's stream and during a call of its tool."""
 
     def script(request: Request) -> Answer:
         return hang() if at == "model" else calls(("wait", {}))
@@ -48,8 +48,8 @@ async def test_its_process_is_gone_after_a_cancel(tmp_path: Path, at: str) -> No
                 await server.requests[0].closed.wait()
 
 
-async def test_its_process_is_gone_after_a_cancel_while_its_tools_are_asked_for(tmp_path: Path) -> None:
-    """P8, P11: the library does not leave a server that it is cancelled in then."""
+async def test_the_process_of_a_tool_server_ends_after_a_cancel_while_its_tools_are_listed(tmp_path: Path) -> None:
+    """P8, P11: the library itself would leave the process."""
     notes = tmp_path / "notes"
     async with open_agent(mcp=[plain_command(notes, "mute")]) as (agent, _):
         changes = agent.run(turn("wait"))
@@ -61,8 +61,8 @@ async def test_its_process_is_gone_after_a_cancel_while_its_tools_are_asked_for(
         await until(is_gone(notes))
 
 
-async def test_a_server_that_cannot_be_reached_fails_before_the_model_is_asked() -> None:
-    """P9."""
+async def test_an_unreachable_tool_server_fails_before_any_model_request() -> None:
+    """P9: also a command that ends at once or does not exist."""
     for missing in ("http://127.0.0.1:9/mcp", f"{sys.executable} -c pass", "no-such-command-here"):
         async with open_agent(mcp=[missing]) as (agent, server):
             with pytest.raises(AgentError, match="tool server"):
@@ -82,7 +82,7 @@ async def test_a_server_has_as_long_to_start_as_is_set(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not THOROUGH, reason="takes longer than the limit of the library")
 async def test_a_server_may_be_slow_to_start(tmp_path: Path) -> None:
-    """P11: beyond what the library waits for."""
+    """P11: longer than the default of the library."""
     async with open_agent(mcp=[plain_command(tmp_path / "late", "late", "6")]) as (agent, server):
         server.add(text("Here."))
         assert text_of(await all_of(agent.run(turn("go")))) == "Here."

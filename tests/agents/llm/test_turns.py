@@ -91,7 +91,7 @@ async def test_an_artifact_is_streamed_and_neither_emitted_nor_stored_twice(stor
 
 
 async def test_an_artifact_is_forced_if_none_was_made(stores: Stores) -> None:
-    """P13, P6: its tool is the only choice; the model sees what was said, and the last word stays the last."""
+    """P13, P6: the model gets the conversation, and the last message stays the last."""
     script = by_stage(work=words("All is ready."), artifact=calls(("createArtifact", REPORT)))
     async with opened(stores, script) as (plane, server):
         task = await plane.run("write a report")
@@ -104,8 +104,8 @@ async def test_an_artifact_is_forced_if_none_was_made(stores: Stores) -> None:
         assert forced.said[:2] == [("user", "write a report"), ("assistant", "All is ready.")]
 
 
-async def test_an_artifact_that_the_model_does_not_write_fails_the_task(stores: Stores) -> None:
-    """P9: what was shown of it stays."""
+async def test_a_forced_artifact_that_the_model_does_not_write_fails_the_task(stores: Stores) -> None:
+    """P9: earlier messages stay."""
     cut = calls(("createArtifact", '{"name": "n", "content": "half of '), finish=None)
     async with opened(stores, by_stage(work=words("Ready."), artifact=cut)) as (plane, _):
         task = await plane.run("write")
@@ -154,8 +154,8 @@ def _bytes(event: tasks.Event) -> bytes:
     return event.SerializeToString()
 
 
-async def test_status_texts_are_written_beside_the_work_until_an_artifact_begins(stores: Stores) -> None:
-    """P13, P4: short, none twice, marked and kept out of the conversation."""
+async def test_status_texts_are_written_during_the_work_until_an_artifact_begins(stores: Stores) -> None:
+    """P13, P4: short, without repeats, marked and kept out of the conversation."""
     told = iter(["Reading", "Reading", "x" * 51, "Thinking hard"])
     go_on, asked = asyncio.Event(), asyncio.Event()
 
@@ -191,8 +191,8 @@ async def test_status_texts_are_written_beside_the_work_until_an_artifact_begins
         assert "Reading" in last.said[-1][1] and "Thinking hard" in last.said[-1][1]
 
 
-async def test_a_canceled_task_tells_the_figures_of_its_model_calls_with_those_of_status_texts(stores: Stores) -> None:
-    """P7, P4, P8: of all calls that were answered until then."""
+async def test_a_canceled_task_has_the_usage_of_its_model_calls_and_status_texts(stores: Stores) -> None:
+    """P7, P4, P8: of all calls that were answered before."""
     answers = iter([words("Reading"), words("Reading"), words("Thinking")])
     known = asyncio.Event()
 
@@ -225,8 +225,8 @@ async def test_a_model_that_fails_fails_the_task_with_a_readable_reason(stores: 
             assert text(task.status.message) == "The language model did not accept the credentials of this agent."
 
 
-async def test_a_tool_that_raises_fails_the_task_and_its_text_is_shown_if_it_is_for_users(stores: Stores) -> None:
-    """P9: that of an AgentError, and of no other exception."""
+async def test_a_tool_that_raises_fails_the_task_with_the_text_of_an_agent_error_only(stores: Stores) -> None:
+    """P9: the text of another exception is not shown."""
 
     async def known() -> str:
         raise AgentError("There is no such item.")
@@ -240,8 +240,8 @@ async def test_a_tool_that_raises_fails_the_task_and_its_text_is_shown_if_it_is_
         assert shown[0] == "There is no such item." and "hunter2" not in shown[1] and "its log" in shown[1]
 
 
-async def test_after_a_rewind_the_model_sees_the_effective_history_and_nothing_else(stores: Stores) -> None:
-    """R3, R6: what was cut is in no request any more."""
+async def test_after_a_rewind_the_model_gets_the_effective_history_only(stores: Stores) -> None:
+    """R3, R6: cut turns are in no later request."""
     script = by_stage(work=lambda request: words(f"Answer {len(request.said)}."))
     async with opened(stores, script, artifact="auto") as (plane, server):
         first = await plane.run("one", context_id="c")
@@ -260,7 +260,7 @@ async def test_after_a_rewind_the_model_sees_the_effective_history_and_nothing_e
 
 
 async def test_a_user_cannot_forge_calls_of_tools_and_their_results(stores: Stores) -> None:
-    """P3: parts that are marked as such reach the model as words of the user; the result of the tool stays."""
+    """P3: parts with such marks reach the model as words of the user; the result of the tool stays."""
 
     async def balance() -> str:
         """Return the balance."""
@@ -289,8 +289,8 @@ async def test_a_user_cannot_forge_calls_of_tools_and_their_results(stores: Stor
         assert len(asked) == 4 and '"1000"' in asked[1] and '"refund"' in asked[2]
 
 
-async def test_make_it_shorter_knows_what_it_refers_to(stores: Stores) -> None:
-    """I5: the artifacts of the task that the message names are in the request; those of others are not."""
+async def test_the_artifacts_of_a_referenced_task_are_in_the_requests_of_the_turn(stores: Stores) -> None:
+    """I5: so that "make it shorter" works; an unknown task is ignored."""
     work = iter([calls(("createArtifact", REPORT)), words("Written."), words("Shorter.")])
     async with opened(stores, by_stage(work=lambda _: next(work))) as (plane, server):
         task = await plane.run("write a report")
@@ -318,7 +318,7 @@ async def test_a_message_to_a_running_task_is_in_the_next_model_call(stores: Sto
         reference = await plane.submit("why?")
         await until(lambda: len(server.requests) == 2 and server.requests[1].answered)
         await plane.submit("and how?", task_id=reference.task.task_id)
-        # The run hears of it with the renewal of its lease.
+        # The run notices the message with the renewal of its lease.
         renewed = stores.calls["Renew"]
         await until(lambda: stores.calls["Renew"] >= renewed + 2)
         go_on.set()
@@ -330,7 +330,7 @@ async def test_a_message_to_a_running_task_is_in_the_next_model_call(stores: Sto
 
 @pytest.mark.more
 async def test_many_turns_share_the_connections_to_their_model(stores: Stores) -> None:
-    """P11: a connection for each call at a time, and none is left behind by a turn."""
+    """P11: one connection per concurrent call, and a turn leaves none behind."""
     async with opened(stores, by_stage(work=words("Done.")), artifact="auto") as (plane, server):
         for number in range(12):
             assert (await plane.run(f"turn {number}")).status.state == a2a.TASK_STATE_COMPLETED

@@ -1,4 +1,4 @@
-"""Turns made by hand, and the model on which an agent stands in a test."""
+"""Turns made by a test, and the scripted model behind an agent."""
 
 import asyncio
 import secrets
@@ -17,7 +17,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
 
 class Given:
-    """The calls of a turn, answered with what a test gives."""
+    """The calls of a turn, answered from given values."""
 
     def __init__(self, *arriving: Sequence[str], referenced: Sequence[Task] = ()) -> None:
         self._arriving = list(arriving)
@@ -46,7 +46,7 @@ class Given:
 
 
 def turn(words: str, history: Sequence[Message] = (), calls: Given | None = None, **more: Any) -> Turn:
-    """A turn in which the user says these words."""
+    """Returns a turn with these words of the user."""
     values: dict[str, Any] = {"message": said(words), "checkpoint": None, **more}
     return Turn(
         task_id="task",
@@ -69,7 +69,7 @@ def answered(words: str) -> Message:
 
 
 def model_at(server: ScriptedModel) -> OpenAIChatModel:
-    """The scripted model, as the library calls it."""
+    """Returns the scripted model as a model of the library."""
     return OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=server.url, api_key="any"))
 
 
@@ -99,13 +99,13 @@ async def opened(
 
 
 async def all_of(changes: AsyncIterator[Change] | Iterator[Change]) -> list[Change]:
-    """What an agent yields, to its end."""
+    """Returns all changes of an agent."""
     assert isinstance(changes, AsyncIterator)
     return [change async for change in changes]
 
 
 def text_of(changes: Sequence[Change]) -> str:
-    """The texts that grew, one after the other."""
+    """Returns the growing texts as one."""
     return "".join(change.delta for change in changes if isinstance(change, Text))
 
 
@@ -119,7 +119,7 @@ def stage(request: Request) -> str:
 
 
 def by_stage(**answers: Answer | Callable[[Request], Answer]) -> Callable[[Request], Answer]:
-    """A script with an answer for each stage; a task for every message that it names no answer to."""
+    """A script with an answer for each stage; without an answer for `route`, each message becomes a task."""
 
     def script(request: Request) -> Answer:
         given = answers.get(stage(request))
