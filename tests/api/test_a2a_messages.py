@@ -1,4 +1,4 @@
-"""Our A2A messages are those of the protocol, field by field, held against the messages that a2a-sdk ships."""
+"""Our A2A messages equal those of the protocol field by field, compared with the messages of a2a-sdk."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ PAIRS = [
 
 
 class Shape(NamedTuple):
-    """All of a field that shows on the wire, in ProtoJSON or in the presence rules."""
+    """The properties of a field that show on the wire, in ProtoJSON or in the presence rules."""
 
     number: int
     name: str
@@ -46,7 +46,7 @@ def messages(file: FileDescriptor) -> dict[str, Descriptor]:
 
 
 def shape(field: FieldDescriptor, package: str) -> Shape:
-    """The field, with the names of the package's own types made independent of the package."""
+    """The field, with names of the package's own types made independent of the package."""
     target = field.message_type or field.enum_type
     return Shape(
         number=field.number,

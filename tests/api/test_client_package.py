@@ -42,7 +42,7 @@ def test_the_client_package_has_the_contract_and_the_client_and_nothing_else(whe
     assert {"taskplane/api/py.typed", "taskplane/client/py.typed", "taskplane/api/tasks/v1/tasks.proto"} <= set(ours)
 
 
-def test_the_stubs_import_with_what_the_client_package_asks_for(wheel: Path, tmp_path: Path) -> None:
+def test_the_stubs_import_with_the_dependencies_of_the_client_package(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     answer = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}){_USE}"],
@@ -70,7 +70,7 @@ print(json.dumps([told, sorted({name.partition(".")[0] for name in sys.modules})
 """
 
 
-def test_the_client_works_with_what_the_client_package_asks_for(wheel: Path, tmp_path: Path) -> None:
+def test_the_client_works_with_the_dependencies_of_the_client_package(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     answer = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}){_CLIENT}"],

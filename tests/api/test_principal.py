@@ -1,4 +1,4 @@
-"""The principal of a call, as `taskplane-client` writes it and services read it."""
+"""The principal of a call: written by `taskplane-client`, read by services."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ def test_another_secret_is_refused() -> None:
 
 @pytest.mark.parametrize("part", ["tenant", "owner"])
 @pytest.mark.parametrize("name", ["", "a" * 256, "a\x00b", "\ud800"])
-def test_a_name_that_no_plane_takes_is_refused_before_the_call(part: str, name: str) -> None:
-    """An empty owner would be one user whom all such programs share."""
+def test_an_invalid_tenant_or_owner_is_refused_before_the_call(part: str, name: str) -> None:
+    """All programs with an empty owner would share one user."""
     names = {"tenant": "acme", "owner": "ann", part: name}
     with pytest.raises(ValueError, match=part):
         principal_header(names["tenant"], names["owner"])
 
 
-def test_an_actor_that_no_plane_takes_is_refused_as_well() -> None:
+def test_an_invalid_actor_is_refused_before_the_call() -> None:
     with pytest.raises(ValueError, match="actor"):
         principal_header("acme", "ann", actor="a" * 256)

@@ -1,4 +1,4 @@
-"""The client against a server that is not ours: the official SDK's, which knows neither cursors nor keys."""
+"""The client with the server of the official SDK, which has neither cursors nor keys."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ async def peer() -> AsyncGenerator[int]:
 
 
 async def shown(port: int, text: str) -> tuple[Transcript, list[Received]]:
-    """What a conversation is after one message, and all that came."""
+    """The conversation after one message, and all received events."""
     conversation = Transcript()
     came: list[Received] = []
     async with Client(f"http://127.0.0.1:{port}") as client:
@@ -61,7 +61,7 @@ async def test_a_stream_of_an_official_server_is_shown(peer: int) -> None:
     assert all(received.resumed_after is None for received in came)
 
 
-async def test_t7_without_cursors_a_broken_stream_goes_on_with_a_snapshot_that_repeats_nothing(peer: int) -> None:
+async def test_t7_without_cursors_a_broken_stream_continues_with_a_snapshot_that_repeats_nothing(peer: int) -> None:
     whole, _ = await shown(peer, "chunks 20 32")
     async with cutting("127.0.0.1", peer) as proxy:
         proxy.cut_after = 3_000
@@ -73,7 +73,7 @@ async def test_t7_without_cursors_a_broken_stream_goes_on_with_a_snapshot_that_r
     assert sum(isinstance(received.event, FullTask) for received in came) == 2
 
 
-async def test_a_terminal_task_is_refused_without_a_cursor_and_an_unknown_one_is_missing(peer: int) -> None:
+async def test_an_ended_task_refuses_resume_and_cancel_and_an_unknown_one_is_missing(peer: int) -> None:
     conversation, _ = await shown(peer, "echo hi")
     (task,) = conversation.session.tasks
     async with Client(f"http://127.0.0.1:{peer}") as client:
@@ -85,14 +85,14 @@ async def test_a_terminal_task_is_refused_without_a_cursor_and_an_unknown_one_is
             await client.cancel(task.id)
 
 
-async def test_a_server_that_never_was_there_is_not_waited_for() -> None:
+async def test_a_server_that_was_never_reached_is_given_up_early() -> None:
     with refusing_port() as port:
         async with Client(f"http://127.0.0.1:{port}") as client, asyncio.timeout(20):
             with pytest.raises(NotConnected):
                 await client.send("hello")
 
 
-async def test_a_server_that_has_gone_is_given_up_after_the_time_that_was_given(peer: int) -> None:
+async def test_a_server_that_is_gone_is_given_up_after_the_given_time(peer: int) -> None:
     async with (
         cutting("127.0.0.1", peer) as proxy,
         Client(f"http://127.0.0.1:{proxy.port}", give_up_after=0.5) as client,

@@ -26,12 +26,12 @@ def test_values_are_read_without_loss(value: object) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"NaN", b"-Infinity", b"1e999", b'"\\ud800"', b'"\\uDFFF x"', b"\xff", b"[" * 100_000]
 )
-def test_what_no_program_can_hold_is_refused(body: bytes) -> None:
+def test_json_without_an_exact_value_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError):
         read_json(body)
 
 
-def test_another_program_is_told_by_what_it_answers() -> None:
+def test_the_error_for_another_program_names_the_kind_of_its_answer() -> None:
     with pytest.raises(NotUnderstood) as page:
         parsed("http://127.0.0.1:1", b"<html>")
     assert (page.value.reason, page.value.code, page.value.retryable) == ("NOT_TASKPLANE", None, False)
@@ -43,14 +43,16 @@ def test_another_program_is_told_by_what_it_answers() -> None:
     [(400, Declined, False), (401, Unauthorized, False), (403, Unauthorized, False), (404, Missing, False)]
     + [(status, Unreachable, True) for status in (429, 502, 503, 504)],
 )
-def test_a_refusal_over_http_has_its_class_by_its_status(status: int, kind: type[Failure], retryable: bool) -> None:
+def test_the_class_of_a_refusal_over_http_follows_from_its_status(
+    status: int, kind: type[Failure], retryable: bool
+) -> None:
     failure = failure_of_http(status, {"error": "no", "code": "REASON", "suggestion": "do"}, None)
     assert type(failure) is kind
     assert (failure.message, failure.reason, failure.code, failure.suggestion) == ("no", "REASON", status, "do")
     assert failure.retryable is retryable
 
 
-def test_a_refusal_over_json_rpc_has_its_class_by_its_number() -> None:
+def test_the_class_of_a_refusal_over_json_rpc_follows_from_its_number() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "WHY", "metadata": {"suggestion": "do"}}
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}
     kinds = {-32001: Missing, -32002: Ended, -32004: Ended, -32602: Declined}

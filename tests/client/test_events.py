@@ -1,4 +1,4 @@
-"""What a stream carries, told apart in both versions of the protocol."""
+"""Classification of events in streams of both versions of the protocol."""
 
 from typing import Any
 
@@ -44,7 +44,9 @@ ARTIFACT: dict[str, Any] = {
         ([TASK], Unknown),
     ],
 )
-def test_t7_an_event_is_told_by_wrapper_key_then_kind_then_looks_else_it_is_unknown(data: object, kind: type) -> None:
+def test_t7_an_event_is_classified_by_wrapper_key_then_kind_then_fields_else_as_unknown(
+    data: object, kind: type
+) -> None:
     assert type(classify(data)) is kind
 
 
@@ -105,7 +107,7 @@ def test_t1_tool_calls_and_results_are_read_from_data_parts(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["kagent_adk_partial", "adk_partial"])
-def test_t5_a_partial_message_is_known_by_either_key_and_only_by_true(key: str) -> None:
+def test_t5_a_message_is_partial_only_if_either_key_is_true(key: str) -> None:
     for value, partial in [(True, True), (False, False), ("true", False)]:
         message = classify({"message": {**MESSAGE, "metadata": {key: value}}})
         assert isinstance(message, Message)

@@ -49,7 +49,7 @@ async def number(process: Process) -> int:
     return int((await process.stdout.readline()).split()[0])
 
 
-async def test_the_page_shows_the_program_and_its_output_as_they_are(plane: Plane, tmp_path: Path) -> None:
+async def test_the_page_shows_the_program_and_its_output_unchanged(plane: Plane, tmp_path: Path) -> None:
     assert f"```python\n{_PROGRAM.read_text()}```" in _PAGE
     [(line, shown)] = re.findall(r"```console\n\$ (.*)\n((?:.+\n)*?)```", _PAGE)
     python, program, url, *arguments = shlex.split(line)
@@ -59,7 +59,7 @@ async def test_the_page_shows_the_program_and_its_output_as_they_are(plane: Plan
     assert await said(tmp_path, plane.gateway.url, *arguments) == (0, "", ""), "each event is printed once"
 
 
-async def test_p12_the_program_that_was_killed_goes_on_after_its_last_event(plane: Plane, tmp_path: Path) -> None:
+async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plane, tmp_path: Path) -> None:
     arguments = (plane.gateway.url, "ask-2", "slow 1000")
     async with asking(tmp_path, *arguments) as process:
         before = [await number(process) for _ in range(5)]
@@ -75,7 +75,7 @@ async def test_p12_the_program_that_was_killed_goes_on_after_its_last_event(plan
         await process.wait()
 
 
-async def test_a_refused_call_is_told_by_its_reason(plane: Plane, tmp_path: Path) -> None:
+async def test_a_refused_call_prints_its_reason(plane: Plane, tmp_path: Path) -> None:
     assert (await said(tmp_path, plane.gateway.url, "ask-3", "hello"))[0] == 0
     (tmp_path / "ask-3.cursor").unlink()
     code, out, errors = await said(tmp_path, plane.gateway.url, "ask-3", "good bye")
@@ -83,7 +83,7 @@ async def test_a_refused_call_is_told_by_its_reason(plane: Plane, tmp_path: Path
     assert errors.startswith("KEY_REUSED: ")
 
 
-async def test_a_stream_that_is_left_early_as_the_page_says_leaves_its_task_running(plane: Plane) -> None:
+async def test_a_stream_left_early_as_the_page_shows_leaves_its_task_running(plane: Plane) -> None:
     [(block)] = re.findall(r"```python\n(async with aclosing.*?)```", _PAGE, re.DOTALL)
     names: dict[str, Any] = {"aclosing": aclosing}
     exec("async def leave(client):\n" + indent(block, "    ") + "    return event\n", names)

@@ -1,4 +1,4 @@
-"""Proxies of the environment: for hosts elsewhere alone."""
+"""Proxies of the environment are used for other hosts only."""
 
 import pytest
 from tests.gateway.plane import Plane

@@ -22,8 +22,8 @@ def address(plane: Dev) -> tuple[str, int]:
     return server.hostname, server.port
 
 
-async def test_c5_a_plane_that_is_killed_in_mid_stream_is_waited_for_and_nothing_is_lost(tmp_path: Path) -> None:
-    """The stream goes on in the new process, to the failure of the task whose agent was lost."""
+async def test_c5_a_stream_continues_after_a_restart_of_the_killed_plane_without_loss(tmp_path: Path) -> None:
+    """The stream ends with the failure of the task, whose agent was lost."""
     with dev(cwd=tmp_path, afresh=True) as first:
         async with (
             cutting(*address(first)) as proxy,

@@ -1,4 +1,4 @@
-"""Streams that break, before a real gateway: nothing is missing and nothing comes twice."""
+"""Broken streams with a real gateway: no event is missing or repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,8 +25,8 @@ def numbered(events: list[Received]) -> list[int]:
     return [int(received.cursor.rpartition("-")[2]) for received in events]
 
 
-async def test_p12_a_stream_goes_on_after_every_one_of_its_cursors(plane: Plane) -> None:
-    """0 missing, 0 repeated: the task has ended, and a program with an old cursor gets exactly the rest."""
+async def test_p12_a_stream_can_be_resumed_after_every_one_of_its_cursors(plane: Plane) -> None:
+    """The task has ended, and a program with an old cursor gets exactly the rest."""
     async with Client(plane.gateway.url) as client:
         events = await whole(client, f"chunks {_EVENTS} 8")
         assert len(events) >= _EVENTS
@@ -39,7 +39,7 @@ async def test_p12_a_stream_goes_on_after_every_one_of_its_cursors(plane: Plane)
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.more), 3, 20])
-async def test_p12_a_stream_that_is_cut_every_few_events_has_each_event_once(
+async def test_p12_a_stream_cut_every_few_events_has_each_event_once(
     plane: Plane, proxy: CuttingProxy, every: int
 ) -> None:
     proxy.cut_every = every
@@ -56,7 +56,7 @@ async def test_p12_a_stream_that_is_cut_every_few_events_has_each_event_once(
     assert len(resumed) >= len(events) // every - 1
 
 
-async def test_p12_the_log_that_is_cut_every_few_events_has_each_event_once(plane: Plane, proxy: CuttingProxy) -> None:
+async def test_p12_a_log_cut_every_few_events_has_each_event_once(plane: Plane, proxy: CuttingProxy) -> None:
     async with Client(plane.gateway.url) as direct:
         task_id = (await whole(direct, "chunks 50 8"))[0].task_id
         expected = [logged.record async for logged in direct.log.events(task_id)]
@@ -67,8 +67,8 @@ async def test_p12_the_log_that_is_cut_every_few_events_has_each_event_once(plan
     assert sum(logged.resumed_after is not None for logged in found) >= len(found) // 3 - 1
 
 
-async def test_c5_a_gateway_that_restarts_in_mid_stream_is_waited_for(tmp_path: Path) -> None:
-    """The first gateway ends after the first chunk; the stream goes on at the second one, on another port."""
+async def test_c5_a_stream_continues_after_a_restart_of_the_gateway(tmp_path: Path) -> None:
+    """The first gateway ends after the first chunk; the stream continues at the second one, on another port."""
     agent = Stepped()
     async with open_behind(tmp_path, ("scripted", agent)) as behind, AsyncExitStack() as fronts:
         first = await fronts.enter_async_context(open_front(behind))
@@ -103,7 +103,7 @@ async def remaining(stream: AsyncIterator[Received]) -> list[Received]:
     return [received async for received in stream]
 
 
-async def test_t10_a_task_that_is_read_and_resumed_leaves_no_gap(plane: Plane) -> None:
+async def test_t10_a_task_that_is_read_and_then_resumed_has_no_gap(plane: Plane) -> None:
     async with Client(plane.gateway.url, growing_text=True) as client:
         asked = await client.get((await client.send("ask")).id)
         assert asked.state == "input-required"
@@ -132,8 +132,8 @@ async def test_a_resume_without_a_cursor_begins_with_the_whole_task(plane: Plane
         assert [each async for each in client.resume(ended.id, ended.cursor)] == []
 
 
-async def test_a_program_that_begins_again_under_its_key_gets_the_same_task(plane: Plane) -> None:
-    """D12: the repeat of a stream begins with the task as it is; a message is done once."""
+async def test_a_program_that_starts_again_with_its_key_gets_the_same_task(plane: Plane) -> None:
+    """D12: the repeat of a stream begins with the present task; a message is done once."""
     key = fresh()
     async with Client(plane.gateway.url) as client:
         events = [received async for received in client.stream("count 3", key=key)]

@@ -1,4 +1,4 @@
-"""Sends whose answers are lost, and sends that are refused, before a real gateway."""
+"""Sends with lost answers, and refused sends, with a real gateway."""
 
 import asyncio
 
@@ -17,10 +17,10 @@ async def tasks_of(plane: Plane, session: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cut_after", [1, 100, 400])
-async def test_c10_a_keyed_send_whose_answer_is_lost_makes_one_task(
+async def test_c10_a_keyed_send_with_a_lost_answer_makes_one_task(
     plane: Plane, proxy: CuttingProxy, cut_after: int
 ) -> None:
-    """The connection breaks before, in and after the head of the answer; the client sends again by itself."""
+    """The connection breaks before, within and after the head of the answer; the client sends again by itself."""
     session = fresh()
     proxy.cut_after = cut_after
     async with Client(f"http://127.0.0.1:{proxy.port}") as client:
@@ -30,7 +30,7 @@ async def test_c10_a_keyed_send_whose_answer_is_lost_makes_one_task(
     assert (task.state, await tasks_of(plane, session)) == ("completed", [task.id])
 
 
-async def test_c10_a_program_that_was_lost_with_its_answer_sends_again_under_its_key(
+async def test_c10_a_restarted_program_sends_again_with_its_key_and_gets_the_same_task(
     plane: Plane, proxy: CuttingProxy
 ) -> None:
     key, session = fresh(), fresh()
@@ -54,7 +54,7 @@ async def test_c10_sends_with_one_key_at_the_same_time_make_one_task(plane: Plan
     assert len(await tasks_of(plane, session)) == 1
 
 
-async def test_a_key_of_another_message_is_declined(plane: Plane) -> None:
+async def test_a_key_of_another_message_is_refused(plane: Plane) -> None:
     key = fresh()
     async with Client(plane.gateway.url) as client:
         await client.send("hello", key=key)
@@ -73,7 +73,7 @@ async def test_a_direct_answer_is_a_message(plane: Plane) -> None:
     assert (answer.text, received.text, received.cursor) == ("hi", "hi", "")
 
 
-async def test_i1_a_task_that_waits_is_answered_and_one_that_has_ended_refuses(plane: Plane) -> None:
+async def test_i1_a_waiting_task_is_answered_and_an_ended_one_refuses(plane: Plane) -> None:
     async with Client(plane.gateway.url) as client:
         asked = await client.send("ask")
         assert isinstance(asked, FullTask)
@@ -87,13 +87,13 @@ async def test_i1_a_task_that_waits_is_answered_and_one_that_has_ended_refuses(p
     assert (missing.value.code, missing.value.reason) == (-32001, "TASK_NOT_FOUND")
 
 
-async def test_a_message_names_its_session_itself(plane: Plane) -> None:
+async def test_a_session_beside_a_message_object_is_refused(plane: Plane) -> None:
     async with Client(plane.gateway.url) as client:
         with pytest.raises(ValueError, match="contextId"):
             await client.send(user_message("hello"), session="s")
 
 
-async def test_an_agent_that_is_not_there_is_missing_and_a_named_one_answers(plane: Plane) -> None:
+async def test_an_unknown_agent_is_missing_and_a_named_one_answers(plane: Plane) -> None:
     async with Client(plane.gateway.url, agent="nobody") as client:
         with pytest.raises(Missing) as missing:
             await client.send("hello")
@@ -102,7 +102,7 @@ async def test_an_agent_that_is_not_there_is_missing_and_a_named_one_answers(pla
 
 
 async def test_each_text_of_a_stream_comes_once_and_its_pieces_on_request(plane: Plane) -> None:
-    """Without growing texts a program that prints `text` prints the answer once."""
+    """Without growing texts, a program that prints `text` prints the answer once."""
     async with Client(plane.gateway.url) as client:
         assert [each.text async for each in client.stream("one two three") if each.text] == ["one two three"]
     async with Client(plane.gateway.url, growing_text=True) as growing:

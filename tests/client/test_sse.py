@@ -16,7 +16,7 @@ EVENTS = [SseEvent("{}", "a-1", ""), SseEvent("one\ntwo", "a-2", ""), SseEvent("
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
-def test_where_the_network_cuts_the_bytes_makes_no_difference(cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_events(cuts: list[int]) -> None:
     decoder = SseDecoder()
     places = [0, *sorted(cuts), len(STREAM)]
     got = [event for start, end in pairwise(places) for event in decoder.feed(STREAM[start:end])]
@@ -24,23 +24,23 @@ def test_where_the_network_cuts_the_bytes_makes_no_difference(cuts: list[int]) -
     assert got == EVENTS
 
 
-def test_a_comment_and_an_id_alone_make_no_event() -> None:
+def test_a_comment_or_an_id_alone_makes_no_event() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b": ping\n\nid: a-7\n\n") == []
     assert decoder.last_id == "a-7"
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0c", "\x1c"])
-def test_separators_that_only_python_knows_do_not_end_a_line(separator: str) -> None:
+def test_line_separators_of_unicode_do_not_end_a_line(separator: str) -> None:
     assert SseDecoder().feed(f'data: "a{separator}b"\n\n'.encode())[0].data == f'"a{separator}b"'
 
 
-def test_an_event_that_is_cut_off_is_not_given() -> None:
+def test_an_incomplete_event_is_dropped() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b"id: a-1\ndata: {}\n") == []
 
 
-def test_retry_is_taken_in_milliseconds_and_nonsense_is_not() -> None:
+def test_retry_is_read_in_milliseconds_and_ignored_if_malformed() -> None:
     decoder = SseDecoder()
     decoder.feed(b"retry: soon\nretry: 1500\n")
     assert decoder.retry_ms == 1500

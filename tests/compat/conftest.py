@@ -1,4 +1,4 @@
-"""One plane and one runtime of kagent and ADK parts for all tests here: starting them is most of the time."""
+"""One plane and one runtime of kagent and ADK parts for all tests here, because most of the time is their start."""
 
 from collections.abc import AsyncGenerator
 from uuid import uuid4
@@ -14,7 +14,7 @@ from tests.system.wire import client
 
 @pytest.fixture(scope="session", autouse=True)
 def environment() -> None:
-    """Without the environment of those packages there is nothing to test."""
+    """Skips the tests without the environment of those packages."""
     if not READY.exists():
         pytest.skip("kagent and ADK are not installed beside us; `make compat` installs them and runs this")
 
@@ -28,26 +28,26 @@ async def plane(environment: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def runtime(plane: Plane) -> AsyncGenerator[Runtime]:
-    """The runtime that keeps its tasks and sessions there."""
+    """The runtime that stores its tasks and sessions in the plane."""
     async with running(plane.url, plane.data / "runtime.log") as started:
         yield started
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def address(runtime: Runtime) -> str:
-    """Where kagent's application listens, in the process of the runtime."""
+    """The address of kagent's application, in the process of the runtime."""
     found: str = await runtime.call("serve", stream=True)
     return found
 
 
 @pytest.fixture
 def user() -> str:
-    """A user whom nobody else is."""
+    """A user of one test only."""
     return f"user-{uuid4().hex[:8]}"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def http(plane: Plane, user: str) -> AsyncGenerator[httpx.AsyncClient]:
-    """Calls to the plane by the user, past the runtime."""
+    """Calls of the user to the plane, without the runtime."""
     async with client(plane.url, **{"X-User-Id": user}) as made:
         yield made

@@ -1,4 +1,4 @@
-"""The runtime of kagent and ADK parts in a process of its own, with an environment of its own, and calls to it."""
+"""The runtime of kagent and ADK parts in a separate process with a separate environment, and calls to it."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ class Runtime:
         return answer["result"]
 
     async def answer(self) -> Any:
-        """The next line that the process says."""
+        """The next line of the output of the process."""
         assert self._process.stdout is not None
         async with asyncio.timeout(_PATIENCE):
             line = await self._process.stdout.readline()
@@ -58,7 +58,8 @@ class Runtime:
 
 @asynccontextmanager
 async def running(url: str, log: Path) -> AsyncGenerator[Runtime]:
-    """A runtime that keeps everything in the server at `url`; ended, at last killed, when this is left."""
+    """A runtime that stores everything in the server at `url`. It is ended, and if necessary killed, at the end of the
+    block."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TASKPLANE_", "PYTHON"))}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""What a session of an agent runtime holds, as the plane tells it, in the words of the model's record."""
+"""The contents of a session of an agent runtime, as the plane answers them, in the form of the model's record."""
 
 import json
 
@@ -7,7 +7,7 @@ from tests.system.wire import Json, data
 
 
 class Effective:
-    """What `effective_history` answered: `events` as they were stored, and `said`, their contents, in order."""
+    """The answer of `effective_history`: `events` as stored, and `said`, their contents, in order."""
 
     def __init__(self, answer: Json) -> None:
         self.version: int = answer["version"]
@@ -23,7 +23,7 @@ async def effective(http: httpx.AsyncClient, session: str) -> Effective:
 
 
 async def state(http: httpx.AsyncClient, session: str, app_key: str = "") -> Json:
-    """The state of a session; of the application's, which all tests share, only the value of `app_key`."""
+    """The state of a session; of the application's state, which all tests share, only the value of `app_key`."""
     found: Json = (await data(http, f"/api/sessions/{session}/state"))["state"]
     return {key: value for key, value in found.items() if not key.startswith("app:") or key == app_key}
 

@@ -29,18 +29,18 @@ class Talk:
         return {"X-Turn": str(self._turns)}
 
     async def send(self, text: str) -> Json:
-        """A blocking turn; its task."""
+        """Sends a blocking turn, and returns its task."""
         params = {"message": text_message_0_3(text, contextId=self.context)}
         return await result(self.app, "message/send", params, **self._headers())
 
     async def streamed(self, text: str) -> list[Json]:
-        """A streamed turn; its events."""
+        """Sends a streamed turn, and returns its events."""
         params = {"message": text_message_0_3(text, contextId=self.context)}
         async with stream(self.app, "message/stream", params, **self._headers()) as events:
             return [event.result async for event in events]
 
     async def seen(self) -> list[Any]:
-        """What the model was shown at its first call since this was asked last."""
+        """The input of the model at its first call since the last call of this method."""
         found: list[Any] = await self.runtime.call("seen")
         return list(found[0])
 
@@ -69,11 +69,11 @@ def invocation(task: Json) -> str:
     return found
 
 
-async def test_turns_of_the_application_are_in_its_own_answers_and_in_the_plane(
+async def test_turns_of_the_application_are_equal_in_its_answers_and_in_the_plane(
     talk: Talk, http: httpx.AsyncClient
 ) -> None:
-    """T1, T2, T3, T5, T6, S1, S4, S7: the tasks as the application answers them, the conversation flattened, growing
-    texts streamed and not kept, the session titled by kagent."""
+    """T1, T2, T3, T5, T6, S1, S4, S7: the tasks as the application answers them, and the conversation flattened.
+    Growing texts are streamed and not stored, and kagent sets the title of the session."""
     first = await talk.send("remember color=red")
     events = await talk.streamed("hello")
     partial = [
@@ -106,9 +106,11 @@ async def test_turns_of_the_application_are_in_its_own_answers_and_in_the_plane(
     assert session["agent_id"] == "kagent__NS__recorder"
 
 
-async def test_a_rewind_between_turns_of_the_application(talk: Talk, http: httpx.AsyncClient, user: str) -> None:
-    """R7, R10, R12: kagent begins each turn with an event of the same invocation, `header_update`; where those stand is
-    ADK's matter, so what is in effect is exactly what ADK's own rule leaves, and so is the state that they make."""
+async def test_a_rewind_between_turns_of_the_application_leaves_the_events_and_the_state_of_adks_rule(
+    talk: Talk, http: httpx.AsyncClient, user: str
+) -> None:
+    """R7, R10, R12: kagent begins each turn with an event of the same invocation, `header_update`. Its position depends
+    on ADK, so the events in effect are exactly those that ADK's own rule leaves, and so is their state."""
     await talk.send("one")
     second = await talk.send("two")
     await talk.send("three")
@@ -130,10 +132,11 @@ async def test_a_rewind_between_turns_of_the_application(talk: Talk, http: httpx
     assert (await effective(http, talk.context)).said[-2:] == [["user", "four"], ["model", "heard four"]]
 
 
-async def test_a_caller_without_a_name_has_the_tasks_as_the_plane_names_them_and_the_session_as_kagent_does(
+async def test_without_a_user_the_tasks_belong_to_the_plane_and_not_to_kagents_user(
     address: str, runtime: Runtime, http: httpx.AsyncClient
 ) -> None:
-    """S2: kagent's session service makes a user of the context, its task store names none. So name the caller."""
+    """S2: kagent's session service derives a user from the context, its task store names none, so callers should name
+    their user."""
     async with client(address) as app:
         talk = Talk(app, runtime)
         task = await talk.send("one")

@@ -1,4 +1,4 @@
-"""kagent's clients on a plane that lets nobody in without a key: the key is the token in their file."""
+"""kagent's clients with a plane that requires a key: the key is the token in their file."""
 
 import hashlib
 from pathlib import Path
@@ -13,8 +13,8 @@ from tests.system.plane import running as plane_running
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_the_key_names_the_user_whatever_the_clients_say(tmp_path: Path) -> None:
-    """S2: `user_id` and X-User-Id do not count there, and what the clients do goes on working."""
+async def test_the_key_decides_the_user_against_the_names_of_the_clients(tmp_path: Path) -> None:
+    """S2: `user_id` and X-User-Id are ignored, and all calls of the clients still work."""
     keys = tmp_path / "keys.toml"
     digest = hashlib.sha256(b"secret").hexdigest()
     keys.write_text(f'[[keys]]\nid = "runtime"\nsha256 = "{digest}"\nowner = "team"\n')

@@ -1,4 +1,4 @@
-"""The list of what kagent's clients ask, and of the versions they have, is true."""
+"""The documented list of requests and versions of kagent's clients is true."""
 
 import re
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ def listed() -> set[Asked]:
 
 
 def _names(cells: str) -> str:
-    """Without the values that the parameters have."""
+    """The request without the values of its parameters."""
     return re.sub(r"= `\w+`", "", cells)
 
 
 def asked(requests: Iterable[Json]) -> set[Asked]:
-    """What was asked, in the words of the document."""
+    """The requests in the form of the document."""
     found: set[Asked] = set()
     for each in requests:
         path = re.sub(r"(?<=/api/sessions/)[^/]+", "{session}", each["path"])

@@ -1,4 +1,4 @@
-"""A runner of google-adk on kagent's session service, both unmodified, that rewinds by itself."""
+"""A runner of google-adk with kagent's session service, both unmodified, that rewinds by itself."""
 
 import json
 from uuid import uuid4
@@ -25,13 +25,13 @@ BLUE = [
 ]
 
 
-def spoken(text: str) -> list[list[str]]:
-    """A turn without a tool."""
+def turn_of(text: str) -> list[list[str]]:
+    """The contents of a turn without a tool."""
     return [["user", text], ["model", f"heard {text}"]]
 
 
 class Conversation:
-    """A session of a user with the runtime. `http` reads it past the runtime."""
+    """A session of a user with the runtime. `http` reads it without the runtime."""
 
     def __init__(self, runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
         self.runtime, self.user, self.http = runtime, user, http
@@ -41,7 +41,8 @@ class Conversation:
         await self.runtime.call("create_session", user=self.user, session_id=self.session)
 
     async def turn(self, text: str, *, before: list[list[str]], stream: bool = False) -> str:
-        """One turn; its invocation. The model must be shown `before` and the text, and the plane must have said so."""
+        """Runs one turn, and returns its invocation. Fails unless the plane has `before` and the model gets `before`
+        and the text."""
         assert (await effective(self.http, self.session)).said == before
         done: Json = await self.runtime.call("turn", user=self.user, session_id=self.session, text=text, stream=stream)
         assert done["seen"][0] == [*before, ["user", text]]
@@ -49,7 +50,7 @@ class Conversation:
         return invocation
 
     async def rewind(self, before: str) -> str:
-        """The runtime rewinds; the invocation of the rewind itself."""
+        """Rewinds in the runtime, and returns the invocation of the rewind itself."""
         await self.runtime.call("rewind", user=self.user, session_id=self.session, before=before)
         event = json.loads((await log(self.http, self.session))[-1])
         assert event["actions"]["rewind_before_invocation_id"] == before
@@ -57,7 +58,7 @@ class Conversation:
         return invocation
 
     async def state_at_the_runtime(self) -> Json:
-        """What kagent's client makes of the events, without what ADK calls temporary and what is null."""
+        """The state that kagent's client makes of the events, without temporary names of ADK and null values."""
         read: Json = await self.runtime.call("get_session", user=self.user, session_id=self.session)
         return {
             name: value for name, value in read["state"].items() if not name.startswith("temp:") and value is not None
@@ -69,10 +70,9 @@ def conversation(runtime: Runtime, user: str, http: httpx.AsyncClient) -> Conver
     return Conversation(runtime, user, http)
 
 
-async def test_three_turns_a_rewind_and_a_fourth_turn(conversation: Conversation) -> None:
-    """R3, R7, R10, R12: the model sees what was before the rewound turn and nothing of what was cut; the plane's
-    effective history is exactly that at each step, its events the stored texts, and so is the state; the log keeps
-    everything."""
+async def test_after_a_rewind_the_model_and_the_plane_have_only_the_turns_before(conversation: Conversation) -> None:
+    """R3, R7, R10, R12: at each step the plane's effective history and state are exactly those of the runtime, and its
+    events are the stored texts. The log keeps everything."""
     talk = conversation
     await talk.begin()
     assert (await effective(talk.http, talk.session)).messages == []
@@ -94,11 +94,11 @@ async def test_three_turns_a_rewind_and_a_fourth_turn(conversation: Conversation
     kept = await log(talk.http, talk.session)
     assert kept[: len(whole)] == whole
     last = await effective(talk.http, talk.session)
-    assert (last.texts, last.said) == (whole[:4] + kept[-2:], RED + spoken("again"))
+    assert (last.texts, last.said) == (whole[:4] + kept[-2:], RED + turn_of("again"))
 
 
-async def test_rewinding_before_the_rewind_takes_it_back(conversation: Conversation) -> None:
-    """R8, R10, R12: ADK's rule, also when a turn came after the rewind."""
+async def test_a_rewind_before_a_rewind_undoes_it(conversation: Conversation) -> None:
+    """R8, R10, R12: by ADK's rule, also when a turn follows the rewind."""
     talk = conversation
     await talk.begin()
     first = await talk.turn("remember color=red", before=[])
@@ -112,23 +112,23 @@ async def test_rewinding_before_the_rewind_takes_it_back(conversation: Conversat
     await talk.turn("on", before=RED + BLUE)
 
 
-async def test_rewinds_stack(conversation: Conversation) -> None:
-    """R3, R10: before a point that lies before an earlier rewind, and again."""
+async def test_rewinds_can_be_repeated_and_nested(conversation: Conversation) -> None:
+    """R3, R10: to a turn before an earlier rewind, and again."""
     talk = conversation
     await talk.begin()
     first = await talk.turn("one", before=[])
-    second = await talk.turn("two", before=spoken("one"))
+    second = await talk.turn("two", before=turn_of("one"))
     await talk.rewind(second)
-    third = await talk.turn("three", before=spoken("one"))
+    third = await talk.turn("three", before=turn_of("one"))
     await talk.rewind(third)
-    await talk.turn("four", before=spoken("one"))
+    await talk.turn("four", before=turn_of("one"))
     await talk.rewind(first)
     await talk.turn("five", before=[])
-    assert (await effective(talk.http, talk.session)).said == spoken("five")
+    assert (await effective(talk.http, talk.session)).said == turn_of("five")
 
 
 async def test_the_states_of_user_and_application_are_not_rewound(conversation: Conversation) -> None:
-    """R12: ADK leaves them; and what it calls temporary is in no state of the plane."""
+    """R12: ADK keeps them. Temporary values of ADK are in no state of the plane."""
     talk = conversation
     await talk.begin()
     app_key = f"app:{talk.user}"
@@ -143,7 +143,7 @@ async def test_the_states_of_user_and_application_are_not_rewound(conversation: 
     assert await state(talk.http, talk.session, app_key) == kept == await talk.state_at_the_runtime()
 
 
-async def test_a_rewind_to_what_was_never_said_is_the_runtimes_own_refusal(conversation: Conversation) -> None:
+async def test_a_rewind_to_an_unknown_invocation_is_refused_by_the_runtime(conversation: Conversation) -> None:
     """R9, R10: nothing is stored."""
     talk = conversation
     await talk.begin()
@@ -155,14 +155,14 @@ async def test_a_rewind_to_what_was_never_said_is_the_runtimes_own_refusal(conve
     assert await log(talk.http, talk.session) == before
 
 
-async def test_a_rewind_in_the_other_spelling_is_the_same_rewind(conversation: Conversation) -> None:
+async def test_a_rewind_event_in_camel_case_has_the_same_effect(conversation: Conversation) -> None:
     """R10: an event written by alias."""
     talk = conversation
     await talk.begin()
     await talk.turn("one", before=[])
-    second = await talk.turn("two", before=spoken("one"))
+    second = await talk.turn("two", before=turn_of("one"))
     actions: Json = {"rewindBeforeInvocationId": second, "stateDelta": {}, "artifactDelta": {}}
     event: Json = {"id": uuid4().hex, "invocationId": "e-alias", "author": "user", "actions": actions, "timestamp": 1.5}
     body = {"id": event["id"], "data": json.dumps(event)}
     assert (await talk.http.post(f"/api/sessions/{talk.session}/events", json=body)).status_code == 201
-    await talk.turn("three", before=spoken("one"))
+    await talk.turn("three", before=turn_of("one"))

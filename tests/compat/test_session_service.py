@@ -1,4 +1,4 @@
-"""kagent's session service, unmodified, on a plane."""
+"""kagent's session service, unmodified, with a plane."""
 
 import time
 from typing import Any
@@ -40,7 +40,7 @@ def texts(session: Json) -> list[str]:
 async def test_sessions_are_created_read_listed_and_deleted(
     runtime: Runtime, user: str, http: httpx.AsyncClient
 ) -> None:
-    """S1, S3, S4: with and without an id; a list of none; what is unknown is None."""
+    """S1, S3, S4: with and without an id; an empty list; an unknown session is None."""
     assert await runtime.call("list_sessions", user=user) == []
     first = await created(runtime, user, state={"session_name": "Named", "source": "agent"})
     second = await created(runtime, user, session_id=uuid4().hex)
@@ -57,7 +57,7 @@ async def test_sessions_are_created_read_listed_and_deleted(
     assert refused.value.status == 404
 
 
-async def test_a_session_of_somebody_else_is_none(runtime: Runtime, user: str) -> None:
+async def test_a_session_of_another_user_is_not_found(runtime: Runtime, user: str) -> None:
     """S2, S4: kagent's session service names the user in `user_id`."""
     session = await created(runtime, user)
     assert await runtime.call("get_session", user=f"not-{user}", session_id=session) is None
@@ -74,10 +74,10 @@ async def test_a_session_that_is_created_again_keeps_its_events(runtime: Runtime
     assert texts(await runtime.call("get_session", user=user, session_id=session)) == ["hi"]
 
 
-async def test_events_come_back_as_they_were_in_their_order(
+async def test_events_are_read_back_unchanged_in_their_order(
     runtime: Runtime, user: str, http: httpx.AsyncClient
 ) -> None:
-    """S5: more than a page of them; the text that was stored is the text that is read."""
+    """S5: more than one page of them; the stored text is the text that is read."""
     session = await created(runtime, user)
     given = [event(f"text {number} \u2028 é", timestamp=1000.5 + number) for number in range(12)]
     await runtime.call("requests")
@@ -94,7 +94,7 @@ async def test_events_come_back_as_they_were_in_their_order(
 
 
 async def test_a_growing_text_is_not_stored(runtime: Runtime, user: str) -> None:
-    """S5: kagent's session service does not even send it."""
+    """S5: kagent's session service does not send it."""
     session = await created(runtime, user)
     await runtime.call("requests")
     await runtime.call("append_event", user=user, session_id=session, event=event("gro", partial=True))
@@ -102,8 +102,8 @@ async def test_a_growing_text_is_not_stored(runtime: Runtime, user: str) -> None
     assert texts(await runtime.call("get_session", user=user, session_id=session)) == []
 
 
-async def test_an_event_id_that_is_stored_is_refused_and_stays(runtime: Runtime, user: str) -> None:
-    """S5."""
+async def test_an_event_with_a_stored_id_is_refused_and_the_stored_event_stays(runtime: Runtime, user: str) -> None:
+    """S5: with the status 409."""
     session = await created(runtime, user)
     first = event("first")
     await runtime.call("append_event", user=user, session_id=session, event=first)
@@ -115,7 +115,8 @@ async def test_an_event_id_that_is_stored_is_refused_and_stays(runtime: Runtime,
 
 
 async def test_events_of_another_agent_are_refused(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
-    """S2, S3, S5: kagent's clients name their agent in X-Agent-Name; the session's is compared in kagent's spelling."""
+    """S2, S3, S5: kagent's clients name their agent in X-Agent-Name, and it is compared with the session's in kagent's
+    spelling."""
     for reference, allowed in (("kagent/recorder", True), ("kagent/other", False)):
         answer = await http.post("/api/sessions", json={"agent_ref": reference})
         session = answer.json()["data"]["id"]
@@ -127,10 +128,12 @@ async def test_events_of_another_agent_are_refused(runtime: Runtime, user: str, 
             assert refused.value.status == 403
 
 
-async def test_the_state_that_events_made_is_there_again(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
-    """S5, R12: of session, user and application, the last value counts, and another session of the user has the latter
-    two. kagent's client makes its state of the session's own events; it keeps a null as a value, and even what ADK
-    calls temporary. The plane's state has neither."""
+async def test_the_state_of_session_user_and_application_is_read_back(
+    runtime: Runtime, user: str, http: httpx.AsyncClient
+) -> None:
+    """S5, R12: the last value counts, and another session of the user has the states of user and application. kagent's
+    client makes its state of the session's own events, and keeps null and temporary values. The plane's state has
+    neither."""
     session, app_key = await created(runtime, user), f"app:{user}"
     for delta in (
         {"color": "red", "user:lang": "en", app_key: "a", "temp:scratch": 1},
@@ -146,8 +149,8 @@ async def test_the_state_that_events_made_is_there_again(runtime: Runtime, user:
     assert await state(http, await created(runtime, user), app_key) == {"user:lang": "en", app_key: "b"}
 
 
-async def test_the_newest_events_and_those_after_a_time_can_be_asked_for(runtime: Runtime, user: str) -> None:
-    """S4: `recent` is the client's own doing; `after` is a time that the plane compares with that of the storing."""
+async def test_the_newest_events_and_events_after_a_time_can_be_requested(runtime: Runtime, user: str) -> None:
+    """S4: the client itself handles `recent`; the plane compares `after` with the time of storing."""
     session = await created(runtime, user)
     for number in range(3):
         await runtime.call("append_event", user=user, session_id=session, event=event(f"{number}"))
@@ -159,10 +162,8 @@ async def test_the_newest_events_and_those_after_a_time_can_be_asked_for(runtime
     assert texts(await runtime.call("get_session", user=user, session_id=session, after=between + 3600)) == []
 
 
-async def test_events_in_the_other_spelling_are_read_as_well(
-    runtime: Runtime, user: str, http: httpx.AsyncClient
-) -> None:
-    """S5: ADK writes snake_case by default and camelCase by alias; the plane keeps either as it is."""
+async def test_events_in_either_spelling_are_read(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
+    """S5: ADK writes snake_case by default and camelCase by alias; the plane keeps either unchanged."""
     session = await created(runtime, user)
     body = '{"invocationId":"i1","author":"user","actions":{"stateDelta":{"color":"red"}},"timestamp":1.5,"id":"%s"}'
     event_id = uuid4().hex

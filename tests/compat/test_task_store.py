@@ -1,4 +1,4 @@
-"""kagent's task store, unmodified, on a plane."""
+"""kagent's task store, unmodified, with a plane."""
 
 from typing import Any
 from uuid import uuid4
@@ -18,7 +18,7 @@ def message(role: str, text: str, **metadata: Any) -> Json:
 
 
 def document(state: str = "completed", **fields: Any) -> Json:
-    """A task with something in every place that such a runtime fills."""
+    """A task with a value in every field that such a runtime fills."""
     call = {"id": "c1", "name": "look", "args": {"deep": [1, 2.5, None, True]}}
     parts: list[Json] = [
         {"kind": "text", "text": "found"},
@@ -39,14 +39,14 @@ def document(state: str = "completed", **fields: Any) -> Json:
 
 
 async def saved(runtime: Runtime, task: Json, user: str) -> Any:
-    """The task as its runtime reads it, without what the plane adds."""
+    """The task as its runtime reads it, without the additions of the plane."""
     return without_additions(await runtime.call("get_task", task_id=task["id"], user=user))
 
 
-async def test_what_is_saved_is_read_back_saved_again_replaced_and_deleted_gone(
+async def test_a_saved_task_is_read_back_unchanged_replaced_listed_and_deleted(
     runtime: Runtime, user: str, http: httpx.AsyncClient
 ) -> None:
-    """T2, T3: nothing of it is lost or added, at whatever state it is replaced, and a lost task is None."""
+    """T2, T3: at any state it is replaced, and a deleted task is None."""
     task = document("completed")
     context = (await runtime.call("create_session", user=user, session_id=task["contextId"]))["id"]
     for state in ("completed", "working", "input-required", "failed"):
@@ -66,7 +66,7 @@ async def test_what_is_saved_is_read_back_saved_again_replaced_and_deleted_gone(
 
 @pytest.mark.parametrize("key", ["kagent_adk_partial", "adk_partial"])
 async def test_growing_texts_are_not_in_the_history_that_is_read_back(runtime: Runtime, user: str, key: str) -> None:
-    """T5: kagent's store leaves out those it knows before it saves, the plane the others."""
+    """T5: kagent's store drops the ones it knows before it saves, the plane drops the others."""
     growing, whole = message("agent", "fou", **{key: True}), message("agent", "found", **{key: False})
     task = document(history=[message("user", "look"), growing, whole])
     await runtime.call("save_task", task=task, user=user)
@@ -74,7 +74,7 @@ async def test_growing_texts_are_not_in_the_history_that_is_read_back(runtime: R
     assert without_additions(read["history"]) == without_additions([task["history"][0], whole])
 
 
-async def test_a_task_of_somebody_else_is_a_conflict_on_write_and_none_on_read(runtime: Runtime, user: str) -> None:
+async def test_a_task_of_another_user_is_a_conflict_on_write_and_not_found_on_read(runtime: Runtime, user: str) -> None:
     """T3, S2: kagent's clients name the user of the call in X-User-Id."""
     task = document()
     await runtime.call("save_task", task=task, user=user)
@@ -86,15 +86,15 @@ async def test_a_task_of_somebody_else_is_a_conflict_on_write_and_none_on_read(r
     assert await saved(runtime, task, user) == without_additions(task)
 
 
-async def test_a_call_outside_of_a_request_is_of_the_user_that_the_plane_takes_without_a_name(runtime: Runtime) -> None:
-    """S2: without a context kagent's clients name nobody."""
+async def test_a_call_outside_of_a_request_belongs_to_the_default_user_of_the_plane(runtime: Runtime) -> None:
+    """S2: without a context kagent's clients name no user."""
     task = document()
     await runtime.call("save_task", task=task)
     assert await saved(runtime, task, "local") == without_additions(task)
 
 
 async def test_a_task_that_the_plane_runs_is_a_conflict(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
-    """T4: and stays as it is."""
+    """T4: and the task is unchanged."""
     run = (await send(http, "hello"))["task"]
     before = await data(http, f"/api/tasks/{run['id']}")
     with pytest.raises(Refused) as refused:
@@ -103,8 +103,8 @@ async def test_a_task_that_the_plane_runs_is_a_conflict(runtime: Runtime, user: 
     assert await data(http, f"/api/tasks/{run['id']}") == before
 
 
-async def test_who_watches_sees_each_save(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
-    """T4: state, texts and artifacts, numbered, while kagent's store saves the task again and again."""
+async def test_a_subscriber_receives_each_save(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
+    """T4: state, texts and artifacts, numbered, while kagent's store saves the task repeatedly."""
     task = document("submitted", history=[message("user", "look")], artifacts=[])
     await runtime.call("save_task", task=task, user=user)
     async with stream(http, "SubscribeToTask", {"id": task["id"]}) as events:
@@ -126,8 +126,9 @@ async def test_who_watches_sees_each_save(runtime: Runtime, user: str, http: htt
     assert (ended.generation, state_of(ended)) == (3, "TASK_STATE_COMPLETED")
 
 
-async def test_who_watches_misses_no_message(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
-    """T4: kagent saves the whole task with every message, the last one as its status, those before in its history."""
+async def test_a_subscriber_receives_every_message(runtime: Runtime, user: str, http: httpx.AsyncClient) -> None:
+    """T4: kagent saves the whole task with every message, the last one as its status, the earlier ones in its
+    history."""
     task = document("submitted", history=[], artifacts=[])
     task["status"]["message"] = message("user", "look")
     await runtime.call("save_task", task=task, user=user)

@@ -31,7 +31,7 @@ class Built:
 
 
 def release(folder: Path) -> Built:
-    """Copies the sources to `folder`, where the page is not built yet, and makes a release there."""
+    """Copies the sources to `folder`, without the built page, and makes a release there."""
     for path in files():
         copy = folder / name(path)
         copy.parent.mkdir(parents=True, exist_ok=True)

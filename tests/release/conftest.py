@@ -1,4 +1,4 @@
-"""One release for all tests of a run, made by the first process of it that needs one."""
+"""One release for all tests of a run, made by the first process that needs it."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Clean virtual environments, each with a distribution that was built, on the versions of Python at hand."""
+"""Clean virtual environments, each with one built distribution, on the versions of Python at hand."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ _VERSION: Final = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info
 
 @cache
 def interpreter(version: str) -> str:
-    """An interpreter of this version, on the path or of pyenv; empty if there is none."""
+    """An interpreter of this version, from the path or pyenv; empty if there is none."""
     found = [path for path in [which(f"python{version}")] if path]
     if which("pyenv"):
         root = subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=False).stdout.strip()
@@ -36,21 +36,19 @@ def interpreter(version: str) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment. Its programs see nothing of the repository and none of our variables."""
+    """A virtual environment. Its programs see neither the repository nor our variables."""
 
     folder: Path
 
     @classmethod
     def create(cls, python: str, folder: Path) -> "Environment":
-        """A new one, with pip alone in it."""
+        """Creates an environment with pip alone in it."""
         subprocess.run([python, "-m", "venv", str(folder)], check=True, timeout=PATIENCE)
         return cls(folder)
 
     def install(self, *requirements: str) -> None:
-        """Installs under the versions that the checks use, for builds of an sdist as well.
-
-        Only the modules that are imported are compiled, when they are: compiling all is half of the time.
-        """
+        """Installs under the versions that the checks use, also for builds of an sdist. Modules are compiled only when
+        they are imported, because compiling all takes half of the time."""
         options = ["-q", "--disable-pip-version-check", "--no-compile"]
         done = self.run("python", "-m", "pip", "install", *options, *requirements, env={"PIP_CONSTRAINT": _CONSTRAINTS})
         assert done.returncode == 0, done.stdout + done.stderr
@@ -104,7 +102,7 @@ class RunningPlane:
 
     @property
     def url(self) -> str:
-        """Of the gateway."""
+        """The URL of the gateway."""
         return self._after("A2A").partition("/ ")[0]
 
     @property

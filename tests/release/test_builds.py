@@ -35,7 +35,7 @@ def names(archive: Path) -> list[str]:
 
 @pytest.mark.skipif(not THOROUGH, reason="builds everything again; THOROUGH=1 runs it")
 def test_two_builds_in_different_folders_are_byte_equal(built: Built, tmp_path: Path) -> None:
-    """The second one has other permissions and times of its files, and another time zone."""
+    """The second build has other permissions and times of its files, and another time zone."""
     before = os.umask(0o077)
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +69,7 @@ def test_the_metadata_has_the_one_version_and_the_licence_files(built: Built, di
 
 @pytest.mark.parametrize("distribution", BOTH)
 def test_a_wheel_is_typed_and_contains_no_library_of_others(built: Built, distribution: str) -> None:
-    """The libraries of the page are the one exception; their licences are beside it."""
+    """Except the libraries of the page, whose licences are included."""
     packed = [name for name in names(built.wheel(distribution)) if ".dist-info/" not in name]
     assert [name for name in packed if not name.startswith("taskplane/")] == []
     ours = {room for root in SOURCE_ROOTS for room in rooms(root)} if distribution == "taskplane" else rooms("protos")
@@ -87,7 +87,7 @@ def test_the_licence_of_the_package_names_those_of_the_libraries_in_the_page(bui
     assert f'image.licenses="{expression}"' in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
-def test_the_sdist_has_what_make_and_the_tests_need_and_no_secret(built: Built) -> None:
+def test_the_sdist_has_the_files_for_make_and_the_tests_and_no_secret(built: Built) -> None:
     packed = {name.partition("/")[2] for name in names(built.sdist("taskplane"))}
     wanted = {"Makefile", "deploy/constraints.txt", "deploy/compose.yaml", "docs/README.md", "bench/__main__.py"}
     assert (

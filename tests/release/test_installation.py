@@ -1,4 +1,4 @@
-"""Each distribution, installed into a clean virtual environment as a user does it, streams an answer."""
+"""Each distribution, installed into a clean virtual environment as users do, streams an answer."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ agent = Agent(TestModel(custom_output_text="Good day, model."))
 
 
 def streamed(plane: RunningPlane, text: str) -> list[dict[str, Any]]:
-    """The events of the answer, as they come over one connection."""
+    """The events of the answer, received over one connection."""
     message = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
     with httpx.stream("POST", plane.url, json=call, headers={"A2A-Version": "1.0"}, timeout=PATIENCE) as reply:
@@ -82,7 +82,7 @@ def newest() -> str:
 
 @pytest.mark.parametrize("version", PYTHONS)
 def test_both_wheels_without_extras_stream_an_answer(built: Built, fresh: Fresh, version: str) -> None:
-    """The server in one environment, and a program that has the client alone in another."""
+    """The server in one environment, and a program with the client alone in another."""
     server = fresh(version, "server")
     server.install(str(built.wheel("taskplane")))
     assert server.run("taskplane", "--version").stdout.startswith(f"taskplane {__version__}\npython {version}.")

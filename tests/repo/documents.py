@@ -82,7 +82,7 @@ figures of the process itself.
 `make docs` generates this list from the code.
 """
 _IMPORTS_METRICS: Final = "from taskplane.runtime.plain_metrics import"
-# The processes that expose what a part of the code measures.
+# The processes that expose the metrics of a part of the code.
 _EXPOSED: Final = {"runtime": "every process", "storage": "task store, session history"}
 
 

@@ -1,15 +1,15 @@
-"""Somebody who follows a page of the documents to the letter, from an empty folder on.
+"""A reader who follows a page of the documents to the letter, beginning in an empty folder.
 
-A page that can be followed has blocks of these languages, and the reader does what each is for:
+The blocks of a page have these languages:
 
-- `sh`: commands, typed in their order. A server takes a terminal until another one is started in its place; for other
-  programs the reader waits. A command that ends in `|| true` fails.
-- `console`: commands with what they print, also a conversation, in which lines after a prompt are typed.
-- `text`: lines that are seen, in their order: in what the command just before printed, or else in the terminal of the
-  server that was started last.
-- anything else is a file, which the paragraph before names.
+- `sh`: commands, typed in their order. A server keeps its terminal until another one is started there; the reader waits
+  for other programs. A command that ends in `|| true` fails.
+- `console`: commands with their output, also a conversation, in which lines after a prompt are typed.
+- `text`: lines that must be seen in their order, in the output of the command just before, or else in the terminal of
+  the server that was started last.
+- any other language: a file, named by the paragraph before.
 
-Ports are the only thing that is not as printed: those of a plane are free ones, and so are the others of a page.
+Only ports differ from the page: those of a plane are free ones, and so are the others of a page.
 """
 
 import os
@@ -39,7 +39,7 @@ _FILE: Final = re.compile(r"`([\w-]+\.\w+)`")
 _EXAMPLE: Final = re.compile(r"\]\(examples/([\w-]+\.\w+)\)")
 _PORT: Final = re.compile(r"(?<=127\.0\.0\.1:)\d{4,5}\b|^\d{4,5}$")
 _PROMPT: Final = re.compile(r"(?:you|answer)> ")
-# Programs that go on until they are stopped, and what they print once they are ready.
+# Programs that run until they are stopped, and the text that they print when they are ready.
 _SERVERS: Final = {"taskplane worker": "worker ready", "python a2a_server.py": "running on", "python own.py": "worker"}
 
 
@@ -54,7 +54,7 @@ class Reader:
         self._program: subprocess.Popen[str] | None = None
         self._server: Output | None = None
         self._ports: dict[str, str] = {}
-        # What the last command printed; None: the server is to say something next.
+        # The output of the last command; None: the next text is expected from the server.
         self._printed: str | None = None
         written = {_FILE.search(block["before"]) for block in BLOCKS.finditer(page) if block["language"] == "python"}
         own = {found[1] for found in written if found is not None}
@@ -62,8 +62,8 @@ class Reader:
             (place / example).write_bytes((EXAMPLES / example).read_bytes())
 
     def follow(self, page: str, *, but: tuple[str, ...] = ()) -> None:
-        """Does what each block of a page is for, except of those that begin as `but` says, and of those without a
-        language, which are drawings."""
+        """Follows each block of a page, except blocks that begin with one of `but`, and drawings, which have no
+        language."""
         for block in BLOCKS.finditer(page):
             if not block["language"] or block["content"].startswith(but):
                 continue
@@ -93,7 +93,7 @@ class Reader:
             self._type(line)
 
     def talk(self, conversation: str) -> None:
-        """Types the commands of a console, and sees what each prints on its standard output: that and nothing else."""
+        """Types the commands of a console, and compares the standard output of each with the lines of the page."""
         for said in re.split(r"^\$ ", conversation, flags=re.MULTILINE)[1:]:
             command, _, lines = said.partition("\n")
             typed = [line for line in lines.splitlines() if _PROMPT.match(line)]
@@ -158,7 +158,7 @@ class Reader:
                 raise AssertionError(f"the page has a command of another kind: {line}")
 
     def _serve(self, options: list[str], env: Mapping[str, str]) -> None:
-        """Starts a plane; one that runs is stopped by Ctrl-C before."""
+        """Starts a plane. A running one is stopped by Ctrl-C before."""
         if self._plane is not None:
             self._plane.signal(SIGINT)
             self._plane.end()
@@ -166,7 +166,7 @@ class Reader:
         self._server = self._plane.output
 
     def _start(self, words: list[str], env: Mapping[str, str], ready: str) -> None:
-        """Starts another server, and waits until it says that it is ready; one that runs is stopped before."""
+        """Starts another server, and waits until it prints that it is ready. A running one is stopped before."""
         if self._program is not None:
             self._program.send_signal(SIGINT)
             self._program.wait(PATIENCE)
@@ -192,7 +192,7 @@ class Reader:
         self._printed = (self._printed or "") + said
 
     def _with_ports(self, text: str) -> str:
-        """The text with free ports in place of those of the page, and with the plane's own."""
+        """The text with free ports, or those of the plane, in place of the ports of the page."""
 
         def free(found: re.Match[str]) -> str:
             port = found[0]
@@ -205,7 +205,7 @@ class Reader:
 
 
 def missing(wanted: Requirement) -> str:
-    """What `pip install` would have to install here; empty: everything is there already."""
+    """The requirement that `pip install` would have to install here; empty if all are installed."""
     try:
         found = distribution(wanted.name)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What the models say to somebody who follows the pages: each answer follows from the request alone."""
+"""The answers of the models for a reader who follows the pages. Each answer depends on the request alone."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -41,7 +41,7 @@ def _report(content: str) -> Answer:
 
 
 def _gemini(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keeps notes by its tools, and asks what is not clear."""
+    """Keeps notes by its tools, and asks if a request is unclear."""
     last = contents[-1]["parts"][-1]
     if "functionResponse" in last:
         match last["functionResponse"]["name"], last["functionResponse"]["response"]:
@@ -87,7 +87,7 @@ def openai() -> Generator[dict[str, str]]:
 
 @contextmanager
 def google() -> Generator[dict[str, str]]:
-    """The same for a model of the Gemini API."""
+    """The variables by which a scripted model of the Gemini API is reached."""
     with gemini(_gemini) as url:
         yield {"GOOGLE_GEMINI_BASE_URL": url}
 

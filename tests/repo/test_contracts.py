@@ -50,8 +50,8 @@ def test_an_import_contract_names_modules_that_exist(contract: dict[str, Any]) -
     assert list(missing(contract)) == []
 
 
-def test_a_module_that_is_gone_is_found() -> None:
-    """In each place of a contract where a module can stand."""
+def test_a_missing_module_is_found() -> None:
+    """In each position of a contract that can have a module."""
     gone = "taskplane.gateway.gone"
     assert list(missing({"modules": [gone]})) == [gone]
     assert list(missing({"source_modules": ["grpc"], "forbidden_modules": ["gone"]})) == ["gone"]
@@ -62,5 +62,5 @@ def test_a_module_that_is_gone_is_found() -> None:
 
 @pytest.mark.parametrize("room", COMPLETE)
 def test_the_contract_of_a_room_is_exhaustive(room: str) -> None:
-    """A new module has no place until somebody gives it one."""
+    """A new module has no place in the contract until a developer adds it."""
     assert [one["exhaustive"] for one in CONTRACTS if room in one.get("containers", ())] == [True]

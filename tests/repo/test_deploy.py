@@ -22,7 +22,7 @@ READY = {"tasks": 9051, "sessions": 9052, "executor": 9053, "gateway": 8080}
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile, an instruction and its argument at a time."""
+    """The instructions of the Dockerfile, each with its argument."""
     joined = DOCKERFILE.replace("\\\n", " ")
     lines = [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
     return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines]
@@ -38,7 +38,7 @@ def environment(room: str) -> dict[str, str]:
     return {name: re.sub(r"\$\{([^}]+)\}", value, str(text)) for name, text in SERVICES[room]["environment"].items()}
 
 
-def test_the_image_runs_as_nobody_and_starts_the_command() -> None:
+def test_the_image_runs_as_an_unprivileged_user_and_starts_the_command() -> None:
     last_stage = [index for index, (word, _) in enumerate(instructions()) if word == "FROM"][-1]
     final = dict(instructions()[last_stage:])
     user = final["USER"].split(":")[0]
@@ -96,8 +96,8 @@ def test_the_settings_of_every_room_are_known_and_can_be_read(room: str) -> None
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_room_is_asked_whether_it_is_ready_where_it_answers(room: str) -> None:
-    """C14: by the port of its settings; what needs it waits until it is ready."""
+def test_every_service_is_checked_for_readiness_on_its_own_port(room: str) -> None:
+    """C14: at the port of its settings. Services that depend on it start when it is ready."""
     asked = " ".join(SERVICES[room]["healthcheck"]["test"])
     assert f"http://127.0.0.1:{READY[room]}/readyz" in asked
     (cls, prefix) = next((cls, prefix) for cls, prefix in KNOWN if prefix == f"TASKPLANE_{room.upper()}_")
@@ -142,7 +142,7 @@ def test_only_the_gateway_is_reachable_from_outside_and_only_with_a_key() -> Non
 
 
 def test_the_demo_agent_is_not_served_and_no_agent_is_the_default() -> None:
-    """P9: what anybody may have it do is too much for a deployment."""
+    """P9: the demo agent can do too much at the request of a user for a deployment."""
     given = SERVICES["executor"]["environment"]["TASKPLANE_EXECUTOR_AGENTS"]
     assert given.startswith("${AGENTS:?")
     example = (ROOT / "deploy" / "example.env").read_text()

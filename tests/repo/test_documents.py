@@ -12,15 +12,15 @@ def test_the_list_of_promises_names_exactly_the_tests_that_hold_them() -> None:
     assert PROMISES.read_text() == promises(), "run: make docs"
 
 
-def test_every_promise_that_a_test_names_has_words() -> None:
+def test_every_promise_named_by_a_test_has_a_sentence() -> None:
     assert {number: where for number, where in held().items() if number not in WORDS} == {}
 
 
-def test_the_list_of_settings_is_the_code() -> None:
+def test_the_list_of_settings_is_generated_from_the_code() -> None:
     assert SETTINGS.read_text() == settings(), "run: make docs"
 
 
-def test_the_list_of_metrics_is_the_code() -> None:
+def test_the_list_of_metrics_is_generated_from_the_code() -> None:
     assert METRICS.read_text() == metrics(), "run: make docs"
 
 
@@ -45,7 +45,7 @@ def test_routes_of_the_gateway_are_all_in_the_list_of_routes() -> None:
     assert missing == set()
 
 
-def test_the_list_of_routes_names_none_that_is_not_there() -> None:
+def test_the_list_of_routes_has_only_existing_routes() -> None:
     listed = re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`]*)`", (ROOT / "docs" / "http.md").read_text())
     routes = {f"{route.method} {route.path}" for route in import_module("taskplane.gateway.routes").ROUTES}
     assert set(listed) - routes == set()

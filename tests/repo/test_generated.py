@@ -1,4 +1,4 @@
-"""Generated code is what the `.proto` files give, and the dependencies are what generated code demands."""
+"""Generated code equals the output for the `.proto` files, and the dependencies satisfy the generated code."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def floor(package: str) -> tuple[int, ...]:
-    """What pyproject.toml asks for at least."""
+    """The least version of a package in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = [re.fullmatch(rf"{package}>=([\d.]+)", line) for line in project["dependencies"]]
     (match,) = [match for match in found if match]
@@ -23,23 +23,23 @@ def floor(package: str) -> tuple[int, ...]:
 
 
 def demanded(suffix: str, pattern: str) -> set[tuple[int, ...]]:
-    """The versions that the generated files with this suffix name."""
+    """The versions named by the generated files with this suffix."""
     wanted = re.compile(pattern)
     found = {wanted.search(path.read_text()) for path in files("protos", suffix=suffix)}
     assert None not in found
     return {version(".".join(re.findall(r"\d+", match.group(1)))) for match in found if match}
 
 
-def test_the_floor_of_protobuf_is_what_generated_code_demands() -> None:
+def test_the_floor_of_protobuf_satisfies_the_generated_code() -> None:
     runtime = r"ValidateProtobufRuntimeVersion\(\s*_?[\w.]+,\s*((?:\d+,\s*){2}\d+)"
     assert floor("protobuf") >= max(demanded("_pb2.py", runtime))
 
 
-def test_the_floor_of_grpcio_is_what_generated_code_demands() -> None:
+def test_the_floor_of_grpcio_satisfies_the_generated_code() -> None:
     assert floor("grpcio") >= max(demanded("_pb2_grpc.py", r"GRPC_GENERATED_VERSION = '([\d.]+)'"))
 
 
-def test_the_generated_code_is_what_the_proto_files_give(tmp_path: Path) -> None:
+def test_the_generated_code_equals_the_output_for_the_proto_files(tmp_path: Path) -> None:
     sources = [str(path.relative_to(ROOT / "protos")) for path in files("protos", suffix=".proto")]
     assert sources
     google = str(resources.files("grpc_tools") / "_proto")
@@ -61,7 +61,7 @@ def test_the_generated_code_is_what_the_proto_files_give(tmp_path: Path) -> None
 OUTPUTS = {"python": "", "grpc_python": "", "mypy": "quiet:", "mypy_grpc": "quiet,only_async:"}
 
 
-def test_a_file_path_its_proto_package_and_its_import_are_the_same_words() -> None:
+def test_the_path_of_a_proto_file_its_package_and_its_import_are_equal() -> None:
     for path in files("protos", suffix=".proto"):
         package = ".".join(path.relative_to(ROOT / "protos").parts[:-1])
         assert f"\npackage {package};\n" in path.read_text(), name(path)

@@ -25,12 +25,12 @@ def test_no_file_is_longer_than_500_lines() -> None:
     assert {path: length for path, length in lengths.items() if length > MOST_LINES} == {}
 
 
-def test_a_file_over_300_lines_says_in_its_docstring_what_holds_it_together() -> None:
+def test_a_file_over_300_lines_has_a_docstring() -> None:
     long = [path for path in written(*SOURCE_ROOTS) if len(path.read_text().splitlines()) > EXPLAINED_FROM]
     assert [name(path) for path in long if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
-def test_no_module_or_package_has_a_name_that_decides_nothing() -> None:
+def test_no_module_or_package_has_a_meaningless_name() -> None:
     paths = [path.relative_to(ROOT) for path in written(*SOURCE_ROOTS, "tests", "bench")]
     assert [path for path in paths if FORBIDDEN & {*path.parts[:-1], path.stem}] == []
 
@@ -40,8 +40,8 @@ def test_the_namespace_stays_a_namespace(root: str) -> None:
     assert not (ROOT / root / "taskplane" / "__init__.py").exists()
 
 
-def test_no_room_stands_under_two_roots_and_only_the_client_beside_the_contract() -> None:
-    """What is under `protos` is the distribution `taskplane-client`: the contract and the client for it."""
+def test_no_room_is_under_two_roots_and_protos_has_only_the_contract_and_the_client() -> None:
+    """The folder `protos` is the distribution `taskplane-client`."""
     found = [room for root in SOURCE_ROOTS for room in rooms(root)]
     assert sorted(found) == sorted(set(found))
     assert rooms("protos") == {"api", "client"}
@@ -85,13 +85,13 @@ def test_the_import_contracts_name_every_room_and_are_part_of_the_check(project:
     assert {"lint", "types", "contracts", "protos-check", "test"} <= set(check.group(1).split("##")[0].split())
 
 
-def test_nothing_that_is_not_finished_is_left_in_the_sources() -> None:
+def test_the_sources_have_no_marks_of_unfinished_work() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError|pytest\.mark\.skip\b(?!if)")
     found = [name(path) for path in written(*SOURCE_ROOTS) if marks.search(path.read_text())]
     assert found == []
 
 
-def test_every_public_function_and_class_of_the_sources_says_what_it_promises() -> None:
+def test_every_public_function_and_class_of_the_sources_has_a_docstring() -> None:
     silent: list[str] = []
     for path in written(*SOURCE_ROOTS):
         if "migrations" in path.parts:
@@ -109,8 +109,8 @@ def _texts() -> list[tuple[str, str]]:
     return [(name(path), path.read_text()) for path in files() if path.suffix not in binary]
 
 
-def test_the_repository_speaks_of_itself_only() -> None:
-    """No path of one machine, no name of a document that is not here, no host but those meant for examples."""
+def test_the_repository_names_no_paths_documents_or_package_indexes_of_another_place() -> None:
+    """The index is that of the machine; hosts are checked by the next test."""
     somewhere = r"(?<![\w.])/(?:work|root|home|Users|tmp/venv)/\w"
     elsewhere = r"\b(?:design|reliability|requirements|style|web-ui|a2a)\.md\b"
     index = r"(?:pypi|pythonhosted|npmjs|artifactory|nexus|devpi)\b"
@@ -123,7 +123,7 @@ def test_the_repository_speaks_of_itself_only() -> None:
 
 
 def test_urls_in_the_repository_lead_to_loopback_to_examples_or_to_a_standard() -> None:
-    """A name without a dot is one of a deployment's own, such as a service of compose.yaml."""
+    """A host without a dot is a name within a deployment, such as a service of compose.yaml."""
     loopback = {"127.0.0.1", "0.0.0.0", "[::1]"}
     examples = ["example.com", "example.org", "example.net", ".example", ".invalid", ".test"]
     standards = ["a2a-protocol.org", "apache.org", "w3.org", "googleapis.com", "json-schema.org", "openapis.org"]
@@ -134,7 +134,7 @@ def test_urls_in_the_repository_lead_to_loopback_to_examples_or_to_a_standard() 
     found = {
         (path, host)
         for path, text in _texts()
-        # It names who takes donations for a package, but not where that comes from (tests/repo/test_page_sources.py).
+        # The file names sites for donations to packages, but no registry (tests/repo/test_page_sources.py).
         if not path.endswith("/package-lock.json")
         for host in url.findall(text)
         if path != here and "." in host and host not in loopback
@@ -142,7 +142,7 @@ def test_urls_in_the_repository_lead_to_loopback_to_examples_or_to_a_standard() 
     assert {(path, host) for path, host in found if not host.endswith((*examples, *standards, *own))} == set()
 
 
-def test_files_that_are_started_are_executable_and_say_how() -> None:
+def test_the_script_of_ci_is_executable_and_has_a_shebang() -> None:
     script = ROOT / ".ci" / "run"
     assert script.read_text().startswith("#!/usr/bin/env bash\n")
     assert os.access(script, os.X_OK)

@@ -1,4 +1,4 @@
-"""Places in the code that documents refer to, written `path::name`, and words that the glossary explains."""
+"""References of documents to the code, written `path::name`, and the words of the glossary."""
 
 import ast
 import re
@@ -43,7 +43,7 @@ def exists(path: str, wanted: str) -> bool:
 
 
 @pytest.mark.parametrize("document", [CODE_MAP, GLOSSARY, CHANGING], ids=name)
-def test_every_place_that_a_document_names_exists(document: Path) -> None:
+def test_every_code_reference_of_a_document_exists(document: Path) -> None:
     places = PLACE.findall(document.read_text())
     assert places
     missing = [f"{path}::{wanted}" for path, wanted in places if not exists(path, wanted)]

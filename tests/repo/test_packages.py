@@ -97,7 +97,7 @@ def test_the_wheel_contains_the_page_and_none_of_its_sources(wheel: Path) -> Non
     assert [name for name in names if name.endswith((".ts", ".tsx", "package.json")) or "node_modules" in name] == []
 
 
-def test_the_gateway_finds_the_page_where_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
+def test_the_gateway_finds_the_page_of_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     place = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(place)
     done = python(_LOOK, tmp_path, env={"PYTHONPATH": str(place)})
@@ -120,7 +120,7 @@ def test_an_installation_from_the_sdist_needs_no_node_and_gives_the_same_wheel(
         assert second.namelist() == first.namelist()
 
 
-def test_the_image_gets_everything_that_a_wheel_with_the_page_is_made_of(wheel: Path, tmp_path: Path) -> None:
+def test_the_image_gets_all_files_that_a_wheel_with_the_page_needs(wheel: Path, tmp_path: Path) -> None:
     """Its files are those that the Dockerfile copies before it installs."""
     before_it, _, _ = (ROOT / "deploy" / "Dockerfile").read_text().partition("RUN python -m venv")
     ignored = shutil.ignore_patterns("node_modules", "__pycache__")
@@ -136,8 +136,8 @@ def test_the_image_gets_everything_that_a_wheel_with_the_page_is_made_of(wheel: 
     assert page_in(build("wheel", tmp_path / "src", tmp_path / "image")) == page_in(wheel)
 
 
-def test_only_what_the_build_reads_makes_a_page_old(unpacked: Path) -> None:
-    """A change of a source does, one of a test does not; without Node on the path it is asked for as a package."""
+def test_only_a_file_that_the_build_reads_makes_a_page_outdated(unpacked: Path) -> None:
+    """A changed source does, a changed test does not. Without Node on the path the build requires Node as a package."""
     page = WebPage(unpacked)
     (page.sources / "test").mkdir(exist_ok=True)
     (page.sources / "test" / "more.test.ts").write_text("export {};\n")
@@ -148,8 +148,8 @@ def test_only_what_the_build_reads_makes_a_page_old(unpacked: Path) -> None:
     assert json.loads(python(_REQUIRES, unpacked, env={"UI_SKIP_BUILD": "1"}).stdout) == []
 
 
-def test_a_wheel_is_never_without_the_page_unless_that_was_asked_for(unpacked: Path, tmp_path: Path) -> None:
-    """An editable installation goes on, so that a plane can be run from a copy of the repository anywhere."""
+def test_a_wheel_has_the_page_unless_it_is_built_without_by_request(unpacked: Path, tmp_path: Path) -> None:
+    """An editable installation is allowed without the page, so that a plane can run from any copy of the repository."""
     shutil.rmtree(WebPage(unpacked).dist)
     code = f"{_NO_NODE}from hatchling.cli import hatchling; hatchling()"
     failed = python(code, unpacked, "build", "-t", "wheel", "-d", str(tmp_path / "failed"))
@@ -166,8 +166,8 @@ def test_a_wheel_is_never_without_the_page_unless_that_was_asked_for(unpacked: P
 
 
 @pytest.mark.skipif(bool(NO_PACKAGES), reason=NO_PACKAGES)
-def test_a_page_that_cannot_be_built_anew_stays_as_it_was_and_the_reason_is_beside_it(unpacked: Path) -> None:
-    """What the gateway may tell everybody is the first line; what the build printed follows."""
+def test_a_failed_build_keeps_the_old_page_and_stores_the_reason_beside_it(unpacked: Path) -> None:
+    """The first line is what the gateway may show to everybody; the output of the build follows."""
     page = WebPage(unpacked)
     (page.sources / "node_modules").symlink_to(WebPage(ROOT).sources / "node_modules")
     (page.sources / "src" / "main.tsx").write_text("export const = ;\n")
@@ -186,7 +186,7 @@ def test_a_page_that_cannot_be_built_anew_stays_as_it_was_and_the_reason_is_besi
 
 @pytest.mark.skipif(not THOROUGH or bool(NO_PACKAGES), reason="installs the packages of the page; with THOROUGH=1")
 def test_the_page_is_built_without_node_on_the_path(wheel: Path, unpacked: Path, tmp_path: Path) -> None:
-    """With the Node of the package index, from nothing, and to the same bytes."""
+    """With the Node of the package index, from nothing, and with the same bytes as a result."""
     shutil.rmtree(WebPage(unpacked).dist)
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -1,4 +1,4 @@
-"""The rules of the web page: its size, what may write HTML, where its parts come from, and its own checks."""
+"""The rules of the web page: its size, no HTML from texts, the origin of its packages, and its own checks."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ built = pytest.mark.skipif(not (DIST / "index.html").exists(), reason="the web p
 
 
 def sources() -> Iterator[Path]:
-    """The files that the page is made of; tests and the settings of the build are not among them."""
+    """The source files of the page, without tests and settings of the build."""
     return (path for path in files("gateway/ui/src") if path.suffix in (".ts", ".tsx", ".css"))
 
 
@@ -34,13 +34,13 @@ def checked(*command: str) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_no_file_of_the_page_is_too_long_to_be_read() -> None:
+def test_no_file_of_the_page_is_too_long() -> None:
     lengths = {name(path): len(path.read_text().splitlines()) for path in sources()}
     assert {path: length for path, length in lengths.items() if length > MOST_LINES_OF_A_FILE} == {}
 
 
-def test_the_modules_of_the_page_import_each_other_in_no_circle() -> None:
-    """Types included: who reads one module needs only those below it."""
+def test_the_modules_of_the_page_have_no_import_cycle() -> None:
+    """Types included, so a reader of one module needs only the modules below it."""
     modules = {path.with_suffix("") if path.suffix != ".css" else path: path for path in sources()}
     imported = re.compile(r"""from\s+["'](\.[^"']+)["']""")
     graph = {
@@ -50,9 +50,8 @@ def test_the_modules_of_the_page_import_each_other_in_no_circle() -> None:
     TopologicalSorter(graph).prepare()
 
 
-def test_nothing_writes_html() -> None:
-    """Texts of agents are shown in the page, and HTML in them would do what the user may. A text that is parsed by
-    DOMParser is inert."""
+def test_no_source_of_the_page_writes_html() -> None:
+    """HTML in a text of an agent would act with the rights of the user. A text parsed by DOMParser is inert."""
     writes = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|srcdoc|createContextualFragment"
         r"|setHTMLUnsafe|\beval\(|new Function\b"
@@ -60,8 +59,8 @@ def test_nothing_writes_html() -> None:
     assert [name(path) for path in sources() if writes.search(path.read_text())] == []
 
 
-def test_everything_that_the_page_loads_is_its_own() -> None:
-    """A page works offline, and tells nobody else that it is open."""
+def test_the_page_loads_only_its_own_files() -> None:
+    """The page works offline, and other hosts do not learn that it is open."""
     address = re.compile(r"""(?:https?:)?//[\w-]+(?:\.[\w-]+)+|@import|\burl\(\s*["']?(?!data:|#)""")
     # Names, not addresses: of extensions, of XML, and one that leads nowhere.
     names = ("https://taskplane.dev/extensions/", "http://www.w3.org/", ".invalid/")
@@ -74,8 +73,8 @@ def test_everything_that_the_page_loads_is_its_own() -> None:
     assert found == []
 
 
-def test_the_lock_file_names_every_package_with_its_checksum_and_none_with_a_place() -> None:
-    """The packages come from whatever registry this machine uses, and are the same ones anyway."""
+def test_the_lock_file_has_a_checksum_and_no_address_for_every_package() -> None:
+    """The packages come from the registry of the machine, and the checksums hold them equal."""
     lock = json.loads((PAGE / "package-lock.json").read_text())
     wanted = json.loads((PAGE / "package.json").read_text())
     pinned = {**wanted["dependencies"], **wanted["devDependencies"]}
@@ -86,7 +85,7 @@ def test_the_lock_file_names_every_package_with_its_checksum_and_none_with_a_pla
 
 
 @packages
-def test_the_types_of_the_page_hold() -> None:
+def test_the_types_of_the_page_are_correct() -> None:
     compiler = "node_modules/typescript/bin/tsc"
     checked(compiler)
     checked(compiler, "-p", "test")
@@ -96,13 +95,13 @@ def test_the_types_of_the_page_hold() -> None:
 @pytest.mark.more
 @packages
 def test_the_tests_of_the_page_pass() -> None:
-    """T7, M2, M10, R11: what needs no browser, in Node."""
+    """T7, M2, M10, R11: the tests that need no browser, in Node."""
     checked("node_modules/vitest/vitest.mjs", "run")
 
 
 @built
 def test_the_first_load_is_small() -> None:
-    """Everything that the document names: the script with what it imports at once, and the style."""
+    """All files that the document names: the script with its static imports, and the style."""
     document = (DIST / "index.html").read_text()
     named = re.findall(r'(?:src|href)="\./assets/([^"]+)"', document)
     assert {Path(each).suffix for each in named} >= {".js", ".css"}
@@ -111,8 +110,8 @@ def test_the_first_load_is_small() -> None:
 
 
 @built
-def test_the_built_page_names_nothing_but_its_own_files() -> None:
-    """No address begins with a slash or a host, so the page works below any path; every file that is named is there."""
+def test_the_built_page_names_only_its_own_files() -> None:
+    """No address begins with a slash or a host, so the page works below any path. Every named file exists."""
     document = (DIST / "index.html").read_text()
     addresses = re.findall(r'(?:src|href)="(?!data:)([^"]+)"', document)
     assert [each for each in addresses if not each.startswith("./assets/")] == []
@@ -124,7 +123,7 @@ def test_the_built_page_names_nothing_but_its_own_files() -> None:
 
 
 @built
-def test_the_licences_of_all_libraries_in_the_page_are_with_it() -> None:
+def test_the_page_comes_with_the_licences_of_its_libraries_and_compressed_scripts() -> None:
     text = (DIST / "licenses.txt").read_text()
     wanted = json.loads((PAGE / "package.json").read_text())["dependencies"]
     headings = re.findall(r"^(\S+) \d+\.\d+\.\d+ \(.+\)$", text, re.MULTILINE)

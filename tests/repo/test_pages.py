@@ -70,16 +70,16 @@ def page(name: str) -> str:
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_what_a_page_says_happens(name: str, tmp_path: Path) -> None:
-    """P1, P14, I1: from an empty folder on. The page first-agent goes through init, dev, edit, reload, chat, a broken
-    edit, and a fault that a test finds and the terminal shows."""
+def test_the_commands_and_answers_of_a_page_work_as_printed(name: str, tmp_path: Path) -> None:
+    """P1, P14, I1: from an empty folder on. The page first-agent has init, dev, edit, reload, chat, a broken edit, and
+    a fault that a test finds and the terminal shows."""
     with ExitStack() as stack:
         reader = Reader(page(name), tmp_path, stack, stack.enter_context(model_of(name)))
         reader.follow(page(name), but=tuple(ELSEWHERE.get(name, ())))
 
 
 def test_every_block_of_the_documents_is_run_or_checked_by_a_test() -> None:
-    """P14: no page has a block that nobody follows; those of the README have tests of their own."""
+    """P14: blocks of the README have their own tests."""
     drawings = dict[str, int]()
     for path in (ROOT / "docs").glob("*.md"):
         claimed = ELSEWHERE.get(path.stem, {})
@@ -102,8 +102,8 @@ def test_the_index_names_every_page_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["troubleshooting", "upgrading", "security"])
-def test_every_code_and_setting_on_a_page_for_operators_is_one(name: str) -> None:
-    """A reader searches for codes as they are printed."""
+def test_every_code_and_setting_on_a_page_for_operators_exists(name: str) -> None:
+    """A reader searches for a code as it is printed."""
     sources = "".join(path.read_text() for path in written(*SOURCE_ROOTS))
     # A worker has the settings of an executor.
     named = {

@@ -1,4 +1,4 @@
-"""Every RPC has a line in the policy of the room that serves it, and every line has its RPC."""
+"""Every RPC has a line in the policy of the service with the RPC, and every line has an RPC."""
 
 import json
 from collections.abc import Mapping
@@ -41,15 +41,15 @@ def descriptor(room: str) -> FileDescriptor:
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
-def test_every_rpc_has_a_line_in_the_policy_and_every_line_its_rpc(room: str) -> None:
+def test_every_rpc_has_a_line_in_the_policy_and_every_line_has_an_rpc(room: str) -> None:
     policy: Mapping[str, Access] = import_module(f"taskplane.{room}.servicer").POLICY
     assert set(policy) == paths(descriptor(room))
     assert all(isinstance(access, Access) for access in policy.values())
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
-def test_a_channel_repeats_what_is_marked_idempotent_and_never_the_rest(room: str) -> None:
-    """A call that is lost is sent again only where that changes nothing, which its .proto file says."""
+def test_a_channel_retries_only_calls_that_are_marked_idempotent(room: str) -> None:
+    """The mark is in the .proto file of the call."""
     file = descriptor(room)
     methods = [method for service in file.services_by_name.values() for method in service.methods]
     assert {method.name for method in methods if not repeatable(method)} == NEVER_REPEATED[room]
@@ -62,7 +62,7 @@ def test_a_channel_repeats_what_is_marked_idempotent_and_never_the_rest(room: st
     }
 
 
-def test_there_is_no_service_beside_those_of_the_rooms() -> None:
+def test_only_the_known_files_define_services() -> None:
     modules = [
         ".".join(path.relative_to(ROOT / "protos").with_suffix("").parts) for path in files("protos", suffix="_pb2.py")
     ]

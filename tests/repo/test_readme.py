@@ -30,7 +30,7 @@ def starts_a_server(block: str) -> bool:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
-    """What each block printed. They share one shell, as they do for a reader."""
+    """The output of each block. The blocks share one shell, as they do for a reader."""
     place = tmp_path_factory.mktemp("readme")
     commands = place / ".venv" / "bin"
     commands.mkdir(parents=True)
@@ -58,7 +58,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
 
 
 def answer(answers: dict[str, str], about: str) -> str:
-    """What the one block that mentions `about` printed."""
+    """The output of the one block that mentions `about`."""
     (found,) = [said for block, said in answers.items() if about in block]
     return found
 
@@ -77,7 +77,7 @@ def test_a_message_gets_its_finished_task(answers: dict[str, str]) -> None:
     assert result["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-def test_p12_the_stream_that_was_cut_goes_on_to_its_end_without_loss_or_repetition(answers: dict[str, str]) -> None:
+def test_p12_the_cut_stream_continues_to_its_end_without_loss_or_repetition(answers: dict[str, str]) -> None:
     rest = events(answer(answers, "Last-Event-ID"))
     assert rest[-1]["result"]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     task = json.loads(answer(answers, '"GetTask"'))["result"]
@@ -93,7 +93,7 @@ def test_p12_the_stream_that_was_cut_goes_on_to_its_end_without_loss_or_repetiti
     assert len(whole) > len(missed)
 
 
-def test_c10_a_send_repeated_under_one_key_made_one_task_and_that_one_was_canceled(answers: dict[str, str]) -> None:
+def test_c10_a_send_repeated_with_one_key_makes_one_task_which_is_then_canceled(answers: dict[str, str]) -> None:
     canceled = json.loads(answer(answers, '"CancelTask"'))["result"]
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
     listed = answer(answers, "taskplane task list")
@@ -113,19 +113,19 @@ def test_the_log_and_the_routes_of_sessions_answer(answers: dict[str, str]) -> N
     assert [envelope["error"] for envelope in envelopes] == [False, False, False]
 
 
-def test_the_command_does_the_same(answers: dict[str, str]) -> None:
+def test_the_commands_do_the_same_as_the_requests(answers: dict[str, str]) -> None:
     said = answer(answers, "taskplane chat -m")
     assert said.startswith("hello\n")
     assert "#1  submitted  slow 8" in said
 
 
-def test_r8_what_was_said_is_taken_back_and_there_again(answers: dict[str, str]) -> None:
+def test_r8_a_turn_is_rewound_and_restored(answers: dict[str, str]) -> None:
     said, cut, undone = answer(answers, "taskplane session rewind").splitlines()
     assert said == cut == "one thing more"
     assert undone.endswith("slow 8")
 
 
-def test_the_two_commands_of_make_are_what_they_say() -> None:
+def test_the_two_commands_of_make_run_a_plane_and_the_tests() -> None:
     given = {line for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")}
     assert given == MAKE
     for target, runs in [("run", "taskplane dev"), ("test", "-m pytest")]:
@@ -143,7 +143,7 @@ def test_two_commands_of_make_run_each_test_once_and_ci_runs_both() -> None:
     assert "for target in check test-more; do" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_a_plane_on_other_ports_is_reached_as_the_readme_says(tmp_path: Path) -> None:
+def test_a_plane_on_other_ports_is_reached_with_the_command_of_the_readme(tmp_path: Path) -> None:
     said = re.search(
         r'`make run ARGS="([^"]*)"`.*?`export (TASKPLANE_URL)=http://127\.0\.0\.1:(\d+)`', README, re.DOTALL
     )
@@ -158,7 +158,7 @@ def test_a_plane_on_other_ports_is_reached_as_the_readme_says(tmp_path: Path) ->
         assert taskplane("chat", "-m", "hello", env={variable: plane.url}).stdout == "hello\n"
 
 
-def test_every_command_that_starts_a_server_is_known_to_these_tests() -> None:
+def test_every_command_of_the_readme_that_starts_a_server_is_tested() -> None:
     started = {line for block in blocks("sh") if starts_a_server(block) for line in block.splitlines()}
     assert started == MAKE | {"taskplane dev --agent greeting:Greeter"}
 
@@ -170,15 +170,16 @@ def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
         assert taskplane("chat", "--url", plane.url, "-m", "Ada").stdout == "Good day, Ada.\n"
 
 
-def test_every_demo_command_of_the_guide_is_one_and_none_is_missing() -> None:
+def test_the_guide_lists_all_demo_commands_and_no_others() -> None:
     (table,) = re.findall(r"## The demo agent\n(.*)", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
     listed = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", row)}
     known = set(import_module("taskplane.agents.demo").COMMANDS)
     assert listed == known - {"echo", "block"} | {"message"}
 
 
-def test_only_the_extras_of_an_installed_taskplane_are_installed_by_name() -> None:
-    """It is in no package index: pip is given the repository, and then adds the libraries of an extra by name."""
+def test_only_the_extras_of_taskplane_are_installed_by_name() -> None:
+    """The package is in no package index: pip installs the repository, and then adds the libraries of an extra by
+    name."""
     by_name = re.compile(r"pip install[^\n`]*[ ']taskplane(?!\[|-)\b")
     documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").glob("*.md")]
     assert [each.name for each in documents if by_name.search(each.read_text())] == []
@@ -188,7 +189,7 @@ def test_only_the_extras_of_an_installed_taskplane_are_installed_by_name() -> No
     assert "`pip install .`" in README and "`pip install '.[postgres]'`" in README
 
 
-def test_every_file_the_documents_point_to_is_there() -> None:
+def test_every_file_linked_by_the_documents_exists() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"

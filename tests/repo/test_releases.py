@@ -48,8 +48,8 @@ def git(repository: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=repository, check=True, capture_output=True)
 
 
-def test_the_version_stands_in_one_file_only() -> None:
-    """The changelog and the list of releases name those of releases, and the page on releasing has an example."""
+def test_the_version_is_in_one_file_only() -> None:
+    """The changelog and the list of releases have versions of releases, and the page on releasing has an example."""
     elsewhere = {VERSION_FILE, "CHANGELOG.md", "deploy/releases.toml", "docs/releasing.md"}
     pattern = re.compile(rf"(?<![\d.]){re.escape(__version__)}(?!\.?\w)")
     found = {
@@ -81,7 +81,7 @@ def test_distributions_command_cards_and_image_have_the_one_version() -> None:
 
 
 @pytest.mark.parametrize("distribution", PROJECTS)
-def test_the_metadata_names_the_versions_of_python_that_are_tried(distribution: str) -> None:
+def test_the_metadata_names_the_tested_versions_of_python(distribution: str) -> None:
     metadata = project(distribution)
     named = re.findall(r"Python :: (\d\.\d+)", "\n".join(metadata["classifiers"]))
     assert named == list(PYTHONS)
@@ -92,7 +92,7 @@ def test_the_metadata_names_the_versions_of_python_that_are_tried(distribution: 
     assert (folder / metadata["readme"]).is_file()
 
 
-def test_every_extra_is_described_and_every_described_extra_is_one() -> None:
+def test_every_extra_is_described_and_every_described_extra_exists() -> None:
     text = "\n".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     described = {extra for group in re.findall(r"'\.\[([\w,-]+)\]'", text) for extra in group.split(",")}
     described |= set(re.findall(r"taskplane\[([\w-]+)\]", text))
@@ -137,8 +137,8 @@ def test_every_release_is_a_commit_of_the_history_that_has_its_version() -> None
 
 
 @history
-def test_a_version_that_was_released_stands_in_its_commit_only() -> None:
-    """The commit that lists a release has the next version already, so that two states never share a version."""
+def test_a_released_version_is_in_its_own_commit_only() -> None:
+    """The commit that lists a release has the next version already, so two states never share a version."""
     same = [release for release in releases(RELEASES.read_text()) if release.version == __version__]
     assert [release for release in same if release.commit != head()] == []
 
@@ -165,7 +165,7 @@ def test_the_sources_of_a_release_are_those_of_its_commit(tmp_path: Path) -> Non
 
 
 @history
-def test_the_step_that_adds_a_release_writes_what_is_read(tmp_path: Path) -> None:
+def test_the_documented_command_for_a_release_writes_a_readable_list(tmp_path: Path) -> None:
     """The command of docs/releasing.md, with a tag that has a message."""
     (command,) = re.findall(r"^```sh\n(printf .*?)```$", (ROOT / "docs" / "releasing.md").read_text(), re.M | re.S)
     (tmp_path / "deploy").mkdir()
@@ -181,7 +181,7 @@ def test_the_step_that_adds_a_release_writes_what_is_read(tmp_path: Path) -> Non
 
 @history
 def test_a_release_is_built_from_its_commit(tmp_path: Path) -> None:
-    """Each one that is listed, or the commit that is checked out while there is none."""
+    """Each listed release, or the checked-out commit while there is none."""
     listed = releases(RELEASES.read_text())
     release = listed[-1] if listed else Release(__version__, head(), FIRST.date)
     built = wheel(release, tmp_path)
@@ -189,7 +189,7 @@ def test_a_release_is_built_from_its_commit(tmp_path: Path) -> None:
     assert "taskplane/api/tasks/v1/tasks_pb2.py" in zipfile.ZipFile(built).namelist()
 
 
-def test_the_workflow_publishes_what_was_checked_without_a_secret() -> None:
+def test_the_workflow_publishes_the_checked_files_without_a_secret() -> None:
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert "secrets." not in text and "password" not in text
     assert WORKFLOW["permissions"] == {}

@@ -1,4 +1,4 @@
-"""The files of the repository, as its rules see them."""
+"""The files of the repository, for its rules."""
 
 import ast
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _NOT_OURS: Final = frozenset(
 
 
 def files(*under: str, suffix: str = "") -> Iterator[Path]:
-    """Every file below the given folders (default: the whole repository) that somebody wrote or generated."""
+    """Every file below the given folders (default: the whole repository) that was written or generated."""
     for start in under or (".",):
         for path in sorted((ROOT / start).rglob(f"*{suffix}")):
             if path.is_file() and _NOT_OURS.isdisjoint(path.relative_to(ROOT).parts):
@@ -42,12 +42,12 @@ def generated(path: Path) -> bool:
 
 
 def written(*under: str) -> Iterator[Path]:
-    """Python files that somebody wrote."""
+    """Python files that were written by hand."""
     return (path for path in files(*under, suffix=".py") if not generated(path))
 
 
 def name(path: Path) -> str:
-    """The path as it is written in messages and documents."""
+    """The path in the form of messages and documents."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -66,7 +66,7 @@ class Test(NamedTuple):
 
 
 def tests() -> Iterator[Test]:
-    """Every test. One of which only some cases are marked `more` belongs to `make test`."""
+    """Every test. A test with only some cases marked `more` belongs to `make test`."""
     for path in written("tests"):
         if not path.name.startswith("test_"):
             continue

@@ -11,7 +11,7 @@ from taskplane.agents.agent import Agent
 
 
 class Scenarios(AgentExecutor):
-    """Does what the scenarios say, as an executor for the SDK's own server is written."""
+    """Answers as the script defines, written as an executor for the SDK's own server."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None and context.task_id is not None and context.context_id is not None

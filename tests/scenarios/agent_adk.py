@@ -1,4 +1,4 @@
-"""The scenarios with an ADK agent, whose model follows the script."""
+"""The scenarios with an ADK agent that has a scripted model."""
 
 from collections.abc import AsyncGenerator
 
@@ -48,7 +48,7 @@ class Scripted(BaseLlm):
 
 
 def said(*pieces: str) -> list[LlmResponse]:
-    """Partial responses, and the one that repeats them."""
+    """Partial responses, and the final one that repeats them."""
     partial = [
         LlmResponse(content=types.ModelContent(parts=[types.Part(text=piece)]), partial=True) for piece in pieces
     ]

@@ -1,4 +1,4 @@
-"""The scenarios with an agent of ours, against which those of libraries are measured."""
+"""The scenarios with an agent of the port, the reference for agents of libraries."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The scenarios with an agent of pydantic-ai, whose model is a function."""
+"""The scenarios with an agent of pydantic-ai that has a function as its model."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""One plane for all scenarios: none sees anything of another."""
+"""One plane for all scenarios; no scenario sees anything of another one."""
 
 from collections.abc import AsyncGenerator
 

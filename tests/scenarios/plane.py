@@ -1,4 +1,4 @@
-"""A plane of processes whose one executor serves an agent of every kind, and workers in processes of their own."""
+"""A plane of processes with one executor that serves an agent of every kind, and workers in separate processes."""
 
 import asyncio
 import json
@@ -17,8 +17,8 @@ from tests.support.processes import Process, start
 from tests.system.plane import Plane, four_processes
 from tests.system.wire import client, until
 
-# What becomes of a task of each agent whose process is lost. Each kind of agent is served as it is, which is to fail
-# unless its adapter says otherwise, and under a policy by which its tasks run again.
+# The result of a task of each agent after its process is lost. Each kind of agent is served without a policy, which is
+# to fail unless its adapter decides otherwise, and with a policy under which its tasks run again.
 KINDS: Final = ("port", "function", "blocking-function", "pydantic-ai", "adk", "langgraph", "a2a-sdk")
 ON_ORPHAN: Final = {
     **dict.fromkeys(KINDS, "fail"),
@@ -35,7 +35,7 @@ AGENTS: Final = tuple(agent for agent in ON_ORPHAN if not agent.endswith("-again
 
 @dataclass
 class Served:
-    """The plane, and the workers that are up, by the names of their agents."""
+    """The plane, and the running workers, by the names of their agents."""
 
     plane: Plane
     folder: Path
@@ -45,7 +45,7 @@ class Served:
     logs: dict[str, Path] = field(default_factory=dict[str, Path])
 
     async def start_workers(self) -> None:
-        """Starts those that can run here, and waits until they are ready."""
+        """Starts the workers that can run here, and waits until they are ready."""
         for name in WORKERS:
             if not (name == "node" and MISSING):
                 await self._start_worker(name)
@@ -57,7 +57,7 @@ class Served:
             await process.wait()
 
     async def stopped(self, agent: str, task_id: str) -> None:
-        """Returns once the process that runs an agent is at work on nothing of it; in Node, on that task."""
+        """Returns once the process of an agent has no run of the agent any more; in Node, of that task."""
         address = self.operators["worker" if agent == "worker" else "executor"]
         async with client(f"http://{address}") as operator:
 
@@ -100,7 +100,7 @@ def _text(log: Path) -> str:
 
 @asynccontextmanager
 async def serving(folder: Path, remote: str) -> AsyncGenerator[Served]:
-    """All agents served and ready, those of another server by its URL; killed when this is left."""
+    """All agents served and ready, those of another server by its URL; killed at the end of the block."""
     card = folder / "card.json"
     card.write_text(json.dumps({"name": "Elsewhere"}))
     modules = [

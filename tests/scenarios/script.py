@@ -1,15 +1,15 @@
-"""The words of the scenarios: what each agent in this folder answers to what.
+"""The commands of the scenarios, and the answer of each agent in this folder.
 
     hello NAME      completes with "Hello, NAME."
-    count           a growing text "one two three", in pieces, with which it completes
+    count           a growing text "one two three", in pieces; then completes with it
     ask             asks "What is your name?"; completes with "Hello, ANSWER." when it is answered
     slow GATE       a growing text "begun", shown at once; then waits for that gate; completes with "finished"
     fail            raises an exception with SECRET as its text
-    artifact GATE   an artifact named "Report" with the text "one two three": "one " is shown at once, or all of it
-                    where artifacts do not grow, and the rest after that gate; then completes
+    artifact GATE   an artifact named "Report" with the text "one two three": "one " is shown at once, or the whole
+                    text if artifacts cannot grow, and the rest after that gate; then completes
 
-A gate is a file in the folder GATES of the environment, so that an agent in another process or language sees it, too:
-`await Gate(name).passed()`, `Gate(name).block()` in a thread, or look for the file.
+A gate is a file in the folder GATES of the environment, so that agents in other processes and languages see it too:
+`await Gate(name).passed()`, `Gate(name).block()` in a thread, or test for the file.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ GATES: Final = "GATES"
 
 
 class Gate:
-    """What a slow agent waits for."""
+    """A file that a slow agent waits for."""
 
     def __init__(self, name: str) -> None:
         self.name = name

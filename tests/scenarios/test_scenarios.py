@@ -1,7 +1,7 @@
 """One set of scenarios for every kind of agent, as a client sees it over HTTP; `script` has the words.
 
-To add a kind, write a module `agent_NAME.py` in this folder with an `agent`, which is whatever `--agent` may name, and
-`again`, which makes the same agent with `rerun`, and add its name to `plane.KINDS`.
+To add a kind, write a module `agent_NAME.py` in this folder and add its name to `plane.KINDS`. The module has an
+`agent`, in any form that `--agent` accepts, and `again`, the same agent with `rerun`.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="session")]
 
 @dataclass
 class Talk:
-    """A client of one agent. Its gate is that of the scenario alone."""
+    """A client of one agent. Its gate is used by no other scenario."""
 
     served: Served
     name: str
@@ -85,8 +85,8 @@ async def cancels(talk: Talk) -> None:
                 canceled = await result(talk.agent, "CancelTask", {"id": found[0].result["task"]["id"]})
                 assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
                 if talk.name != "blocking-function":
-                    # It is at the gate and says nothing, so that nothing but the cancel stops it; but who blocks a
-                    # thread cannot be stopped.
+                    # The agent waits at the gate without yielding, so only the cancel stops it. A function that blocks
+                    # its thread cannot be stopped.
                     await talk.served.stopped(talk.name, canceled["id"])
                 talk.gate.open()
     in_order(found)
@@ -105,7 +105,7 @@ async def fails(talk: Talk) -> None:
     assert text_of(message) and message["metadata"]["reason"]
     task = await result(talk.agent, "GetTask", {"id": failed["taskId"]})
     log = await raw_log(talk.plane, failed["taskId"])
-    # The cause of a crash is for those who may operate, as everybody may here.
+    # The cause of a crash is shown to operators only, and here every user is one.
     assert SECRET not in str([[event.data for event in events], task, [{**one, "cause": ""} for one in log]])
 
 
@@ -143,7 +143,7 @@ def chunks_of(events: Sequence[Sse]) -> list[Json]:
 
 
 def in_order(events: Sequence[Sse]) -> None:
-    """Every event was seen once, after the task that opens the stream."""
+    """Fails unless every event was received once, after the task that opens the stream."""
     generations = [event.generation for event in events]
     assert "task" in events[0].result
     assert generations == sorted(set(generations))
@@ -174,8 +174,8 @@ async def talk(served: Served, agent: str, request: pytest.FixtureRequest) -> As
         for agent in AGENTS
     ],
 )
-async def test_an_agent_of_any_kind_runs_like_one_of_ours(
+async def test_an_agent_of_any_kind_behaves_like_an_agent_of_the_port(
     talk: Talk, scenario: Callable[[Talk], Awaitable[None]]
 ) -> None:
-    """P1, P3, P5, P8, P9, I1, C11: whatever an agent is written with, and wherever it runs, its turn is the same."""
+    """P1, P3, P5, P8, P9, I1, C11: a turn is the same with every library and in every process."""
     await scenario(talk)

@@ -1,4 +1,4 @@
-"""Every process that runs agents is killed while agents of every kind are at work, and others take their place."""
+"""All processes that run agents are killed during runs of agents of every kind, and other processes continue."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -23,7 +23,8 @@ KILLED = [agent for agent in ON_ORPHAN if not (agent == "node" and MISSING)]
 
 @dataclass
 class Aftermath:
-    """What the client of one agent saw before and after: a text, an artifact, and the task that asked before."""
+    """The events that the client of one agent received before and after the kill: of a text, of an artifact, and of the
+    earlier task with a question."""
 
     plane: httpx.AsyncClient
     http: httpx.AsyncClient
@@ -39,7 +40,8 @@ class Aftermath:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def after(served: Served) -> AsyncGenerator[dict[str, Aftermath]]:
-    """One kill of all that run agents, with a task of each agent in a text, one in an artifact, and one that asks."""
+    """One kill of all processes that run agents, with three tasks of each agent: in a text, in an artifact, and at a
+    question."""
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(client(served.plane.url))
         agents = {
@@ -60,7 +62,7 @@ async def after(served: Served) -> AsyncGenerator[dict[str, Aftermath]]:
             await until(shown, 60)
             await served.kill_workers()
             await served.plane.kill("executor")
-            # What is lost cannot end before it is lost.
+            # A lost task cannot end before it is lost.
             Gate("takeover").open()
             await served.plane.start("executor")
             await served.start_workers()
@@ -76,7 +78,7 @@ def agents(*fates: str) -> pytest.MarkDecorator:
 
 @agents("fail", "rerun", "resume")
 async def test_clients_see_every_event_once_across_a_kill(after: dict[str, Aftermath], agent: str) -> None:
-    """C1, C5: in order, without a gap, and what they saw is what the log has."""
+    """C1, C5: in order and without a gap. The received events are those of the log."""
     seen = after[agent]
     for record in (seen.text, seen.artifact):
         log = {event["generation"]: event["event"] for event in await raw_log(seen.plane, record.task_id)}
@@ -87,10 +89,10 @@ async def test_clients_see_every_event_once_across_a_kill(after: dict[str, After
 
 
 @agents("fail")
-async def test_c9_a_task_that_may_not_run_again_fails_with_what_it_showed(
+async def test_c9_a_task_that_may_not_run_again_fails_and_keeps_its_output(
     after: dict[str, Aftermath], agent: str
 ) -> None:
-    """C9: as `EXECUTOR_LOST`; the text and the artifact so far are in the task."""
+    """C9: with EXECUTOR_LOST; the text and the artifact until then are in the task."""
     seen = after[agent]
     assert seen.text.state == seen.artifact.state == FAILED
     task = await result(seen.http, "GetTask", {"id": seen.text.task_id})
@@ -102,8 +104,8 @@ async def test_c9_a_task_that_may_not_run_again_fails_with_what_it_showed(
 
 
 @agents("rerun")
-async def test_c9_another_process_takes_a_task_over(after: dict[str, Aftermath], agent: str) -> None:
-    """C9, P5: its second attempt completes it, and its artifact begins anew instead of growing twice."""
+async def test_c9_another_process_runs_a_lost_task_again(after: dict[str, Aftermath], agent: str) -> None:
+    """C9, P5: the second attempt completes the task, and its artifact begins anew instead of growing twice."""
     seen = after[agent]
     assert seen.text.state == seen.artifact.state == COMPLETED
     task = await result(seen.http, "GetTask", {"id": seen.text.task_id})
@@ -118,8 +120,8 @@ async def test_c9_another_process_takes_a_task_over(after: dict[str, Aftermath],
 
 
 @agents("resume")
-async def test_c9_a_task_goes_on_where_it_was_lost(after: dict[str, Aftermath], agent: str) -> None:
-    """C9, P5: no chunk of its artifact comes twice, and what was said stays."""
+async def test_c9_a_task_that_resumes_continues_where_it_was_lost(after: dict[str, Aftermath], agent: str) -> None:
+    """C9, P5: no chunk of its artifact comes twice, and earlier messages stay."""
     seen = after[agent]
     assert seen.text.state == seen.artifact.state == COMPLETED
     assert "".join(text_of(chunk["artifact"]) for chunk in seen.chunks) == COUNTED
@@ -131,7 +133,7 @@ async def test_c9_a_task_goes_on_where_it_was_lost(after: dict[str, Aftermath], 
 
 @agents("fail", "rerun", "resume")
 async def test_i1_a_question_is_answered_in_another_process(after: dict[str, Aftermath], agent: str) -> None:
-    """I1, C9: what an agent needs to go on from its question is not lost with its process."""
+    """I1, C9: the state of an agent at its question is not lost with its process."""
     seen = after[agent]
     assert text_of(seen.asked["status"]["message"]) == QUESTION
     names = {"taskId": seen.asked["id"], "contextId": seen.asked["contextId"]}

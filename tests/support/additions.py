@@ -1,4 +1,4 @@
-"""What this server adds to the metadata of tasks and messages that it shows, for tests that compare them whole."""
+"""The additions of this server to the metadata of tasks and messages, for tests that compare them whole."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""A TCP balancer: it gives each new connection to the next of its backends, and sees nothing of what goes through."""
+"""A TCP balancer: it gives each new connection to the next of its backends, and forwards bytes unread."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 
 class Balancer:
-    """Forwards connections; `connections` counts those it gave to each backend, a port of loopback, and `passed` the
-    pieces of what it passed on. While `silent` is set it passes nothing on."""
+    """Forwards connections. `connections` counts them by backend, a port of loopback, and `passed` counts forwarded
+    pieces. While `silent` is set nothing is forwarded."""
 
     def __init__(self, *backends: int) -> None:
         self.backends = list(backends)
@@ -63,7 +63,7 @@ async def balancer(*backends: int) -> AsyncGenerator[Balancer]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         made.port = listener.getsockname()[1]
-        # `sock_accept` and `start_server` leave what they have just accepted open when they are cancelled.
+        # If they are cancelled, `sock_accept` and `start_server` leave a connection open that they have just accepted.
         loop.add_reader(listener, accept)
         try:
             yield made

@@ -9,10 +9,10 @@ _END = b"\n\n"
 
 
 class CuttingProxy:
-    """Passes bytes on between clients and one server. `passed` counts those towards clients."""
+    """Forwards bytes between clients and one server. `passed` counts the bytes to clients."""
 
     def __init__(self, host: str, port: int) -> None:
-        """In front of the server at `host`:`port`."""
+        """Forwards to the server at `host`:`port`."""
         self._target = (host, port)
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -24,7 +24,7 @@ class CuttingProxy:
         """Cuts each connection once it has passed so many server-sent events towards the client."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Forwards one connection."""
         try:
             server_reader, server_writer = await asyncio.open_connection(*self._target)
         except OSError:
@@ -43,11 +43,11 @@ class CuttingProxy:
                 each.close()
 
     def aim(self, host: str, port: int) -> None:
-        """Leads connections from now on to another server."""
+        """Forwards later connections to another server."""
         self._target = (host, port)
 
     def cut(self) -> None:
-        """Breaks every connection there is, as a network does: without a word."""
+        """Breaks every open connection without a message, as a network does."""
         self.cuts += 1
         for writer in list(self._writers):
             writer.transport.abort()
@@ -58,7 +58,7 @@ class CuttingProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Listens no more, and breaks every connection there is."""
+        """Stops listening, and breaks every open connection."""
         assert self._server is not None
         self._server.close()
         self.cut()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def damage(file: Path, name: str) -> None:
-    """Overwrites the first page of a table or an index of a database that nobody has open."""
+    """Overwrites the first page of a table or an index of a database that no process has open."""
     with contextlib.closing(sqlite3.connect(file)) as conn:
         (size,) = conn.execute("PRAGMA page_size").fetchone()
         (page,) = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()

@@ -1,7 +1,7 @@
 """PostgreSQL databases with the schema of packages: migrated once for each cluster, copied, emptied and used again.
 
-A copy takes a tenth of a second or more, and hundreds of tests want an empty database. One of which a test has changed
-more than the rows is not used again.
+A copy takes a tenth of a second or more, and hundreds of tests want an empty database. A database is not used again if
+a test has changed more than its rows.
 """
 
 from collections.abc import AsyncGenerator
@@ -59,7 +59,7 @@ SELECT md5(string_agg(line, ' ' ORDER BY line)) FROM (
 
 @dataclass
 class _Kind:
-    """What the databases of some packages are copied from, what they look like, and those that are free."""
+    """The databases of some packages: the template of their copies, their expected shape, and the free ones."""
 
     template: str
     shape: str
@@ -89,7 +89,8 @@ async def take(cluster: Cluster, *packages: str) -> str:
 
 
 def give_back(cluster: Cluster, database: str) -> None:
-    """Empty a database that was taken, whoever is connected to it; drop it if more than its rows was changed."""
+    """Empty a database that was taken, also if processes are connected to it. Drop it if more than its rows was
+    changed."""
     kind = _of[cluster].taken.pop(database)
     try:
         same = cluster.sql(f"{_EMPTY}\n{kind.shape}", database) == kind.expected

@@ -1,4 +1,4 @@
-"""A name server of one name (RFC 1035), whose addresses a test changes as it goes."""
+"""A name server of one name (RFC 1035), with addresses that a test changes."""
 
 import asyncio
 import socket
@@ -13,7 +13,8 @@ _POINTER_TO_QUESTION = 0xC00C
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers every question for an A record with `addresses`, which have a time to live of 0; others with nothing."""
+    """Answers every question for an A record with `addresses`, with a time to live of 0, and other questions with
+    nothing."""
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = list(addresses)

@@ -1,4 +1,5 @@
-"""What a process of the plane or a command imports until it works. The process that `processes` copies imports it."""
+"""The imports of a process of the plane or a command until it works. The process that `processes` copies imports this
+module."""
 
 import gc
 import pkgutil
@@ -10,7 +11,7 @@ for _module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}."):
     if not _module.name.endswith("__main__"):
         import_module(_module.name)
 
-# What those import when they need it.
+# Modules that the rooms import late.
 for _name in (
     "anyio._backends._asyncio",
     "certifi",
@@ -29,6 +30,6 @@ for _name in (
 ):
     import_module(_name)
 
-# What no collection looks at stays shared with the copies.
+# Objects that no collection touches stay shared with the copies.
 gc.collect()
 gc.freeze()

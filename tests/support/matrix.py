@@ -1,4 +1,4 @@
-"""Requests of an isolation matrix: templates with names of ids in braces, ids that nobody has, what servers make."""
+"""Requests of an isolation matrix: templates with names of ids in braces, unknown ids, and values made by servers."""
 
 import random
 import re
@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"-\d+$")
 
 
 def filled(template: Any, named: Mapping[str, str]) -> Any:
-    """A template with ids in place of their names; names that have no id stay."""
+    """A template with ids in place of their names; names without an id stay."""
     if isinstance(template, str):
         return NAMES.sub(lambda found: named.get(found[1], found[0]), template)
     if isinstance(template, Mapping):
@@ -31,7 +31,7 @@ def filled(template: Any, named: Mapping[str, str]) -> Any:
 
 
 def unknown(value: str) -> str:
-    """A value of the same form that nobody has."""
+    """A value of the same form that no object has."""
     number = _NUMBER.search(value)
     head, tail = (value[: number.start()], number.group()) if number else (value, "")
     digits = "abcdef0123456789" if set(head) <= set(string.hexdigits) else string.ascii_lowercase
@@ -39,7 +39,7 @@ def unknown(value: str) -> str:
 
 
 def unnamed(text: str, named: Mapping[str, str]) -> str:
-    """A text with the names of ids in place of ids, and a mark in place of what the server made."""
+    """A text with the names of ids in place of ids, and a mark in place of values made by the server."""
     for name, value in named.items():
         text = text.replace(value, f"<{name}>")
     return MADE.sub("<made>", text)

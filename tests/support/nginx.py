@@ -30,7 +30,8 @@ http {{
 
 @asynccontextmanager
 async def nginx(location: str, folder: Path | None = None) -> AsyncGenerator[str]:
-    """The address of an nginx with these lines. `folder`: the place of its configuration, which may have more files."""
+    """The address of an nginx with these lines. `folder`: the folder of its configuration, which may have more
+    files."""
     port = free_port()
     with TemporaryDirectory() as made:
         place = folder or Path(made)

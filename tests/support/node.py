@@ -1,4 +1,4 @@
-"""Node, the worker in it that `docs/examples` has, and the packages with which the web page is built."""
+"""Node, the Node worker of `docs/examples`, and the packages with which the web page is built."""
 
 from pathlib import Path
 from typing import Final

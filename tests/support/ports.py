@@ -1,4 +1,4 @@
-"""Ports for servers that are told where to listen."""
+"""Ports for servers that need a port in advance."""
 
 import os
 import random
@@ -16,7 +16,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of the loopback interface that was free a moment ago, and that was not given before."""
+    """A port of the loopback interface that was free a moment ago, and was not returned before."""
     while True:
         port = _random.randrange(_FIRST + _WORKER, _LAST, _WORKERS)
         if port in _given:
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 @contextmanager
 def refusing_port() -> Generator[int]:
-    """A port of the loopback interface at which nobody answers, nor will: it is taken, and not listened on."""
+    """A port of the loopback interface that refuses connections: it is taken, and nothing listens on it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

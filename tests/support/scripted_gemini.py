@@ -1,4 +1,4 @@
-"""A server of the Gemini API that streams what a script says, over real HTTP."""
+"""A server of the Gemini API with scripted answers, over real HTTP."""
 
 import json
 import re
@@ -23,8 +23,8 @@ def words(text: str) -> Json:
 
 @contextmanager
 def gemini(script: Callable[[list[Json]], list[Json]]) -> Generator[str]:
-    """A served model, by its URL. The script gets the contents of a request and gives the parts of the answer, each of
-    which is an event of the stream."""
+    """A served model, by its URL. The script gets the contents of a request and gives the parts of the answer; each
+    part is an event of the stream."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -45,7 +45,7 @@ def gemini(script: Callable[[list[Json]], list[Json]]) -> Generator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)

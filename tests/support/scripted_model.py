@@ -1,7 +1,7 @@
-"""A model server that answers chat completions as a test says, over real HTTP: whole or streamed, slow, cut or refused.
+"""A server of chat completions with scripted answers, over real HTTP: whole or streamed, slow, cut or refused.
 
 `open_model(script)` serves it; the script is called with each request and returns the steps of its answer. Every
-request is kept, with the connection that it came on and when that was closed.
+request is recorded, with its connection and the time at which the connection was closed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Delta:
 
 @dataclass(frozen=True)
 class CallBegin:
-    """The beginning of a tool call: its place in the answer, its id and its name."""
+    """The beginning of a tool call: its index in the answer, its id and its name."""
 
     index: int
     id: str
@@ -42,14 +42,14 @@ class CallPiece:
 
 @dataclass(frozen=True)
 class Finish:
-    """The reason for which the answer ends."""
+    """The reason for the end of the answer."""
 
     reason: str = "stop"
 
 
 @dataclass(frozen=True)
 class Failing:
-    """An error inside of a stream that began well."""
+    """An error within a stream that began well."""
 
     message: str
 
@@ -63,7 +63,7 @@ class Until:
 
 @dataclass(frozen=True)
 class After:
-    """Waits for so many seconds."""
+    """Waits for this number of seconds."""
 
     seconds: float
 
@@ -87,14 +87,14 @@ Answer = Sequence[Step]
 
 
 def text(*pieces: str, finish: str | None = "stop") -> list[Step]:
-    """A text; without `finish` it ends as if it were whole, and says no reason."""
+    """A text. Without `finish` the stream ends normally, and without a reason."""
     return [*map(Delta, pieces), *([Finish(finish)] if finish else [])]
 
 
 def calls(
     *wanted: tuple[str, Any], piece: int = 7, finish: str | None = "tool_calls", prefix: str = "call"
 ) -> list[Step]:
-    """Tool calls by name and arguments (JSON, or the text of it), cut into pieces of so many characters."""
+    """Tool calls by name and arguments (JSON, or its text), cut into pieces of this number of characters."""
     steps: list[Step] = []
     for index, (name, given) in enumerate(wanted):
         arguments = given if isinstance(given, str) else json.dumps(given)
@@ -115,7 +115,7 @@ def hang() -> list[Step]:
 
 @dataclass
 class Request:
-    """A request as it came, and what became of its connection."""
+    """A received request, and the state of its connection."""
 
     body: dict[str, Any]
     headers: dict[str, str]
@@ -129,7 +129,7 @@ class Request:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_over(self) -> bool:
-        """Whether it was answered to the end, or its connection is closed."""
+        """Whether the answer is complete, or the connection is closed."""
         return self.answered or self.closed.is_set()
 
     @property
@@ -159,7 +159,7 @@ class Request:
 
 
 class ScriptedModel:
-    """The server. `requests` is what it was asked; `answers` are given one after the other, then the script's."""
+    """The server. `requests` are those received; `answers` are given one after the other, then those of the script."""
 
     def __init__(self, script: Callable[[Request], Answer] | None = None) -> None:
         self.requests: list[Request] = []
@@ -170,7 +170,7 @@ class ScriptedModel:
         self._script = script
 
     def add(self, *answers: Answer) -> None:
-        """Adds what is answered next."""
+        """Adds answers to the next requests."""
         self.answers.extend(answers)
 
     def answer(self, request: Request) -> Answer:
@@ -183,7 +183,7 @@ class ScriptedModel:
 
 
 class _Connection(asyncio.StreamReaderProtocol):
-    """Tells when the client has closed it, while an answer is written."""
+    """Reports that the client has closed the connection while an answer is written."""
 
     def __init__(self, model: ScriptedModel, serve: Callable[["_Connection"], Any]) -> None:
         self.reader: Final = asyncio.StreamReader()

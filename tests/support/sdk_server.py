@@ -39,7 +39,7 @@ class _Recording:
 async def serving(
     app: ASGIApp, listening: socket.socket | None = None, *, lifespan: Literal["on", "off"] = "off"
 ) -> AsyncGenerator["Serving"]:
-    """An application on a free port of loopback, or on a socket that listens. `lifespan`: whether it has one."""
+    """An application on a free port of loopback, or on a listening socket. `lifespan`: whether it has one."""
     listening = listening or socket.create_server(("127.0.0.1", 0))
     # Connections that a client leaves open are closed by nobody else while a test lasts.
     config = uvicorn.Config(
@@ -63,7 +63,7 @@ async def serving(
 
 
 class Serving:
-    """A server that is up."""
+    """A running server."""
 
     def __init__(self, port: int, server: uvicorn.Server) -> None:
         self.port = port
@@ -75,12 +75,12 @@ class Serving:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._server.server_state.connections)
 
 
 class SdkServer:
-    """A server of an executor. `calls` has the headers of each request, `store` its tasks."""
+    """A server of an executor. `calls` has the headers of each request, `store` has its tasks."""
 
     def __init__(self, serving: Serving, store: TaskStore, calls: list[dict[str, str]]) -> None:
         self.serving = serving

@@ -1,4 +1,4 @@
-"""An SDK of OpenTelemetry inside a test's own process, and what it was told of spans."""
+"""An SDK of OpenTelemetry within the process of a test, and its recorded spans."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ OTHER = f"00-{'c' * 32}-{'d' * 16}-01"
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """Make spans until the test ends. A provider of the whole process could be set once only."""
+    """Record spans until the test ends. A provider of the whole process could be set only once."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""How long tests may take: `THOROUGH=1` runs what takes long and fails rarely, and more rounds of what is random."""
+"""The duration of tests: `THOROUGH=1` runs slow tests that rarely fail, and more rounds of random ones."""
 
 import os
 from typing import Final
@@ -7,5 +7,5 @@ THOROUGH: Final = bool(os.environ.get("THOROUGH"))
 
 
 def examples(thorough: int) -> int:
-    """How many examples a property is tried with: so many with THOROUGH=1, else a fifth."""
+    """The number of examples for a property: all with THOROUGH=1, else a fifth."""
     return thorough if THOROUGH else thorough // 5

@@ -1,4 +1,4 @@
-"""One plane for all tests here: it keeps nothing that they would see of one another."""
+"""One plane for all tests here; no test leaves anything that another one would see."""
 
 from collections.abc import AsyncGenerator
 
@@ -12,7 +12,7 @@ from tests.worker.plane import serving_card
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane whose default agent is run by workers only."""
+    """A plane whose default agent runs in workers only."""
     async with serving_card(tmp_path_factory.mktemp("plane")) as started:
         yield started
 

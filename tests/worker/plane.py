@@ -1,4 +1,4 @@
-"""A plane that serves the card of an agent and runs none of its tasks, and workers in processes of their own."""
+"""A plane that serves the card of an agent without running its tasks, and workers in separate processes."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ CARD = {
 
 @asynccontextmanager
 async def serving_card(data: Path) -> AsyncGenerator[Plane]:
-    """A `taskplane dev` with an internal secret whose default agent is run by workers."""
+    """A `taskplane dev` with an internal secret and a default agent that runs in workers."""
     card = data / "card.json"
     card.write_text(json.dumps(CARD))
     settings = {
@@ -45,7 +45,7 @@ async def serving_card(data: Path) -> AsyncGenerator[Plane]:
 
 
 class Working:
-    """A worker that was started, and its log."""
+    """A started worker, and its log."""
 
     def __init__(self, process: Process, log: Path) -> None:
         self.process = process
@@ -53,18 +53,18 @@ class Working:
 
     @property
     def log(self) -> str:
-        """All that it said."""
+        """The whole log of the worker."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    async def said(self, text: str, timeout: float = 30.0) -> None:
-        """Waits until it has said this."""
+    async def logged(self, text: str, timeout: float = 30.0) -> None:
+        """Waits until the log has this text."""
         async with asyncio.timeout(timeout):
             while text not in self.log:
                 assert self.process.returncode is None, self.log[-4000:]
                 await asyncio.sleep(0.02)
 
     async def end(self, number: int = signal.SIGTERM) -> int:
-        """Sends a signal; the exit code."""
+        """Sends a signal, and returns the exit code."""
         if self.process.returncode is None:
             self.process.send_signal(number)
         return await self.process.wait()
@@ -81,14 +81,12 @@ async def working(
     drain_timeout: float = 15.0,
     **settings: str,
 ) -> AsyncGenerator[Working]:
-    """A worker that has said it is `ready`, `python` with the demo agent or `node`; killed when this is left.
-
-    `settings` are further variables.
-    """
+    """A worker that has logged `ready`, `python` with the demo agent or `node`; killed at the end of the block.
+    `settings` are further variables."""
     start_one = _start_in_node if kind == "node" else _start_in_python
     worker = Working(await start_one(plane, log, secret, str(drain_timeout), settings), log)
     try:
-        await worker.said(ready)
+        await worker.logged(ready)
         yield worker
     finally:
         await worker.end(signal.SIGKILL)

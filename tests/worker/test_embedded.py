@@ -1,4 +1,4 @@
-"""`taskplane.worker.Worker` in a program of one's own, over sockets."""
+"""`taskplane.worker.Worker` in a program, over sockets."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -17,7 +17,7 @@ from taskplane.worker import Worker
 
 
 class Counter:
-    """Counts the messages before; one that says `for ever` never ends by itself."""
+    """Counts the messages before; after the message `for ever` it runs until it is stopped."""
 
     card = AgentCard(name="counter", version="1")
 
@@ -52,7 +52,8 @@ async def working(directory: Path) -> AsyncGenerator[Plane]:
 
 
 async def test_c8_a_worker_in_a_program_runs_agents_under_their_own_policy(tmp_path: Path) -> None:
-    """C8, P9: of an agent's policy a worker uses the run limit and the isolation; the conversation is the session's."""
+    """C8, P9: the worker applies the run limit and the isolation of the agent's policy; the conversation is that of the
+    session."""
     async with working(tmp_path) as plane:
         first = await plane.run("one")
         assert text(first.status.message) == "0 before"
@@ -63,7 +64,7 @@ async def test_c8_a_worker_in_a_program_runs_agents_under_their_own_policy(tmp_p
 
 
 async def test_c8_a_task_waits_until_a_worker_comes(tmp_path: Path) -> None:
-    """C8: an executor neither claims nor runs the tasks of an agent of which it has only the card."""
+    """C8: an executor that has only the card of an agent neither claims nor runs its tasks."""
     async with open_stores(tmp_path) as stores:
         async with open_plane(stores, ("far", Elsewhere(AgentCard(name="far"))), ("near", Counter())) as plane:
             task_id = (await plane.submit("hello")).task.task_id
@@ -77,6 +78,6 @@ async def test_c8_a_task_waits_until_a_worker_comes(tmp_path: Path) -> None:
             assert text((await other.reaches(task_id, a2a.TASK_STATE_COMPLETED)).status.message) == "0 before"
 
 
-def test_a_worker_without_an_agent_says_how_one_is_named(tmp_path: Path) -> None:
+def test_a_worker_without_an_agent_exits_2_and_shows_how_to_name_one(tmp_path: Path) -> None:
     done = taskplane("worker", cwd=tmp_path)
     assert done.returncode == 2 and "--agent NAME=MODULE:ATTRIBUTE" in done.stderr

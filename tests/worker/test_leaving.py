@@ -1,4 +1,4 @@
-"""Workers in Python and in Node that come and go, behind a plane that only serves the card of their agent."""
+"""Workers in Python and in Node that start and stop, with a plane that only serves the card of their agent."""
 
 import asyncio
 import signal
@@ -16,14 +16,14 @@ from taskplane.cli.exits import UNAUTHORIZED
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.parametrize("kind", KINDS)]
 
 
-async def test_c14_a_worker_that_drains_finishes_what_it_can(
+async def test_c14_a_draining_worker_finishes_its_run_and_takes_no_new_task(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """C14: SIGTERM lets a run finish, and the process ends well; what is sent meanwhile waits for another worker."""
+    """C14: after SIGTERM the process exits with 0. A later message waits for another worker."""
     async with working(kind, plane, tmp_path / "first") as first:
         task = await begins_slowly(http, 4)
         first.process.send_signal(signal.SIGTERM)
-        await first.said("draining")
+        await first.logged("draining")
         later = await begun(http, "hi")
         assert await first.process.wait() == 0
     assert await state(http, task) == "TASK_STATE_COMPLETED"
@@ -32,10 +32,10 @@ async def test_c14_a_worker_that_drains_finishes_what_it_can(
         assert (await ends(http, later))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_c14_a_worker_that_must_leave_releases_its_tasks(
+async def test_c14_a_worker_releases_a_run_that_exceeds_the_drain_timeout(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """C14: what does not end within the drain timeout is given back at once, and goes on in another worker."""
+    """C14: the task is released at once and continues in another worker."""
     async with working(kind, plane, tmp_path / "first", drain_timeout=0.1) as first:
         task = await begins_slowly(http, 1000)
         async with working(kind, plane, tmp_path / "second") as second:
@@ -50,11 +50,11 @@ async def test_c14_a_worker_that_must_leave_releases_its_tasks(
             assert second.process.returncode is None
 
 
-async def test_s2_a_worker_without_the_secret_gets_nothing(
+async def test_s2_a_worker_without_the_secret_gets_no_task(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """S2, C8: the queue takes nobody for a service who does not know the secret; in Python it says so and ends, and is
-    never ready."""
+    """S2, C8: the calls of the worker are refused. A worker in Python exits with the setting to change, and never
+    becomes ready."""
     refused = "refuses this worker" if kind == "python" else "not signed with the secret of this service"
     async with working(kind, plane, tmp_path / "guessing", ready=refused, secret="guessed") as guessing:
         task = await begun(http, "hi")

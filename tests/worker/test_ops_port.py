@@ -37,12 +37,12 @@ async def _worker(plane: Plane, log: Path, **settings: str) -> Working:
     return Working(await start(["worker", "--agent", f"{AGENT}=demo", *stores], environment | secret, log), log)
 
 
-async def test_a_worker_whose_default_port_is_taken_takes_a_free_one(plane: Plane, tmp_path: Path) -> None:
+async def test_a_worker_takes_a_free_port_if_the_default_one_is_taken(plane: Plane, tmp_path: Path) -> None:
     default = WorkerSettings().ops_listen
     with taken(default):
         worker = await _worker(plane, tmp_path / "log")
         try:
-            await worker.said("worker ready")
+            await worker.logged("worker ready")
             found = re.search(r"operators (http://127\.0\.0\.1:\d+)", worker.log)
             assert found is not None, worker.log
             assert not found[1].endswith(default)
@@ -52,7 +52,7 @@ async def test_a_worker_whose_default_port_is_taken_takes_a_free_one(plane: Plan
             assert await worker.end(signal.SIGTERM) == 0
 
 
-async def test_a_port_that_was_chosen_is_not_replaced(plane: Plane, tmp_path: Path) -> None:
+async def test_a_chosen_port_is_not_replaced(plane: Plane, tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,7 +1,5 @@
-"""Workers in Python and in Node, behind a plane with a secret that only serves the card of their agent.
-
-What they do as every agent does, and that another one takes over, is tried with the scenarios of all agents.
-"""
+"""Workers in Python and in Node, with a plane that has a secret and only serves the card of their agent. The scenarios
+of all agents test the behaviour common to every agent, and the takeover by another worker."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,20 +19,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def worker(
     plane: Plane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Working]:
-    """A worker for the tests that do not end it."""
+    """A worker for the tests that do not stop it."""
     async with working(request.param, plane, tmp_path_factory.mktemp("worker") / "log") as started:
         yield started
 
 
 async def test_the_card_of_a_worker_is_served(plane: Plane, http: httpx.AsyncClient) -> None:
-    """P2: clients see the card, with the addresses of the gateway, whether or not a worker is there."""
+    """P2: clients see the card, with the addresses of the gateway, with and without a running worker."""
     card = (await http.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})).json()
     assert card["name"] == CARD["name"] and card["description"] == CARD["description"]
     named = (await http.get(f"/agents/{AGENT}/.well-known/agent-card.json")).json()
     assert named["name"] == CARD["name"]
 
 
-async def test_a_client_who_is_told_of_the_end_can_read_the_conversation(
+async def test_the_conversation_can_be_read_as_soon_as_the_stream_has_ended(
     worker: Working, http: httpx.AsyncClient
 ) -> None:
     """P1, C6: the whole path of a message over real gRPC, signed with the secret of the plane."""
@@ -46,8 +44,9 @@ async def test_a_client_who_is_told_of_the_end_can_read_the_conversation(
     assert [each["parts"][0]["text"] for each in history["messages"]] == ["one two three"] * 2
 
 
-async def test_c8_a_message_that_comes_meanwhile_is_answered(worker: Working, http: httpx.AsyncClient) -> None:
-    """C8: an end before every message was read is refused as PENDING_INPUT, and the message is answered first."""
+async def test_c8_a_message_during_a_run_is_answered(worker: Working, http: httpx.AsyncClient) -> None:
+    """C8: completing the task before every message was read is refused as PENDING_INPUT, and the message is answered
+    first."""
     task = await begins_slowly(http, 3)
     names = {"taskId": task["id"], "contextId": task["contextId"]}
     await asyncio.wait_for(send(http, "and this", **names), 30)
@@ -58,7 +57,7 @@ async def test_c8_a_message_that_comes_meanwhile_is_answered(worker: Working, ht
 
 @pytest.mark.parametrize("worker", [NODE], indirect=True)
 async def test_c6_a_worker_in_node_reads_the_conversation(worker: Working, http: httpx.AsyncClient) -> None:
-    """C6: what it copied for one turn is what the next turn reads."""
+    """C6: the next turn reads the entries that were copied for the turn before."""
     first = (await send(http, "one"))["task"]
     second = (await send(http, "count", contextId=first["contextId"]))["task"]
     assert texts_of(second)[-1] == "2 messages came before."

@@ -5,13 +5,13 @@ from tests.system.wire import Json, call, result, text_message, until
 
 
 async def begun(http: httpx.AsyncClient, words: str) -> Json:
-    """A task, as soon as there is one."""
+    """The task of a message, as soon as it exists."""
     params = {"message": text_message(words), "configuration": {"returnImmediately": True}}
     return dict((await result(http, "SendMessage", params))["task"])
 
 
 async def begins_slowly(http: httpx.AsyncClient, count: int) -> Json:
-    """A task that makes an artifact of so many chunks, once the first is there."""
+    """A task that makes an artifact of this number of chunks, once the first exists."""
     task = await begun(http, f"slow {count}")
 
     async def shown() -> bool:
@@ -22,7 +22,7 @@ async def begins_slowly(http: httpx.AsyncClient, count: int) -> Json:
 
 
 async def is_canceled(http: httpx.AsyncClient, task: Json) -> None:
-    """A cancel is final, and nothing comes after it."""
+    """Fails unless the cancel is the last event of the task."""
     canceled = await result(http, "CancelTask", {"id": task["id"]})
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
     assert "error" in await call(http, "CancelTask", {"id": task["id"]})

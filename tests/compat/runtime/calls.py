@@ -1,4 +1,4 @@
-"""What the runtime does when it is asked to: each call goes through a client of kagent or the runner of ADK."""
+"""The calls of the runtime: each goes through a client of kagent or the runner of ADK."""
 
 import asyncio
 import importlib.metadata
@@ -55,7 +55,7 @@ class Calls:
         self._served: tuple[uvicorn.Server, asyncio.Task[None]] | None = None
 
     async def close(self) -> None:
-        """Stops what was started."""
+        """Stops everything that was started."""
         if self._served is not None:
             server, task = self._served
             server.should_exit = True
@@ -63,16 +63,16 @@ class Calls:
         await self._http.aclose()
 
     async def versions(self) -> dict[str, str]:
-        """The versions of what is under test."""
+        """The versions of the tested packages."""
         return {name: importlib.metadata.version(name) for name in PACKAGES}
 
     async def requests(self) -> list[Json]:
-        """The requests made since this was asked last."""
+        """The requests since the last call of this method."""
         made, self._requests = self._requests, []
         return made
 
     async def use_token(self, token: str) -> None:
-        """As if kagent's file with the token had this text."""
+        """Sets the token, as if kagent's file had this text."""
         self._token.token = token
 
     async def save_task(self, task: Json, user: str = "") -> None:
@@ -105,13 +105,13 @@ class Calls:
         await self._sessions.delete_session(app_name=APP, user_id=user, session_id=session_id)
 
     async def append_event(self, user: str, session_id: str, event: Json, app: str = APP) -> Json:
-        """Appends with a session object that has only its names, as one held since its creation has."""
+        """Appends with a session object that has only its names, like one kept since the creation of the session."""
         session = Session(id=session_id, user_id=user, app_name=app)
         await self._sessions.append_event(session, Event.model_validate(event))
         return whole(session)
 
     async def turn(self, user: str, session_id: str, text: str, stream: bool = False) -> Json:
-        """One turn of the runner: its invocation, what it told its caller, and what the model was shown."""
+        """One turn of the runner: its invocation, whether its events were partial, and the input of the model."""
         SEEN.clear()
         told: list[Event] = []
         message = types.Content(role="user", parts=[types.Part(text=text)])
@@ -130,13 +130,13 @@ class Calls:
         await self._runner.rewind_async(user_id=user, session_id=session_id, rewind_before_invocation_id=before)
 
     async def seen(self) -> list[Any]:
-        """What the model was shown since this was asked last."""
+        """The inputs of the model since the last call of this method."""
         found = list(SEEN)
         SEEN.clear()
         return found
 
     async def serve(self, stream: bool) -> str:
-        """Starts kagent's whole application around the agent; its address."""
+        """Starts kagent's whole application around the agent, and returns its address."""
         listening = socket.create_server(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         card = AgentCard(
@@ -157,7 +157,7 @@ class Calls:
         return address
 
     def _listen(self) -> None:
-        """Notes every request to the plane, whichever client makes it, and changes none."""
+        """Records every request to the plane, of any client, and changes none."""
         send = httpx.AsyncClient.send
 
         async def noted(client: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
@@ -170,7 +170,7 @@ class Calls:
 
 
 def described(request: httpx.Request, response: httpx.Response) -> Json:
-    """A request with what it was answered with."""
+    """A request with its answer."""
     return {
         "method": request.method,
         "path": request.url.path,
@@ -182,7 +182,7 @@ def described(request: httpx.Request, response: httpx.Response) -> Json:
 
 
 def context(user: str) -> ServerCallContext | None:
-    """The context in which kagent's server calls its task store for a user; without one, none."""
+    """The context in which kagent's server calls its task store for a user; without a user, none."""
     return ServerCallContext(state={"headers": {"x-user-id": user}}) if user else None
 
 

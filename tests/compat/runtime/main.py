@@ -1,8 +1,8 @@
-"""An agent runtime built of unmodified kagent and ADK parts, worked by another process.
+"""An agent runtime built of unmodified kagent and ADK parts, driven by another process.
 
-`python main.py URL` keeps its tasks and sessions in the server at URL. It reads one JSON object a line,
-`{"call": name, "args": {...}}`, and answers each with a line: `{"result": ...}`, or `{"error": {"type", "status",
-"text"}}` where the client library raised. Its environment is the one that `make compat` makes.
+`python main.py URL` stores its tasks and sessions in the server at URL. It reads one JSON object a line, `{"call":
+name, "args": {...}}`, and answers each with a line: `{"result": ...}`, or `{"error": {"type", "status", "text"}}` if
+the client library raised. Its environment is the one that `make compat` makes.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import json
 import sys
 import warnings
 
-# What the libraries print belongs to the log: standard output carries the answers.
+# Standard output is for the answers, so the output of the libraries goes to the log.
 answers, sys.stdout = sys.stdout, sys.stderr
 warnings.simplefilter("ignore")
 
@@ -33,13 +33,13 @@ async def main(url: str) -> None:
 
 
 def described(error: Exception) -> dict[str, object]:
-    """The name of an exception of the library, the HTTP status it is about (0: none), and its text."""
+    """The name of an exception of the library, its HTTP status (0: none), and its text."""
     status = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
     return {"type": type(error).__name__, "status": status, "text": str(error)}
 
 
 def say(answer: dict[str, object]) -> None:
-    """One line to whoever works this process."""
+    """Writes one line to the driving process."""
     print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A model that is none: it does what it is told, and keeps everything that it was shown."""
+"""A scripted model that records its inputs."""
 
 from collections.abc import AsyncGenerator
 
@@ -8,15 +8,13 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-# What the model was shown at each of its calls, the contents as `[role, text]` pairs.
+# The input of the model at each of its calls, the contents as `[role, text]` pairs.
 SEEN: list[list[list[str]]] = []
 
 
 class Recorder(BaseLlm):
-    """Answers "remember a=b" with a call of the tool `remember`, and anything else with "heard <text>".
-
-    Streaming, it says each answer in two pieces before it says the whole.
-    """
+    """Answers "remember a=b" with a call of the tool `remember`, and anything else with "heard <text>". Streaming, it
+    sends each answer in two pieces and then whole."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -43,7 +41,7 @@ def remember(key: str, value: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def said(text: str) -> types.Content:
-    """What the model says."""
+    """A content of the model with this text."""
     return types.Content(role="model", parts=[types.Part(text=text)])
 
 
