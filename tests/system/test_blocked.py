@@ -56,7 +56,7 @@ async def test_a_worker_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path) 
         working("python", plane, tmp_path / "worker.log", drain_timeout=0.1, **OF_WORKER) as worker,
         blocking(plane),
     ):
-        await worker.said(NOTICED)
+        await worker.logged(NOTICED)
         assert await worker.end() == EXIT_STUCK
 
 
