@@ -273,6 +273,21 @@ async def test_a_run_that_does_not_finish_before_the_end_of_a_drain_is_released(
     assert text(task.status.message) == "answer to go, attempt 1"
 
 
+async def test_a_drain_fails_an_unfinished_run_of_the_default_policy(stores: Stores) -> None:
+    """C14: with on_orphan "fail" a started task does not move to another executor."""
+    gate = Gate()
+    agent = Scripted(gate.script)
+    async with open_plane(stores, ("a", agent), drain_timeout=0.05) as first:
+        submitted = await first.submit("go")
+        await until(lambda: gate.inside == 1)
+    record = await first.record(submitted.task.task_id)
+    assert record.state == a2a.TASK_STATE_FAILED
+    async with open_plane(stores, ("a", agent)) as second:
+        task = await second.at_rest(submitted)
+    assert task.status.message.metadata["reason"] == "EXECUTOR_LOST"
+    assert gate.inside == 1
+
+
 async def test_the_invocation_id_is_the_same_in_every_attempt_and_new_in_every_turn(stores: Stores) -> None:
     """C9: an agent can use it as an idempotency key; the attempt is 1 in all three runs here."""
     begun, go_on = asyncio.Event(), asyncio.Event()

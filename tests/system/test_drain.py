@@ -13,7 +13,7 @@ from tests.system.wire import client
 
 pytestmark = pytest.mark.more
 
-# Seconds that runs have to finish. Some of them need longer.
+# Seconds that runs may take to finish. Some of them need longer.
 DRAIN = 1.0
 # Seconds. A process restarts faster than this, even on a busy machine.
 LEASE = 4.0

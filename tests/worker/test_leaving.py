@@ -35,7 +35,7 @@ async def test_c14_a_draining_worker_finishes_its_run_and_takes_no_new_task(
 async def test_c14_a_worker_releases_a_run_that_exceeds_the_drain_timeout(
     kind: str, plane: Plane, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    """C14: the task is released at once and continues in another worker."""
+    """C14: the task is released at once; with `rerun` it continues in another worker."""
     async with working(kind, plane, tmp_path / "first", drain_timeout=0.1) as first:
         task = await begins_slowly(http, 1000)
         async with working(kind, plane, tmp_path / "second") as second:

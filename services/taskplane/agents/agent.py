@@ -81,7 +81,7 @@ class Turn:
 
     `invocation_id` is the id of the turn, the same in every attempt. Use it in idempotency keys of calls to other
     systems. `attempt` counts the runs of the task since its last pause, including this run. A run that a draining
-    process gave back does not count. It is 0 while a Router decides.
+    process released does not count. It is 0 while a Router decides.
 
     `metadata`, `output_modes` (accepted media types; empty: any) and `extensions` (activated URIs) belong to the
     request with `message`. `checkpoint` is the data of the task's newest Checkpoint, also from an earlier run, or None.
@@ -133,7 +133,8 @@ class Turn:
     async def ended(self) -> bool:
         """Return whether the task has ended, for instance by a cancel.
 
-        False for a run that stops while its task continues elsewhere: its lease was lost, or its process ends.
+        False if the run stops because its lease was lost or its process ends. Then `on_orphan` decides about the task:
+        another run may continue it, or it fails.
         """
         return await self.calls.ended()
 

@@ -72,7 +72,8 @@ class ExecutorSettings(Settings):
     # Time in seconds for the clean-up of an agent after its run is stopped. Afterwards an error is logged, a separate
     # process of the agent is killed, and a process that shuts down waits no longer. Must be more than 0.
     cancel_grace: Interval = 10.0
-    # Time in seconds for running agents after a SIGTERM; then their tasks move to other executors. 0: at once.
+    # Time in seconds for running agents after a SIGTERM. Then unfinished tasks are released, and the on_orphan of their
+    # agent decides: fail (the default), rerun or resume. 0: at once.
     drain_timeout: Duration = 15.0
     # Interval in seconds between two sweeps for messages that are missing in their session, rewinds not yet applied to
     # tasks, and abandoned turns. Must be more than 0.

@@ -135,7 +135,7 @@ class Runs:
             log.info("stopping the run of task %s under fence %d: %s", run.task_id, run.fence, why)
 
     async def drain(self, timeout: float) -> None:
-        """Start nothing more, lets runs finish for `timeout` seconds, stops the rest and releases their leases."""
+        """Start nothing more, let runs finish for `timeout` seconds, stop the rest and release their leases."""
         self.draining = True
         standing = list(self._standing)
         for run in standing:
