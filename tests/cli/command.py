@@ -82,7 +82,7 @@ class Output:
 
 @dataclass
 class Dev:
-    """A `taskplane dev` that is ready. `said` is its output until then, `output` its output after that."""
+    """A running `taskplane dev`. `said` is its output until it was ready, `output` its output after that."""
 
     process: "subprocess.Popen[str] | Copy"
     said: str
@@ -156,7 +156,7 @@ def _copied(
         return Copy(arguments, env, writer, folder=cwd), open(os.dup(reader.fileno()))
 
 
-def said(url: str, text: str, session: str = "") -> dict[str, Any]:
+def chat_once(url: str, text: str, session: str = "") -> dict[str, Any]:
     """Sends one message and returns the result: `{contextId, taskId, state, text}`."""
     options = ["--session", session] if session else []
     done = taskplane("chat", "--url", url, "-m", text, "-o", "json", *options)

@@ -1,4 +1,4 @@
-"""One plane for all tests of commands that only call it."""
+"""One plane for all tests of commands that only call a plane."""
 
 from collections.abc import Generator
 

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from tests.cli.command import json_of, said, taskplane
+from tests.cli.command import chat_once, json_of, taskplane
 
 
 def test_artifacts_are_listed_and_saved_by_id_and_name(url: str, tmp_path: Path) -> None:
     """P7: each artifact is saved whole, even if it arrived in pieces."""
-    task = said(url, "artifact")["taskId"]
+    task = chat_once(url, "artifact")["taskId"]
     listed = json_of(url, "artifact", "list", task)
     names = [one["name"] for one in listed]
     assert names == ["Words", "Figures", "Table"]
@@ -25,13 +25,13 @@ def test_artifacts_are_listed_and_saved_by_id_and_name(url: str, tmp_path: Path)
 
 
 def test_the_only_artifact_needs_no_name(url: str) -> None:
-    task = said(url, "chunks 20 10")["taskId"]
+    task = chat_once(url, "chunks 20 10")["taskId"]
     assert len(taskplane("artifact", "get", task, "--url", url).stdout) >= 200
 
 
 def test_an_unknown_or_ambiguous_artifact_is_not_saved(url: str, tmp_path: Path) -> None:
     file = tmp_path / "out"
-    many, none = said(url, "artifact")["taskId"], said(url, "hello")["taskId"]
+    many, none = chat_once(url, "artifact")["taskId"], chat_once(url, "hello")["taskId"]
     for task, name, code, exit_code in (
         (many, "", "WHICH_ARTIFACT", 1),
         (many, "Nothing", "ARTIFACT_NOT_FOUND", 5),

@@ -27,7 +27,7 @@ def test_warnings_about_a_card_are_listed_and_set_the_exit_code(tmp_path: Path) 
         assert [one["code"] for one in found] == ["OTHER_HOST", "PLAIN_HTTP"]
 
 
-def test_agents_are_listed_with_the_default_one_marked(url: str) -> None:
+def test_agents_are_listed_with_a_mark_on_the_default_one(url: str) -> None:
     done = taskplane("agent", "list", "--url", url)
     assert done.stdout.split()[:2] == ["demo", "default"]
     assert [one["name"] for one in json.loads(taskplane("agent", "list", "--url", url, "-o", "json").stdout)] == [

@@ -37,7 +37,7 @@ def session_of(stderr: str) -> str:
     return line.removeprefix("session ")
 
 
-def test_one_message_prints_the_answer_on_stdout_and_everything_else_on_stderr(url: str) -> None:
+def test_a_single_message_prints_only_the_answer_on_stdout(url: str) -> None:
     done = taskplane("chat", "--url", url, "-m", "hello there")
     assert (done.returncode, done.stdout) == (0, "hello there\n")
     assert session_of(done.stderr)

@@ -134,7 +134,7 @@ def test_damage_found_while_the_plane_runs_is_logged_once_and_is_not_retryable(t
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_folder_in_the_place_of_a_file_is_refused_at_start(tmp_path: Path, store: str) -> None:
+def test_a_folder_with_the_name_of_a_file_is_refused_at_start(tmp_path: Path, store: str) -> None:
     """C15: the error is one sentence that names the folder."""
     (tmp_path / f"{store}.db").mkdir()
     done = taskplane("dev", "--port", "0", "--grpc-port", "0", "--data", str(tmp_path))

@@ -73,7 +73,7 @@ def test_dev_prints_its_addresses_and_a_chat_command_that_works(plane: Dev) -> N
     assert re.fullmatch(r"ready in \d+\.\d s - press Ctrl-C to stop", lines[-1])
 
 
-async def test_every_internal_service_is_served_and_healthy_on_the_one_grpc_port(plane: Dev) -> None:
+async def test_every_internal_service_is_served_and_healthy_on_one_grpc_port(plane: Dev) -> None:
     async with grpc.aio.insecure_channel(plane.grpc) as channel:
         stub = cast("Any", health_pb2_grpc.HealthStub(channel))
         for service in SERVICES:
@@ -279,7 +279,7 @@ def test_c14_a_second_ctrl_c_ends_the_plane_at_once(tmp_path: Path) -> None:
 
 @contextmanager
 def holding(ports: int) -> Generator[tuple[int, list[int]]]:
-    """The id of another process, and ports that it listens on."""
+    """The id of another process, and the ports on which it listens."""
     program = (
         "import socket,sys; held=[socket.create_server(('127.0.0.1',0)) for _ in range(int(sys.argv[1]))];"
         "print(*[s.getsockname()[1] for s in held],flush=True); input()"

@@ -24,7 +24,7 @@ def findings(*arguments: str, code: int = 0) -> dict[str, list[str]]:
     return found
 
 
-def test_a_healthy_plane_passes_every_check_and_keeps_nothing(plane: Dev) -> None:
+def test_a_healthy_plane_passes_every_check_and_gets_no_session(plane: Dev) -> None:
     """P12: a real stream is broken and resumed."""
     before = json_of(plane.url, "session", "list")
     found = findings("--url", plane.url, "--grpc", plane.grpc)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
-from tests.cli.command import PATIENCE, dev, environment, said, taskplane
+from tests.cli.command import PATIENCE, chat_once, dev, environment, taskplane
 from tests.repo.tree import ROOT
 
 from taskplane.cli.init import FILES, class_of, name_of
@@ -34,7 +34,7 @@ def test_its_agent_is_served_and_its_test_passes(tmp_path: Path) -> None:
     )
     assert tested.returncode == 0 and "1 passed" in tested.stdout, tested.stdout
     with dev("--agent", "agent:MyGreeter", cwd=folder) as plane:
-        assert said(plane.url, "one two three")["text"] == "Your message has 3 words."
+        assert chat_once(plane.url, "one two three")["text"] == "Your message has 3 words."
 
 
 @pytest.mark.parametrize("name", FILES)

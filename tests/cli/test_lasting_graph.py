@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.command import dev, said
+from tests.cli.command import chat_once, dev
 from tests.repo.tree import ROOT
 
 pytestmark = pytest.mark.more
@@ -18,11 +18,11 @@ def test_i1_a_question_of_a_graph_is_answered_after_a_restart(tmp_path: Path) ->
         (tmp_path / file).write_bytes((EXAMPLES / file).read_bytes())
     arguments = ("--agent", "lasting_booking:graph", "--data", "data")
     with dev(*arguments, cwd=tmp_path, afresh=True) as before:
-        asked = said(before.url, "the night train")
+        asked = chat_once(before.url, "the night train")
         before.signal(signal.SIGTERM)
         code, rest = before.end()
         assert code == 0 and "AsyncSqliteSaver" not in rest, rest
     with dev(*arguments, cwd=tmp_path, afresh=True) as after:
-        answered = said(after.url, "yes", asked["contextId"])
+        answered = chat_once(after.url, "yes", asked["contextId"])
     assert asked["state"] == "input-required"
     assert (answered["state"], answered["text"]) == ("completed", "I booked the night train.")

@@ -9,15 +9,15 @@ from time import monotonic
 
 import httpx
 import pytest
-from tests.cli.command import PATIENCE, dev, json_of, said, taskplane
+from tests.cli.command import PATIENCE, chat_once, dev, json_of, taskplane
 
 from taskplane.cli.operations_text import overview_text
 
 
 def test_the_overview_is_a_table_for_people_and_json_for_programs(url: str) -> None:
     """V1: the numbers of tasks by state, without an empty table."""
-    said(url, "fail")
-    said(url, "ask Why?")
+    chat_once(url, "fail")
+    chat_once(url, "ask Why?")
     found = json_of(url, "ops")
     assert {each["state"] for each in found["tasks"]} >= {"failed", "working"}
     text = taskplane("ops", "--url", url)
@@ -65,7 +65,7 @@ def test_concerns_cannot_control_the_terminal() -> None:
 
 def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
     """V1: the newest change first, with the reason of each failure."""
-    failed, paused = said(url, "fail")["taskId"], said(url, "ask Why?")["taskId"]
+    failed, paused = chat_once(url, "fail")["taskId"], chat_once(url, "ask Why?")["taskId"]
 
     def ids(*filters: str) -> list[str]:
         return [task["taskId"] for task in json_of(url, "ops", "tasks", *filters)]
@@ -80,7 +80,7 @@ def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
     assert " ".join(lines[1].split()).endswith("demo - fail The demo agent was told to fail.")
     none = taskplane("ops", "tasks", "--executor", "nobody", "--url", url)
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "No tasks.\n")
-    rejected = said(url, "reject")["taskId"]
+    rejected = chat_once(url, "reject")["taskId"]
     assert ids("--state", "rejected")[0] == rejected == ids("--failed")[0] != ids("--state", "failed")[0]
     lines = taskplane("ops", "tasks", "--url", url).stdout.splitlines()
     assert lines[1].split()[:2] == [rejected, "rejected"]
@@ -91,7 +91,7 @@ def test_tasks_are_listed_by_state_agent_and_failure(url: str) -> None:
 
 def test_a_task_is_shown_with_its_log_canceled_and_deleted(url: str) -> None:
     """V1, V2: attempts, fences and actors; the beginning of an id is enough."""
-    task = said(url, "ask Why?")["taskId"]
+    task = chat_once(url, "ask Why?")["taskId"]
     canceled = taskplane("ops", "cancel", task[:28], "--url", url)
     assert (canceled.returncode, "state     canceled" in canceled.stdout) == (0, True)
     shown = taskplane("ops", "show", task[:28], "--url", url).stdout.splitlines()

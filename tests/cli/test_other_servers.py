@@ -67,7 +67,7 @@ def answering(body: str, status: int = 200, content_type: str = "text/html") -> 
 
 
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_a_web_page_in_place_of_an_answer_is_an_error_with_a_suggestion(arguments: list[str]) -> None:
+def test_a_web_page_as_an_answer_is_an_error_with_a_suggestion(arguments: list[str]) -> None:
     with answering(PAGE) as url:
         done = taskplane(*arguments, "--url", url, stdin=FILE)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr

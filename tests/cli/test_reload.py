@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.command import PATIENCE, Dev, dev, said, taskplane
+from tests.cli.command import PATIENCE, Dev, chat_once, dev, taskplane
 
 AGENT = """
 import asyncio, pathlib
@@ -79,12 +79,12 @@ def test_new_turns_get_new_code_and_after_a_broken_edit_the_old_code_stays_in_us
     write(tmp_path, {"pack/__init__.py": "", "pack/agent.py": AGENT, "pack/words.py": 'WORD = "one"\n'})
     go = tmp_path / "go"
     with dev("--agent", "pack.agent:Agent", "--reload", cwd=tmp_path) as plane:
-        assert (said(plane.url, "hi")["text"], description(plane)) == ("one", "Says one.")
+        assert (chat_once(plane.url, "hi")["text"], description(plane)) == ("one", "Says one.")
         running = begin(plane, str(go))
 
         write(tmp_path, {"pack/words.py": 'WORD = "two"\n'})
         until(plane, "Agent reloaded")
-        assert (said(plane.url, "hi")["text"], description(plane)) == ("two", "Says two.")
+        assert (chat_once(plane.url, "hi")["text"], description(plane)) == ("two", "Says two.")
         go.touch()
         assert end_of(plane, running) == "one"
 
@@ -92,7 +92,7 @@ def test_new_turns_get_new_code_and_after_a_broken_edit_the_old_code_stays_in_us
         told = "".join(until(plane, "stays in use"))
         assert "SyntaxError: invalid syntax (pack/words.py:2)" in told and 'WORD = = "three"' in told
         assert "BAD_AGENT" in told and "Traceback" not in told
-        assert said(plane.url, "hi")["text"] == "two"
+        assert chat_once(plane.url, "hi")["text"] == "two"
 
         write(tmp_path, {"pack/words.py": "from pack.more import WORD\n"})
         assert "No module named 'pack.more' (pack/words.py:1)" in "".join(until(plane, "stays in use"))
@@ -103,7 +103,7 @@ def test_new_turns_get_new_code_and_after_a_broken_edit_the_old_code_stays_in_us
             assert f"{name} (pack/more.py:" in "".join(until(plane, "stays in use"))
         write(tmp_path, {"pack/more.py": 'WORD = "four"\n'})
         until(plane, "Agent reloaded")
-        assert said(plane.url, "hi")["text"] == "four"
+        assert chat_once(plane.url, "hi")["text"] == "four"
 
 
 IN_PROCESS = """
@@ -133,18 +133,18 @@ def test_an_agent_in_processes_gets_new_processes(tmp_path: Path) -> None:
     write(tmp_path, {"agent.py": IN_PROCESS})
     go = tmp_path / "go"
     with dev("--agent", "agent:Agent@process", "--reload", cwd=tmp_path) as plane:
-        idle = said(plane.url, "hi")["text"]
-        assert said(plane.url, "hi")["text"] == idle
+        idle = chat_once(plane.url, "hi")["text"]
+        assert chat_once(plane.url, "hi")["text"] == idle
         running = begin(plane, str(go))
         # The new file has the same size, and perhaps the same second of change.
         write(tmp_path, {"agent.py": IN_PROCESS.replace("one", "two")})
         until(plane, "Agent reloaded")
-        word, process = said(plane.url, "hi")["text"].split()
+        word, process = chat_once(plane.url, "hi")["text"].split()
         assert word == "two"
         go.touch()
         assert end_of(plane, running) == idle
         until(plane, f"left {idle}")
-        assert said(plane.url, "hi")["text"] == f"two {process}"
+        assert chat_once(plane.url, "hi")["text"] == f"two {process}"
 
 
 FAULTY = """

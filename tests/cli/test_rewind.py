@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.command import json_of, said, session_of, taskplane
+from tests.cli.command import chat_once, json_of, session_of, taskplane
 
 INVOCATIONS = ["kagent_invocation_id", "adk_invocation_id"]
 
@@ -76,17 +76,17 @@ def test_r8_an_undo_restores_the_cut_turns_until_the_next_message(url: str) -> N
     again = taskplane("session", "undo", session, "--url", url, "-o", "json")
     assert (again.returncode, json.loads(again.stderr)["error"]["code"]) == (1, "NOTHING_TO_UNDO")
     json_of(url, "session", "rewind", session, "--before-message", "2")
-    said(url, "two anew", session)
+    chat_once(url, "two anew", session)
     late = taskplane("session", "undo", session, "--url", url, "-o", "json")
     assert (late.returncode, json.loads(late.stderr)["error"]["code"]) == (1, "TOO_LATE_TO_UNDO")
 
 
-def test_r5_after_a_rewind_and_further_turns_nothing_is_shown_twice(url: str) -> None:
+def test_r5_after_a_rewind_and_further_turns_each_message_is_shown_once(url: str) -> None:
     """I3: the next message refers to the last task that is in effect."""
     session = session_of(url, "one", "two", "message three")
     kept = json_of(url, "session", "show", session)["taskInfos"][0]["taskId"]
     json_of(url, "session", "rewind", session, "--before-message", "2")
-    anew = said(url, "two anew", session)
+    anew = chat_once(url, "two anew", session)
     assert history(url, session) == ["one", "one", "two anew", "two anew"]
     task: dict[str, Any] = json_of(url, "task", "get", anew["taskId"])
     assert task["history"][0]["referenceTaskIds"] == [kept]
@@ -96,7 +96,7 @@ def test_i6_after_a_rewind_past_a_question_the_next_message_does_not_answer_it(u
     session = session_of(url, "one", "ask Sure?")
     before = {task["id"] for task in json_of(url, "session", "show", session)["tasks"]}
     json_of(url, "session", "rewind", session, "--before-message", "2")
-    third = said(url, "three", session)
+    third = chat_once(url, "three", session)
     assert third["text"] == "three"
     assert len(before) == 2 and third["taskId"] not in before
 
@@ -128,7 +128,7 @@ def test_a_fork_continues_on_its_own_and_leaves_the_old_session_unchanged(url: s
     fork = done.stdout.split()[1]
     assert done.stdout == f"session  {fork}  one\n"
     assert history(url, fork) == ["one", "one", "two", "two"]
-    said(url, "three", fork)
+    chat_once(url, "three", fork)
     assert history(url, session) == ["one", "one", "two", "two"]
     assert len(history(url, fork)) == 6
 

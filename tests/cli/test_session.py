@@ -6,7 +6,7 @@ import pty
 import subprocess
 
 import pytest
-from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
+from tests.cli.command import PATIENCE, PROGRAM, chat_once, environment, json_of, session_of, taskplane
 
 
 def test_t9_sessions_are_listed_with_title_agent_state_tasks_and_time(url: str) -> None:
@@ -130,6 +130,6 @@ def test_on_a_terminal_delete_asks_for_confirmation(url: str, answer: str, exit_
 
 def test_i5_a_message_after_session_show_answers_the_open_question(url: str) -> None:
     """A command that only reads a session does not change the destination of its next message."""
-    asked = said(url, "ask Which?")
+    asked = chat_once(url, "ask Which?")
     json_of(url, "session", "show", asked["contextId"])
-    assert said(url, "this", asked["contextId"])["taskId"] == asked["taskId"]
+    assert chat_once(url, "this", asked["contextId"])["taskId"] == asked["taskId"]

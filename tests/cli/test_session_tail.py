@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
+from tests.cli.command import PATIENCE, PROGRAM, chat_once, environment, json_of, session_of, taskplane
 from tests.support.cutting import cutting
 
 from taskplane.cli.session_tail import watched_line
@@ -66,7 +66,7 @@ def test_m5_a_session_is_followed_line_by_line_until_it_is_deleted(url: str) -> 
     """R8: rewinds and undos of other clients are shown with the invocations that are cut now."""
     session = session_of(url, "one")
     with following(url, session) as tail:
-        said(url, "ask Why?", session)
+        chat_once(url, "ask Why?", session)
         tail.until("entry-added", "Why?")
         json_of(url, "session", "rewind", session, "--before-message", "2")
         tail.until("task-state-changed", "superseded")
@@ -85,7 +85,7 @@ def test_m5_a_session_is_followed_line_by_line_until_it_is_deleted(url: str) -> 
 def test_m5_for_programs_every_event_is_one_json_object_with_its_name(url: str) -> None:
     session = session_of(url, "one")
     with following(url, session, "-o", "ndjson") as tail:
-        task = said(url, "two", session)["taskId"]
+        task = chat_once(url, "two", session)["taskId"]
         tail.until("completed")
         json_of(url, "session", "delete", session, "--yes")
         tail.end()
@@ -109,7 +109,7 @@ async def test_m5_a_broken_connection_is_resumed_with_a_new_snapshot(url: str) -
             with following(f"http://127.0.0.1:{proxy.port}", session, "-o", "ndjson") as tail:
                 loop.call_soon_threadsafe(cut.set)
                 tail.until("snapshot")
-                said(url, "two", session)
+                chat_once(url, "two", session)
                 tail.until("completed")
                 json_of(url, "session", "delete", session, "--yes")
                 return tail, tail.end()

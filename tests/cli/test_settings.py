@@ -44,7 +44,7 @@ def test_every_number_has_a_range_that_contains_its_default(
 def test_a_setting_refuses_numbers_outside_its_range(
     cls: type[Any], prefix: str, field: "dataclasses.Field[Any]", word: str
 ) -> None:
-    """C14: not NaN, infinite, negative, beyond its range, or zero where that makes no sense; in one sentence."""
+    """C14: NaN, infinite, negative and out of range; zero if the range excludes it. The error is one sentence."""
     allowed, whole = ranges_of(cls)[field.name], typing.get_type_hints(cls)[field.name] is int
     beyond = {"least": allowed.least - (1 if whole else 0.0005), "most": allowed.most + 1}
     text = f"{beyond[word]:.0f}" if word in beyond and whole else str(beyond.get(word, word))

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from tests.cli.command import PATIENCE, PROGRAM, environment, json_of, said, session_of, taskplane
+from tests.cli.command import PATIENCE, PROGRAM, chat_once, environment, json_of, session_of, taskplane
 
 from taskplane.cli.slash import Command, parse_line
 
@@ -242,7 +242,7 @@ def test_r11_on_a_terminal_the_cut_text_can_be_edited_in_the_next_prompt(url: st
 
 
 def test_i6_after_a_rewind_past_a_question_the_chat_asks_for_a_message_again(url: str) -> None:
-    asked = said(url, "ask Which?", session_of(url, "one"))
+    asked = chat_once(url, "ask Which?", session_of(url, "one"))
     with terminal(url, asked["contextId"]) as chat:
         chat.until("answer> ")
         chat.write("/rewind 2\n")

@@ -15,7 +15,7 @@ def made(url: str, text: str) -> str:
     return task_id
 
 
-def test_every_event_is_one_line_with_time_distance_number_state_and_text(url: str) -> None:
+def test_each_event_is_one_line_with_time_distance_number_state_and_text(url: str) -> None:
     done = taskplane("tail", made(url, "hello"), "--url", url)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -44,7 +44,7 @@ def test_after_a_cursor_tail_prints_exactly_the_rest_and_after_the_last_one_noth
     assert (last.returncode, last.stdout) == (0, "")
 
 
-def test_a_task_that_failed_exits_1_and_one_that_does_not_exist_5(url: str) -> None:
+def test_a_failed_task_exits_1_and_an_unknown_task_exits_5(url: str) -> None:
     assert taskplane("tail", made(url, "fail broken"), "--url", url).returncode == 1
     missing = taskplane("tail", "no-such-task", "--url", url)
     assert missing.returncode == 5

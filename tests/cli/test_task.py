@@ -4,11 +4,11 @@ import json
 from uuid import uuid4
 
 import httpx
-from tests.cli.command import said, taskplane
+from tests.cli.command import chat_once, taskplane
 
 
 def test_tasks_are_listed_by_session_and_state_and_limited(url: str) -> None:
-    done = said(url, "hello")
+    done = chat_once(url, "hello")
     ids = {task["id"] for task in json.loads(taskplane("task", "list", "--url", url, "-o", "json").stdout)}
     assert done["taskId"] in ids
     of_session = taskplane("task", "list", "--session", done["contextId"], "--url", url, "-o", "ndjson").stdout
@@ -19,8 +19,8 @@ def test_tasks_are_listed_by_session_and_state_and_limited(url: str) -> None:
     assert len(one) == 1
 
 
-def test_a_list_for_people_has_a_head_and_a_row_for_each(url: str) -> None:
-    done = said(url, "hello columns")
+def test_a_list_for_people_has_a_head_and_a_row_for_the_task(url: str) -> None:
+    done = chat_once(url, "hello columns")
     lines = taskplane("task", "list", "--session", done["contextId"], "--url", url).stdout.splitlines()
     assert lines[0].split() == ["TASK", "STATE", "CHANGED", "SESSION", "LAST"]
     assert lines[1].split()[:2] == [done["taskId"], "completed"]
@@ -28,7 +28,7 @@ def test_a_list_for_people_has_a_head_and_a_row_for_each(url: str) -> None:
 
 
 def test_a_shown_task_has_its_messages_and_artifacts(url: str) -> None:
-    done = said(url, "artifact")
+    done = chat_once(url, "artifact")
     text = taskplane("task", "get", done["taskId"], "--url", url).stdout
     assert f"task     {done['taskId']}" in text
     assert "state    completed" in text
@@ -37,10 +37,10 @@ def test_a_shown_task_has_its_messages_and_artifacts(url: str) -> None:
 
 
 def test_cancelling_an_ended_task_is_refused_and_a_paused_one_is_canceled(url: str) -> None:
-    ended = taskplane("task", "cancel", said(url, "hello")["taskId"], "--url", url, "-o", "json")
+    ended = taskplane("task", "cancel", chat_once(url, "hello")["taskId"], "--url", url, "-o", "json")
     assert ended.returncode == 1
     assert json.loads(ended.stderr)["error"]["code"] == "TASK_NOT_CANCELABLE"
-    paused = taskplane("task", "cancel", said(url, "ask Why?")["taskId"], "--url", url, "-o", "json")
+    paused = taskplane("task", "cancel", chat_once(url, "ask Why?")["taskId"], "--url", url, "-o", "json")
     assert json.loads(paused.stdout)["status"]["state"] == "TASK_STATE_CANCELED"
 
 
@@ -50,7 +50,7 @@ def test_an_unknown_task_exits_5(url: str) -> None:
 
 def test_a_unique_prefix_of_an_id_is_enough(url: str) -> None:
     """For tasks and sessions alike. The exact id counts first, so ids made by clients may be prefixes of others."""
-    one, mine = said(url, "hello"), uuid4().hex[:8]
+    one, mine = chat_once(url, "hello"), uuid4().hex[:8]
     task, session = one["taskId"], one["contextId"]
     assert json.loads(taskplane("task", "get", task[:28], "--url", url, "-o", "json").stdout)["id"] == task
     for ending in ("", "-1", "-2"):
@@ -62,7 +62,7 @@ def test_a_unique_prefix_of_an_id_is_enough(url: str) -> None:
     assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (1, "AMBIGUOUS")
     shown = taskplane("session", "show", f"{session[:28]}…", "--url", url, "-o", "json")
     assert json.loads(shown.stdout)["session"]["id"] == session
-    assert said(url, "more", session=session[:28])["contextId"] == session
+    assert chat_once(url, "more", session=session[:28])["contextId"] == session
     tail = taskplane("tail", task[:28], "--url", url)
     assert (tail.returncode, "completed" in tail.stdout) == (0, True)
     assert taskplane("session", "show", "nothing", "--url", url).returncode == 5

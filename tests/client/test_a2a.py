@@ -69,7 +69,7 @@ async def test_t7_without_cursors_a_broken_stream_continues_with_a_snapshot_that
         assert proxy.cuts == 1
     assert text_of_artifact(conversation) == text_of_artifact(whole)
     assert [message.text for message in conversation.messages] == ["chunks 20 32"]
-    # The task that opened the stream, and the one that it went on with, whether that had ended by then or not.
+    # The task that opened the stream, and the task at the resume, which may have ended by then.
     assert sum(isinstance(received.event, FullTask) for received in came) == 2
 
 

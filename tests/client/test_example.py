@@ -36,7 +36,7 @@ async def asking(place: Path, *arguments: str) -> AsyncGenerator[Process]:
         await process.communicate()
 
 
-async def said(place: Path, *arguments: str) -> tuple[int | None, str, str]:
+async def finished(place: Path, *arguments: str) -> tuple[int | None, str, str]:
     """The exit code of the program, and its two outputs."""
     async with asking(place, *arguments) as process:
         out, errors = await process.communicate()
@@ -55,8 +55,8 @@ async def test_the_page_shows_the_program_and_its_output_unchanged(plane: Plane,
     python, program, url, *arguments = shlex.split(line)
     assert (python, program) == ("python", _PROGRAM.relative_to(ROOT).as_posix())
     assert url == "http://127.0.0.1:8080"
-    assert await said(tmp_path, plane.gateway.url, *arguments) == (0, shown, "")
-    assert await said(tmp_path, plane.gateway.url, *arguments) == (0, "", ""), "each event is printed once"
+    assert await finished(tmp_path, plane.gateway.url, *arguments) == (0, shown, "")
+    assert await finished(tmp_path, plane.gateway.url, *arguments) == (0, "", ""), "each event is printed once"
 
 
 async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plane, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plan
         before = [await number(process) for _ in range(5)]
     task_id, cursor = (tmp_path / "ask-2.cursor").read_text().split()
     last = int(cursor.rpartition("-")[2])
-    # It may have been killed between the line and the file.
+    # The program may have been killed between the line and the file.
     assert before == [1, 2, 3, 4, 5]
     assert last >= 4
     async with asking(tmp_path, *arguments) as process:
@@ -76,9 +76,9 @@ async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plan
 
 
 async def test_a_refused_call_prints_its_reason(plane: Plane, tmp_path: Path) -> None:
-    assert (await said(tmp_path, plane.gateway.url, "ask-3", "hello"))[0] == 0
+    assert (await finished(tmp_path, plane.gateway.url, "ask-3", "hello"))[0] == 0
     (tmp_path / "ask-3.cursor").unlink()
-    code, out, errors = await said(tmp_path, plane.gateway.url, "ask-3", "good bye")
+    code, out, errors = await finished(tmp_path, plane.gateway.url, "ask-3", "good bye")
     assert (code, out) == (1, "")
     assert errors.startswith("KEY_REUSED: ")
 

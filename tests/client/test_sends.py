@@ -101,7 +101,7 @@ async def test_an_unknown_agent_is_missing_and_a_named_one_answers(plane: Plane)
         assert isinstance(await client.agent("demo").send("hello"), FullTask)
 
 
-async def test_each_text_of_a_stream_comes_once_and_its_pieces_on_request(plane: Plane) -> None:
+async def test_a_stream_has_each_text_once_and_its_pieces_on_request(plane: Plane) -> None:
     """Without growing texts, a program that prints `text` prints the answer once."""
     async with Client(plane.gateway.url) as client:
         assert [each.text async for each in client.stream("one two three") if each.text] == ["one two three"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.repo.tree import ROOT
 
-# Those packages need an older a2a-sdk than our own tests do, so they live apart. `make compat` makes it.
+# The packages need an older a2a-sdk than our own tests, so they have an environment of `make compat`.
 PYTHON = ROOT / ".venv-compat" / "bin" / "python"
 READY = ROOT / ".venv-compat" / ".ready"
 _MAIN = Path(__file__).parent / "runtime" / "main.py"
@@ -19,7 +19,7 @@ _PATIENCE = 90.0
 
 
 class Refused(Exception):
-    """A client library raised. `status` is the HTTP status that it raised about; 0: none."""
+    """A client library raised an error. `status` is its HTTP status; 0: none."""
 
     def __init__(self, kind: str, status: int, text: str) -> None:
         super().__init__(f"{kind} {status}: {text}")
@@ -36,7 +36,7 @@ class Runtime:
         self._one = asyncio.Lock()
 
     async def call(self, name: str, **arguments: Any) -> Any:
-        """The result of one of `runtime.calls.Calls`. Refused: it raised."""
+        """The result of one of `runtime.calls.Calls`. Refused: the call raised an error."""
         assert self._process.stdin is not None
         async with self._one:
             self._process.stdin.write(json.dumps({"call": name, "args": arguments}).encode() + b"\n")

@@ -118,7 +118,7 @@ async def test_a_rewind_between_turns_of_the_application_leaves_the_events_and_t
     await talk.runtime.call("rewind", user=user, session_id=talk.context, before=invocation(second))
     after = await effective(http, talk.context)
     assert after.said == [["user", "one"], ["model", "heard one"]]
-    # The documents of the turns before are shown, those of the others are not.
+    # The documents of the turns before are shown, the others are not.
     assert texts(after.messages) == ["one", "heard one"]
     begun = next(i for i, text in enumerate(before) if json.loads(text)["invocation_id"] == invocation(second))
     assert after.texts == before[:begun]

@@ -56,7 +56,7 @@ class App:
         self.alerts = page.locator("[role=alert][data-code]")
         self.progress = page.locator("[data-progress]")
 
-    # Where one is
+    # Location
 
     async def open(self, path: str = "/ui") -> "App":
         """Loads a path, and returns when the box accepts text."""

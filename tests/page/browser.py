@@ -34,7 +34,7 @@ def chromium() -> str:
 
 
 def missing() -> str:
-    """Why there is no browser to drive; empty if there is one."""
+    """The reason why no browser can be driven; empty if there is one."""
     if find_spec("playwright") is None:
         return "the package playwright is not installed"
     if not chromium():

@@ -29,7 +29,7 @@ collect_ignore_glob = ["*.py"] if browsers.missing().startswith("the package") e
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests of the page one event loop, which is that of the browser; skip them where there is none."""
+    """Give all tests of the page the event loop of the browser; skip them if there is no browser."""
     reason = browsers.missing() or ("" if PAGE.is_file() else "the page is not built; `make ui` builds it")
     for item in items:
         if HERE not in item.path.parents:

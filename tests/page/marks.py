@@ -1,7 +1,5 @@
-"""Where a test of the page runs: on one process unless it is marked, and some things only with THOROUGH=1.
-
-Four processes are for `make test-more`.
-"""
+"""Marks for the plane of a test of the page: one process by default, four processes for `make test-more`, and some
+tests only with THOROUGH=1."""
 
 import pytest
 from tests.support.thorough import THOROUGH

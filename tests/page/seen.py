@@ -48,7 +48,7 @@ class Seen:
         found = [call for request in self.requests if (call := _call_of(request)) is not None]
         return [call for call in found if method in ("", call.method)]
 
-    def said(self) -> list[Json]:
+    def messages(self) -> list[Json]:
         """The sent messages, each once, in the form of its last request."""
         return list({call.message["messageId"]: call.message for call in self.calls("SendMessage")}.values())
 

@@ -16,7 +16,7 @@ from tests.system.plane import STEADY, Plane, running
 if TYPE_CHECKING:
     from taskplane.agents.agent import AgentCard
 
-# The title of the first one is also that of the demo agent, which `dev` serves besides.
+# The first one has the title of the demo agent, which `dev` also serves.
 FIRST: Final = "demo (gated)"
 BILLING: Final = "Billing helper"
 

@@ -102,7 +102,7 @@ async def test_direct_answers_and_progress_make_no_task(app: App, gate: Gate) ->
     await app.answered(6)
     await expect(app.progress.filter(has_text="Step")).to_have_count(0)
     await app.has_states("completed", "completed")
-    sends = app.seen.said()
+    sends = app.seen.messages()
     assert [send.get("referenceTaskIds", []) for send in sends] == [[], [task], [task]]
     assert not any(send.get("taskId") for send in sends)
     told = ["one", "one", "message good morning", "good morning", f"steps {gate.file}", "Both steps are done."]

@@ -56,7 +56,7 @@ async def test_a_message_with_a_lost_answer_is_done_once_despite_a_reload(app: A
     if begun:
         await app.run("first")
     await app.box.fill("echo said once")
-    # Nothing is read any more, so that the page does not learn of the message before it is loaded again.
+    # All later reads fail, so the page does not learn of the message before the reload.
     await app.page.route(f"{app.url}/**", cut)
     await app.box.press("Enter")
     await expect(app.alerts.first).to_be_visible()

@@ -28,7 +28,7 @@ async def test_files_are_dropped_pasted_and_sent(app: App) -> None:
     await app.page.evaluate(GIVE, ["textarea", "paste", *TEXT])
     await expect(chip).to_be_visible()
     await app.run("with a file")
-    (send,) = app.seen.said()
+    (send,) = app.seen.messages()
     (part,) = [part for part in send["parts"] if "raw" in part]
     assert part["filename"] == "note.txt" and part["mediaType"] == "text/plain"
     await expect(app.article(0)).to_contain_text("note.txt")

@@ -106,20 +106,20 @@ async def test_elements_covered_by_the_panel_do_not_get_the_focus(
         await until(lambda: _within(app, ".details"))
         for _ in range(12):
             await app.page.keyboard.press("Tab")
-            # One question: behind the last element the focus leaves the page, and it comes back at any moment.
+            # One call: behind the last element the focus leaves the page, and may return at any moment.
             assert await app.page.evaluate(COVERED) is None
         await app.page.keyboard.press("Escape")
         await expect(app.details).to_have_count(0)
         await expect(tasks).to_be_focused()
 
 
-async def test_the_focus_goes_to_the_part_of_the_panel_that_is_open(another: Callable[..., Awaitable[App]]) -> None:
+async def test_the_focus_goes_to_the_open_part_of_the_panel(another: Callable[..., Awaitable[App]]) -> None:
     """B31: not to the first part."""
     app = await another(viewport=NARROW)
     await app.open()
     await app.run("hello")
     tab = app.page.get_by_role("tab", name="Artifacts")
-    # At first its script is not there, and the focus waits at the panel.
+    # Until its script is loaded, the focus waits at the panel.
     await app.button("Artifacts").press("Enter")
     await expect(tab).to_be_visible()
     await app.page.keyboard.press("Escape")

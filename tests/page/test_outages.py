@@ -176,7 +176,7 @@ async def test_a_session_is_followed_again_after_a_refusal(app: App, http: httpx
     await app.page.route("**/watch", lambda route: route.fulfill(status=403, json=refused), times=1)
     await app.page.clock.install()
     await app.page.reload()
-    # A stream that is refused replaces nothing that could be read.
+    # A refused stream does not replace the messages that could be read.
     await app.shows("first", "first")
     # Beyond the pause after a stream.
     await app.page.clock.fast_forward(10_000)

@@ -32,7 +32,7 @@ async def test_an_answer_continues_the_task_and_the_next_message_begins_another(
     await app.has_states("completed")
     await app.run("and now")
     await app.has_states("completed", "completed")
-    asked, answered, followed = app.seen.said()
+    asked, answered, followed = app.seen.messages()
     task = answered["taskId"]
     assert task and not asked.get("taskId") and not followed.get("taskId")
     assert followed["referenceTaskIds"] == [task]
@@ -41,7 +41,7 @@ async def test_an_answer_continues_the_task_and_the_next_message_begins_another(
     assert texts.count("What is your name?") == 1
 
 
-async def test_a_question_is_still_there_after_a_reload(app: App) -> None:
+async def test_a_question_is_shown_again_after_a_reload(app: App) -> None:
     """B16, I6: one box takes the answer, which has the task id of the question."""
     await app.open()
     await app.send("ask Which colour?")
@@ -132,7 +132,7 @@ async def test_a_credential_resumes_its_task_and_is_stored_nowhere(app: App, htt
     await field.press("Enter")
     await expect(app.log).to_contain_text("You are signed in.")
     await app.has_states("completed")
-    sends = app.seen.said()
+    sends = app.seen.messages()
     assert len({send["taskId"] for send in sends[1:]}) == 1
     await app.kept_nowhere(GUESS)
     await app.reload()

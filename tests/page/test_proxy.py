@@ -24,7 +24,7 @@ async def test_the_page_works_below_a_path_of_a_proxy_without_requests_outside_o
     at: str, another: Callable[..., Awaitable[App]]
 ) -> None:
     """Files, calls, streams and links are relative to the page: in a new chat, in a session, after a reload there."""
-    # The proxy comes first, so that it is there for as long as the page.
+    # The proxy is opened first, so it outlives the page.
     found = await another()
     app = App(found.page, at, found.seen)
     asked: list[str] = []

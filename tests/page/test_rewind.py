@@ -75,7 +75,7 @@ async def test_the_first_answer_can_be_rewound(app: App) -> None:
     await app.shows("A again", "A again")
 
 
-async def test_a_rewind_of_everything_leaves_an_empty_chat(app: App, http: httpx.AsyncClient) -> None:
+async def test_a_rewind_of_all_turns_leaves_an_empty_chat(app: App, http: httpx.AsyncClient) -> None:
     """B3, R3: another client cuts the first turn."""
     await conversation(app, "A", "B")
     found = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]

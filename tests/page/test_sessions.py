@@ -69,7 +69,7 @@ async def test_a_session_that_is_opened_again_is_not_deleted(app: App, http: htt
 
 async def test_a_session_is_deleted_when_the_page_is_left(another: Callable[..., Awaitable[App]]) -> None:
     """S4: the page has shown the session as deleted."""
-    # The headers that a test adds are not in requests that a page sends while it is left.
+    # Requests sent while the page is left do not have the headers that a test adds.
     app = await (await another(extra_http_headers={})).open()
     await app.run("first")
     session = app.session

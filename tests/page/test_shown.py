@@ -79,7 +79,7 @@ async def test_an_image_in_a_message_is_shown_and_other_bytes_are_a_download(app
         {"raw": _base64(b"<svg/>"), "mediaType": "image/svg+xml", "filename": "drawing.svg"},
         {"text": f"![dot](data:image/png;base64,{_base64(IMAGE)})"},
     ]
-    session = await _said(http, parts)
+    session = await _stored(http, parts)
     await app.open_session(session)
     await expect(app.log.locator("img")).to_have_count(3)
     await expect(app.log.get_by_role("link", name=re.compile("^Download "))).to_have_count(2)
@@ -245,7 +245,7 @@ def _base64(content: bytes) -> str:
     return b64encode(content).decode()
 
 
-async def _said(http: httpx.AsyncClient, parts: list[dict[str, str]]) -> str:
+async def _stored(http: httpx.AsyncClient, parts: list[dict[str, str]]) -> str:
     """Stores a session with one message of an agent, and returns its id."""
     session = f"said-{time.time_ns()}"
     message = {"messageId": f"{session}-m", "contextId": session, "role": "agent", "parts": parts}

@@ -56,7 +56,7 @@ async def test_equal_answers_are_each_announced_and_messages_restored_by_an_undo
 async def test_a_question_is_announced_once(listened: App) -> None:
     """B16: not again when it has its answer."""
     await listened.send("ask What is your name?")
-    # As a question, or as a message if that was loaded before the state of its task.
+    # Announced as a question, or as a message if the message was loaded before the state of its task.
     (asked,) = await until(lambda: _heard(listened))
     assert asked.endswith(": What is your name?")
     await expect(listened.box).to_have_attribute("placeholder", "Your answer")

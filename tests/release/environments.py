@@ -96,7 +96,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class RunningPlane:
-    """A plane that is ready; `said` is its output until then."""
+    """A running plane; `said` is its output until it was ready."""
 
     said: str
 

@@ -24,7 +24,7 @@ _IN_NAME: Final = re.compile(r"^test_([tmripscvwb][1-9]\d?)_")
 
 _OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_store_triggers", "test_tables"})
 
-# Folders of tests of whole processes, those first that show most of a promise. Other tests stand in where none is here.
+# Folders of tests of whole processes, the broadest first. Other tests are listed if these folders have none.
 _NEAREST_TO_USERS: Final = ("system", "scenarios", "page", "gateway", "worker")
 
 SERVICES: Final[dict[str, str]] = {
@@ -130,7 +130,7 @@ def _counted(found: Sequence[Test]) -> str:
 
 
 def _telling(found: Sequence[Test]) -> str:
-    """Return two tests: nearest to users, and of those the ones that name the fewest promises beside this one."""
+    """Return two tests: the nearest to users, and of those the tests with the fewest other promises."""
 
     def rank(test: Test) -> tuple[int, int]:
         folder = name(test.path).split("/")[1]
@@ -188,7 +188,7 @@ def _measured(path: Path) -> Iterator[str]:
 def fields_of(path: Path) -> list[tuple[str, str, str]]:
     """Return name, default and meaning of the fields of the one dataclass in a settings file.
 
-    The meaning is the comment above the field, and empty where there is none.
+    The meaning is the comment above the field; empty without a comment.
     """
     text = path.read_text()
     source = text.splitlines()

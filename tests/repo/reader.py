@@ -78,7 +78,7 @@ class Reader:
                     self.write(block["before"], block["content"])
 
     def write(self, paragraph: str, content: str) -> None:
-        """Puts a file in the place that the paragraph names first; that of an example is the same."""
+        """Writes a file at the first path in the paragraph. A file of an example must have the same content."""
         named = _FILE.search(paragraph)
         assert named is not None, f"which file is this?\n{paragraph}\n{content}"
         if named[1] in _EXAMPLE.findall(paragraph):

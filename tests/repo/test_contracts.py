@@ -13,7 +13,7 @@ CONTRACTS: Final = cast(
     "list[dict[str, Any]]",
     tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"],
 )
-# The rooms whose contract lists every module.
+# Rooms with a contract that lists every module.
 COMPLETE: Final = ("taskplane.gateway", "taskplane.cli", "taskplane.runtime", "taskplane.storage")
 _SEPARATORS: Final = re.compile(r"[|:()\s]+")
 

@@ -17,7 +17,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ROOMS = ["tasks", "sessions", "executor", "gateway"]
 VALUES = {"POSTGRES_PASSWORD": "p", "INTERNAL_SECRET": "s", "PUBLIC_URL": "", "API_KEYS": "", "AGENTS": "a:A"}
-# Where a process answers whether it is ready.
+# The port of the readiness of each process.
 READY = {"tasks": 9051, "sessions": 9052, "executor": 9053, "gateway": 8080}
 
 
@@ -48,7 +48,7 @@ def test_the_image_runs_as_an_unprivileged_user_and_starts_the_command() -> None
     assert final["STOPSIGNAL"] == "SIGTERM"
 
 
-def test_the_image_is_built_from_files_that_are_there_and_from_pinned_versions() -> None:
+def test_the_image_is_built_from_existing_files_and_pinned_versions() -> None:
     for word, argument in instructions():
         if word == "COPY" and "--from" not in argument:
             assert all((ROOT / source).exists() for source in argument.split()[:-1]), argument
@@ -77,7 +77,7 @@ def _normal(name: str) -> str:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_room_is_a_process_of_the_one_image_without_rights(room: str) -> None:
+def test_every_service_runs_in_the_one_image_without_rights(room: str) -> None:
     service = SERVICES[room]
     assert service["command"] == ["serve", room]
     assert service["image"] == SERVICES["tasks"]["image"]
@@ -87,7 +87,7 @@ def test_every_room_is_a_process_of_the_one_image_without_rights(room: str) -> N
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_settings_of_every_room_are_known_and_can_be_read(room: str) -> None:
+def test_the_settings_of_every_service_are_known_and_valid(room: str) -> None:
     given = environment(room)
     check_unknown(given, KNOWN, ALSO)
     (cls, prefix) = next((cls, prefix) for cls, prefix in KNOWN if prefix == f"TASKPLANE_{room.upper()}_")
@@ -108,8 +108,8 @@ def test_every_service_is_checked_for_readiness_on_its_own_port(room: str) -> No
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_no_container_takes_all_of_a_machine_or_fills_its_disk(name: str) -> None:
-    """C14: processors, memory, processes and log files have limits, and every container is checked."""
+def test_every_container_has_limits_and_a_health_check(name: str) -> None:
+    """C14: for processors, memory, processes and log files."""
     service = SERVICES[name]
     limits = service["deploy"]["resources"]["limits"]
     assert float(limits["cpus"]) > 0 and limits["memory"].endswith("g") and limits["pids"] > 0
@@ -120,12 +120,12 @@ def test_no_container_takes_all_of_a_machine_or_fills_its_disk(name: str) -> Non
 
 
 def test_every_image_can_be_pinned_by_its_digest() -> None:
-    """C14: a name from the env file, with a tag that is no moving `latest` where it names none."""
+    """C14: the env file may name the image; the default has a tag other than the moving `latest`."""
     assert SERVICES["postgres"]["image"] == "${POSTGRES_IMAGE:-postgres:17}"
     assert SERVICES["tasks"]["build"]["args"]["PYTHON_IMAGE"] == "${PYTHON_IMAGE:-python:3.13-slim}"
 
 
-def test_rooms_find_one_another_by_name_and_port() -> None:
+def test_services_find_one_another_by_name_and_port() -> None:
     def port(room: str) -> str:
         return environment(room)[f"TASKPLANE_{room.upper()}_LISTEN"].rpartition(":")[2]
 
@@ -141,7 +141,7 @@ def test_only_the_gateway_is_reachable_from_outside_and_only_with_a_key() -> Non
     assert "api_keys" in COMPOSE["secrets"]
 
 
-def test_the_demo_agent_is_not_served_and_no_agent_is_the_default() -> None:
+def test_agents_must_be_named_and_the_example_does_not_have_the_demo_agent() -> None:
     """P9: the demo agent can do too much at the request of a user for a deployment."""
     given = SERVICES["executor"]["environment"]["TASKPLANE_EXECUTOR_AGENTS"]
     assert given.startswith("${AGENTS:?")
@@ -163,7 +163,7 @@ def test_no_secret_has_a_default_and_the_example_names_every_variable() -> None:
     assert not re.search(r"\$\{(POSTGRES_PASSWORD|INTERNAL_SECRET):-", text)
 
 
-def test_a_container_has_longer_to_stop_than_a_drain_takes() -> None:
+def test_the_executor_has_longer_to_stop_than_a_drain_takes() -> None:
     cls, prefix = next((cls, prefix) for cls, prefix in KNOWN if prefix == "TASKPLANE_EXECUTOR_")
     executor = load(cls, prefix, {})
     allowed = float(SERVICES["executor"]["stop_grace_period"].removesuffix("s"))

@@ -24,7 +24,7 @@ def test_the_list_of_metrics_is_generated_from_the_code() -> None:
     assert METRICS.read_text() == metrics(), "run: make docs"
 
 
-def test_every_setting_is_explained_in_its_own_row_with_its_unit_and_its_extremes() -> None:
+def test_every_setting_has_a_row_with_its_effect_unit_and_extremes() -> None:
     """The meaning of a number begins with its effect and has its unit, and the meaning of 0 or its lower bound."""
     unclear: list[str] = []
     for service, path in SERVICES.items():

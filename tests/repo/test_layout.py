@@ -116,7 +116,7 @@ def test_the_repository_names_no_paths_documents_or_package_indexes_of_another_p
     index = r"(?:pypi|pythonhosted|npmjs|artifactory|nexus|devpi)\b"
     pattern = re.compile("|".join((somewhere, elsewhere, index)), re.IGNORECASE)
     here = name(Path(__file__))
-    # The action that publishes a release; it needs no host.
+    # The action that publishes a release; no request goes there.
     texts = [(path, text.replace("pypa/gh-action-pypi-publish@", "")) for path, text in _texts() if path != here]
     found = [(path, match.group()) for path, text in texts for match in [pattern.search(text)] if match]
     assert found == []
@@ -127,7 +127,7 @@ def test_urls_in_the_repository_lead_to_loopback_to_examples_or_to_a_standard() 
     loopback = {"127.0.0.1", "0.0.0.0", "[::1]"}
     examples = ["example.com", "example.org", "example.net", ".example", ".invalid", ".test"]
     standards = ["a2a-protocol.org", "apache.org", "w3.org", "googleapis.com", "json-schema.org", "openapis.org"]
-    # The names of extensions; nothing is fetched from there.
+    # The names of extensions; no request goes there.
     own = ["taskplane.dev"]
     url = re.compile(r"\b(?:https?|postgresql)://(?:[^\s/@\"'`]*@)?(\[[^\]]*\]|[A-Za-z0-9.-]+)")
     here = name(Path(__file__))

@@ -148,7 +148,7 @@ def test_only_a_file_that_the_build_reads_makes_a_page_outdated(unpacked: Path) 
     assert json.loads(python(_REQUIRES, unpacked, env={"UI_SKIP_BUILD": "1"}).stdout) == []
 
 
-def test_a_wheel_has_the_page_unless_it_is_built_without_by_request(unpacked: Path, tmp_path: Path) -> None:
+def test_a_wheel_without_the_page_is_built_only_on_request(unpacked: Path, tmp_path: Path) -> None:
     """An editable installation is allowed without the page, so that a plane can run from any copy of the repository."""
     shutil.rmtree(WebPage(unpacked).dist)
     code = f"{_NO_NODE}from hatchling.cli import hatchling; hatchling()"

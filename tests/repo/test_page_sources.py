@@ -62,7 +62,7 @@ def test_no_source_of_the_page_writes_html() -> None:
 def test_the_page_loads_only_its_own_files() -> None:
     """The page works offline, and other hosts do not learn that it is open."""
     address = re.compile(r"""(?:https?:)?//[\w-]+(?:\.[\w-]+)+|@import|\burl\(\s*["']?(?!data:|#)""")
-    # Names, not addresses: of extensions, of XML, and one that leads nowhere.
+    # Names, not addresses: of extensions, of XML, and a host that does not exist.
     names = ("https://taskplane.dev/extensions/", "http://www.w3.org/", ".invalid/")
     found = [
         (name(path), line)

@@ -20,7 +20,7 @@ ROOMS: Final = (
     ),
 )
 
-# Add a verb that is missing, in the imperative.
+# Add missing verbs, in the imperative.
 _VERBS: Final = """
 Accept Acquire Add Advance Allow Announce Answer Append Apply Ask Assign Attribute Begin Block Bring Build Call Cancel
 Carry Change Check Claim Clear Close Commit Compare Complete Compute Configure Connect Convert Copy Count Create Cut

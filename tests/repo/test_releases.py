@@ -64,7 +64,7 @@ def test_the_version_is_in_one_file_only() -> None:
     assert f'__version__ = "{__version__}"' in (ROOT / VERSION_FILE).read_text()
 
 
-def test_distributions_command_cards_and_image_have_the_one_version() -> None:
+def test_distributions_command_cards_and_image_have_one_version() -> None:
     for distribution, path in PROJECTS.items():
         document = tomllib.loads((ROOT / path).read_text())
         assert document["project"]["dynamic"] == ["version"], distribution
@@ -137,8 +137,8 @@ def test_every_release_is_a_commit_of_the_history_that_has_its_version() -> None
 
 
 @history
-def test_a_released_version_is_in_its_own_commit_only() -> None:
-    """The commit that lists a release has the next version already, so two states never share a version."""
+def test_a_commit_after_a_release_has_another_version() -> None:
+    """The commit that lists a release has the next version already."""
     same = [release for release in releases(RELEASES.read_text()) if release.version == __version__]
     assert [release for release in same if release.commit != head()] == []
 
@@ -181,7 +181,7 @@ def test_the_documented_command_for_a_release_writes_a_readable_list(tmp_path: P
 
 @history
 def test_a_release_is_built_from_its_commit(tmp_path: Path) -> None:
-    """Each listed release, or the checked-out commit while there is none."""
+    """The newest listed release, or the checked-out commit while there is none."""
     listed = releases(RELEASES.read_text())
     release = listed[-1] if listed else Release(__version__, head(), FIRST.date)
     built = wheel(release, tmp_path)

@@ -28,7 +28,7 @@ class Scripted(BaseLlm):
             response = part.function_response.response or {}
             if "gate" in response:
                 await Gate(response["gate"]).passed()
-            for answer in said(f"Hello, {response['result']}." if "result" in response else "Saved."):
+            for answer in responses(f"Hello, {response['result']}." if "result" in response else "Saved."):
                 yield answer
         elif word == "ask":
             yield called("ask_user", question=QUESTION)
@@ -37,17 +37,17 @@ class Scripted(BaseLlm):
         elif word == "fail":
             raise RuntimeError(SECRET)
         elif word == "slow":
-            for partial in said("begun")[:1]:
+            for partial in responses("begun")[:1]:
                 yield partial
             await Gate(rest).passed()
-            for answer in said("finished"):
+            for answer in responses("finished"):
                 yield answer
         else:
-            for answer in said("one ", "two ", "three") if word == "count" else said(f"Hello, {rest}."):
+            for answer in responses("one ", "two ", "three") if word == "count" else responses(f"Hello, {rest}."):
                 yield answer
 
 
-def said(*pieces: str) -> list[LlmResponse]:
+def responses(*pieces: str) -> list[LlmResponse]:
     """Partial responses, and the final one that repeats them."""
     partial = [
         LlmResponse(content=types.ModelContent(parts=[types.Part(text=piece)]), partial=True) for piece in pieces

@@ -65,7 +65,7 @@ async def asks(talk: Talk) -> None:
     assert text_of(asked["status"]["message"]) == QUESTION
     names = {"taskId": asked["taskId"], "contextId": asked["contextId"]}
     last = (await talk.streamed("Ann", **names))[-1].result
-    # A stream to a task that is there begins with the task as it is, and that may be its end.
+    # A stream to an existing task begins with its present state, which may be the end.
     answered = last.get("statusUpdate") or last["task"]
     assert asked["taskId"] == answered.get("taskId", answered.get("id"))
     assert answered["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -116,7 +116,7 @@ async def makes_an_artifact(talk: Talk) -> None:
         async for event in events:
             found.append(event)
             if "artifactUpdate" in event.result:
-                # The first one is shown while the agent is held up.
+                # The first chunk is shown while the agent waits at the gate.
                 talk.gate.open()
     in_order(found)
     chunks = chunks_of(found)

@@ -68,7 +68,7 @@ async def test_c8_a_task_waits_until_a_worker_comes(tmp_path: Path) -> None:
     async with open_stores(tmp_path) as stores:
         async with open_plane(stores, ("far", Elsewhere(AgentCard(name="far"))), ("near", Counter())) as plane:
             task_id = (await plane.submit("hello")).task.task_id
-            # One that is claimed from the queue, after the other one was passed over.
+            # A task that is claimed from the queue, after the other one was passed over.
             begun = await plane.run("in turn", agent="near")
             later = [await plane.submit("in turn", agent="near", context_id=begun.context_id) for _ in range(2)]
             assert (await plane.at_rest(later[-1])).status.state == a2a.TASK_STATE_COMPLETED

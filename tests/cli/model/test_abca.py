@@ -1,7 +1,7 @@
-"""Whatever a client does and however often it is told, it shows what the server has and no turn twice.
+"""A client shows the state of the server, and no turn twice, after any sequence of its actions and of repeated events.
 
-A reference of a server, as simple as can be, beside the model: turns that are tasks, direct answers, questions and
-their answers; rewinds that work, fail, break or go on with a new turn; undos, reloads, and events that come again.
+The test compares the model with a simple server. It has turns that are tasks, direct answers, questions and their
+answers; rewinds that succeed, fail, break or continue with a new turn; undos, reloads, and repeated events.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Client(RuleBasedStateMachine):
 
     @property
     def waits(self) -> bool:
-        """The last turn asked for something, and its task still takes the answer."""
+        """Whether the last turn asked a question, and its task still takes the answer."""
         return bool(self.turns) and self.turns[-1].asks and self.turns[-1].task in self.tasks
 
     def whole(self, state: str = "completed") -> Json:
@@ -74,7 +74,7 @@ class Client(RuleBasedStateMachine):
         history = [message for turn in self.turns if turn.task == task_id for message in turn.messages()]
         return {"id": task_id, "contextId": "c", "status": {"state": state}, "history": history}
 
-    def tell(self, *events: Json) -> None:
+    def receive(self, *events: Json) -> None:
         self.past += events
         for event in events:
             self.conversation.apply(classify(event))
@@ -92,7 +92,7 @@ class Client(RuleBasedStateMachine):
         """The events of a turn; `opened`: with a full task first; `repeated`: all of them twice."""
         self.turns.append(turn)
         if not turn.task:
-            self.tell(*[{"message": turn.message("agent", tasks=False)}] * (1 + repeated))
+            self.receive(*[{"message": turn.message("agent", tasks=False)}] * (1 + repeated))
             return
         started = self.task(turn.task, "submitted")
         del started["history"][-1]
@@ -104,7 +104,7 @@ class Client(RuleBasedStateMachine):
         events.append({"statusUpdate": {**head, "status": {"state": "working", "message": piece}}})
         events.append({"statusUpdate": {**head, "status": {"state": "working", "message": turn.message("agent")}}})
         events.append({"statusUpdate": {**head, "status": {"state": end, "message": turn.message("agent")}}})
-        self.tell(*events, *(events if repeated else ()))
+        self.receive(*events, *(events if repeated else ()))
 
     @rule(kind=st.sampled_from(["task", "task", "direct", "ask"]), opened=st.booleans(), repeated=st.booleans())
     def send(self, kind: str, opened: bool, repeated: bool) -> None:

@@ -49,7 +49,7 @@ def ids(conversation: Transcript) -> list[str]:
     return [message.id for message in conversation.messages]
 
 
-def test_t7_a_full_task_replaces_the_messages_of_its_own_task_in_place_and_no_others() -> None:
+def test_t7_a_full_task_replaces_only_the_messages_of_its_own_task() -> None:
     conversation = applied(task("t1", "completed", "u1", "a1"), task("t2", "completed", "u2", "a2"))
     applied(task("t1", "completed", "u1", "a1", "a1b"), conversation=conversation)
     assert ids(conversation) == ["u1", "a1", "a1b", "u2", "a2"]
@@ -130,7 +130,7 @@ def test_t6_of_a_repeated_message_the_first_is_shown() -> None:
     assert conversation.context_id == "c"
 
 
-def test_t5_partial_texts_grow_one_live_text_and_the_final_message_takes_its_place() -> None:
+def test_t5_partial_texts_grow_one_live_text_that_the_final_message_replaces() -> None:
     conversation = applied(
         task("t1", "working", "u1"),
         status("t1", "working", partial("a1", "hel")),
@@ -166,7 +166,7 @@ def test_a_text_cut_off_by_the_end_of_its_task_stays_and_is_marked() -> None:
     assert (conversation.messages[-1].text, conversation.messages[-1].interrupted) == ("hel", True)
 
 
-def test_p4_status_texts_are_one_line_beside_the_chat_and_gone_at_the_end() -> None:
+def test_p4_the_status_text_is_one_line_beside_the_chat_and_ends_with_the_task() -> None:
     conversation = applied(
         task("t1", "working", "u1"), status("t1", "working", message("s", "reading", kind="status-message"))
     )

@@ -22,13 +22,13 @@ async def main(url: str) -> None:
     """Answers until standard input ends."""
     calls = Calls(url)
     loop = asyncio.get_running_loop()
-    say({"result": "ready"})
+    write({"result": "ready"})
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         asked = json.loads(line)
         try:
-            say({"result": await getattr(calls, asked["call"])(**asked["args"])})
+            write({"result": await getattr(calls, asked["call"])(**asked["args"])})
         except Exception as error:  # noqa: BLE001
-            say({"error": described(error)})
+            write({"error": described(error)})
     await calls.close()
 
 
@@ -38,7 +38,7 @@ def described(error: Exception) -> dict[str, object]:
     return {"type": type(error).__name__, "status": status, "text": str(error)}
 
 
-def say(answer: dict[str, object]) -> None:
+def write(answer: dict[str, object]) -> None:
     """Writes one line to the driving process."""
     print(json.dumps(answer), file=answers, flush=True)
 

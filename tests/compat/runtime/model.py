@@ -29,8 +29,8 @@ class Recorder(BaseLlm):
         text = f"heard {last.text}" if last.text else "noted"
         if stream:
             for piece in (text[:3], text[3:]):
-                yield LlmResponse(content=said(piece), partial=True)
-        yield LlmResponse(content=said(text), partial=False)
+                yield LlmResponse(content=content_of(piece), partial=True)
+        yield LlmResponse(content=content_of(text), partial=False)
 
 
 def remember(key: str, value: str, tool_context: ToolContext) -> dict[str, str]:
@@ -40,7 +40,7 @@ def remember(key: str, value: str, tool_context: ToolContext) -> dict[str, str]:
     return {"kept": value}
 
 
-def said(text: str) -> types.Content:
+def content_of(text: str) -> types.Content:
     """A content of the model with this text."""
     return types.Content(role="model", parts=[types.Part(text=text)])
 
