@@ -35,7 +35,7 @@ async def plane(stores: Stores, request: pytest.FixtureRequest) -> AsyncGenerato
             yield plane
 
 
-async def told(
+async def view_of_turn(
     plane: Plane, *events: dict[str, Any], who: Principal = ANN, **of_message: Any
 ) -> tuple[a2a.Task, dict[str, Any]]:
     message: dict[str, Any] = {"context_id": SESSION, **of_message}
@@ -49,11 +49,11 @@ async def told(
 async def test_a_turn_reads_the_tasks_that_its_message_refers_to(plane: Plane) -> None:
     """I3, P5: with their artifacts, in the order of the message, so that "make it shorter" works; tasks of others and
     unknown tasks are left out."""
-    one, _ = await told(plane, context_id="one")
-    two, _ = await told(plane, context_id="two")
-    foreign, _ = await told(plane, context_id="three", who=BOB)
+    one, _ = await view_of_turn(plane, context_id="one")
+    two, _ = await view_of_turn(plane, context_id="two")
+    foreign, _ = await view_of_turn(plane, context_id="three", who=BOB)
     names = [two.id, foreign.id, "nothing", one.id]
-    _, known = await told(plane, reference_task_ids=names)
+    _, known = await view_of_turn(plane, reference_task_ids=names)
     assert known["referenced"] == [[two.id, [f"by {two.id}"]], [one.id, [f"by {one.id}"]]]
 
 
@@ -113,22 +113,22 @@ async def test_a_turn_stores_events_and_state_in_its_session(plane: Plane) -> No
     """P2, S: an event gets an id if it has none; the state has the session's, the user's and the agent's keys, and
     `temp:` is not stored; another session of the user has only the wider scopes."""
     delta = {"a": 1, "user:b": [1.5], "app:c": None, "app:d": {"e": True}, "temp:f": 1}
-    _, first = await told(plane, {"id": "e1", "author": "ö"}, {"actions": {"state_delta": delta}})
+    _, first = await view_of_turn(plane, {"id": "e1", "author": "ö"}, {"actions": {"state_delta": delta}})
     assert [event.get("author") for event in first["events"]] == ["ö", None]
     assert first["events"][0] == {"id": "e1", "author": "ö"} and first["events"][1]["id"]
     assert first["state"] == {"a": 1, "user:b": [1.5], "app:d": {"e": True}}
-    _, second = await told(plane, {"id": "e2"})
+    _, second = await view_of_turn(plane, {"id": "e2"})
     assert [event["id"] for event in second["events"]] == ["e1", first["events"][1]["id"], "e2"]
-    _, elsewhere = await told(plane, context_id="another")
+    _, elsewhere = await view_of_turn(plane, context_id="another")
     assert elsewhere["events"] == [] and elsewhere["state"] == {"user:b": [1.5], "app:d": {"e": True}}
-    _, foreign = await told(plane, who=BOB)
+    _, foreign = await view_of_turn(plane, who=BOB)
     assert foreign["events"] == [] and foreign["state"] == {"app:d": {"e": True}}
 
 
 async def test_an_event_that_cannot_be_stored_is_refused_at_its_append(plane: Plane) -> None:
     """P9: as a ValueError in the agent's own code. An equal event is stored once; another one under its id is
     refused."""
-    task, known = await told(plane, {"id": "e"}, {"id": "e"}, {"id": "e", "author": "x"}, {"id": 5})
+    task, known = await view_of_turn(plane, {"id": "e"}, {"id": "e"}, {"id": "e", "author": "x"}, {"id": 5})
     assert [text(message) for message in task.history[1:]] == [
         "refused: the session already has another entry with the id 'e'",
         "refused: the id of an event must be a str, not 5",
@@ -140,13 +140,13 @@ async def test_events_of_a_turn_are_not_messages_and_are_cut_with_the_turn(plane
     """R2, S: the conversation has each message once, even if it is stored as an event, too; a rewind before the turn
     removes its events and their changes of state."""
     mark = {"id": "e1", "content": {"role": "model", "parts": [{"text": "said"}]}, "actions": {"state_delta": {"a": 1}}}
-    first, _ = await told(plane, {"id": "e0"})
-    task, _ = await told(plane, mark)
+    first, _ = await view_of_turn(plane, {"id": "e0"})
+    task, _ = await view_of_turn(plane, mark)
     assert len(await plane.conversation(SESSION)) == 4
     asked = sessions.GetSessionTaskRequest(context_id=SESSION)
     shown = (await plane.stores.sessions(ANN).GetSessionTask(asked)).task
     assert len(shown.history) == 4
-    _, third = await told(plane)
+    _, third = await view_of_turn(plane)
     assert len(third["history"]) == 4 and third["state"] == {"a": 1}
     (entry,) = [entry for entry in await plane.entries(SESSION) if entry.id == "e1"]
     assert entry.task_id == task.id and entry.actor.startswith("executor:")
@@ -154,7 +154,7 @@ async def test_events_of_a_turn_are_not_messages_and_are_cut_with_the_turn(plane
     assert entry.invocation_id == before == entry.task_invocation_id
     rewind = pb.RewindSessionRequest(context_id=SESSION, before_invocation_id=before)
     await plane.executor().RewindSession(rewind)
-    _, last = await told(plane)
+    _, last = await view_of_turn(plane)
     assert [event["id"] for event in last["events"]] == ["e0"] and last["state"] == {}
     assert len(last["history"]) == 2 and first.id
 
@@ -187,22 +187,22 @@ async def test_a_router_makes_the_same_calls(stores: Stores) -> None:
 
 async def test_a_turn_in_a_deleted_session_has_no_events_and_cannot_append(stores: Stores) -> None:
     """P9: the append raises NotFound, and the task is deleted with its session."""
-    told: list[object] = []
+    view_of_turn: list[object] = []
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         await turn.session.append({"id": "e"})
         await stores.sessions().DeleteSession(sessions.DeleteSessionRequest(context_id=turn.context_id))
-        told.extend((await turn.session.events(), await turn.session.state()))
+        view_of_turn.extend((await turn.session.events(), await turn.session.state()))
         try:
             await turn.session.append({"id": "f"})
         except NotFound as error:
-            told.append(error.code)
+            view_of_turn.append(error.code)
         yield Complete("well")
 
     async with open_plane(stores, ("a", Scripted(script))) as plane:
         with pytest.raises(NotFound):
             await plane.run("Hi", context_id=SESSION)
-    assert told == [[], {}, "NOT_FOUND"]
+    assert view_of_turn == [[], {}, "NOT_FOUND"]
 
 
 def test_every_call_can_be_made_from_elsewhere() -> None:

@@ -1,7 +1,5 @@
-"""A naive reference of what a session shows: a list of turns, copied whole before each rewind.
-
-It knows nothing of places, intervals or entries. A rewind drops turns from the list, an undo puts the copy back.
-"""
+"""A naive reference for the content of a session: a list of turns, copied whole before each rewind. It has no places,
+intervals or entries. A rewind drops turns from the list, an undo restores the copy."""
 
 import copy
 from dataclasses import dataclass, field
@@ -9,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Turn:
-    """One invocation: the texts that it added to its group, in order. `document`: they are those of a document."""
+    """One invocation: the texts that it added to its group, in order. `document`: the texts of a document."""
 
     invocation: str
     texts: list[str]
@@ -18,10 +16,8 @@ class Turn:
 
 @dataclass
 class Group:
-    """A task with its turns, or one direct turn. `place`: when its first turn came.
-
-    `whole`: no turn of it was dropped; a task that lost one is hidden, and takes no more messages.
-    """
+    """A task with its turns, or one direct turn. `place`: the position of its first turn. `whole`: no turn of it was
+    dropped; a task that lost a turn is hidden, and accepts no more messages."""
 
     place: int
     task_id: str
@@ -31,7 +27,7 @@ class Group:
 
 @dataclass
 class _Kept:
-    """What an undo puts back, and whether a new turn came since."""
+    """The copy that an undo restores, and whether a new turn came since."""
 
     shown: list[Group]
     stale: bool = False
@@ -70,7 +66,7 @@ class Chronicle:
         group.turns.append(Turn(invocation, texts))
 
     def rewind(self, invocation: str) -> None:
-        """Drops that turn and every one that came after it."""
+        """Drops a turn and all later ones."""
         self._kept.append(_Kept(copy.deepcopy(self.shown)))
         start = self._firsts[invocation]
         for group in self.shown:
@@ -86,7 +82,7 @@ class Chronicle:
         return "TOO_LATE_TO_UNDO" if self._kept[-1].stale else ""
 
     def undo(self) -> None:
-        """Puts back what the newest rewind dropped."""
+        """Restores the turns that the newest rewind dropped."""
         self.shown = self._kept.pop().shown
 
     def push(self, turns: list[Turn]) -> None:
@@ -99,7 +95,7 @@ class Chronicle:
             self.shown.append(Group(self._count, "", [copy.deepcopy(turn)]))
 
     def fork(self, invocation: str) -> "Chronicle":
-        """What another session would show that begins before that turn: it has no documents."""
+        """Returns a session that begins before that turn, without documents."""
         forked = copy.deepcopy(self)
         forked.rewind(invocation)
         forked._kept.clear()
@@ -108,12 +104,12 @@ class Chronicle:
 
     @property
     def turns(self) -> list[Turn]:
-        """In the order in which a conversation reads; without documents."""
+        """Returns the turns in the order of the conversation, without documents."""
         return [turn for turn in self._all if not turn.document]
 
     @property
     def documents(self) -> list[Turn]:
-        """The documents, in the order in which they came."""
+        """Returns the documents in order."""
         return [turn for turn in self._all if turn.document]
 
     @property
@@ -122,7 +118,7 @@ class Chronicle:
 
     @property
     def texts(self) -> list[str]:
-        """What is said, in order."""
+        """Returns the texts of the conversation in order."""
         return [text for turn in self.turns for text in turn.texts]
 
     def paused(self) -> list[str]:

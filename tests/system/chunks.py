@@ -1,4 +1,4 @@
-"""Clients of every kind that watch an artifact grow, and what each of them saw."""
+"""Clients of every kind that watch a growing artifact, and their views of it."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
@@ -15,7 +15,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as pb
 
 
 class Chunk(NamedTuple):
-    """One piece of an artifact, and its place in the log."""
+    """One piece of an artifact, and its position in the log."""
 
     generation: int
     artifact_id: str
@@ -26,17 +26,17 @@ class Chunk(NamedTuple):
 
 @dataclass
 class View:
-    """What one client saw, as it sees it."""
+    """The view of one client."""
 
     task_id: str = ""
     # Of the first event.
     cursor: str = ""
     # Of the newest event.
     newest: str = ""
-    # Of a snapshot that it began with.
+    # Of the first snapshot.
     snapshot: str = ""
     chunks: list[Chunk] = field(default_factory=list[Chunk])
-    # The final state, and how many chunks came before it.
+    # The final state, and the number of chunks before it.
     state: str = ""
     before_end: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -85,7 +85,7 @@ class View:
 
 
 async def sender(http: httpx.AsyncClient, view: View, text: str, version: str) -> None:
-    """Sends a message by the streaming method of a version, and sees what comes of it."""
+    """Sends a message by the streaming method of a version, and records the stream."""
     said = text_message(text) if version == "1.0" else text_message_0_3(text)
     method = "SendStreamingMessage" if version == "1.0" else "message/stream"
     async with stream(http, method, {"message": said}, **{"A2A-Version": version}) as events:
@@ -96,7 +96,7 @@ async def sender(http: httpx.AsyncClient, view: View, text: str, version: str) -
 async def subscriber(
     http: httpx.AsyncClient, view: View, task_id: str, version: str, cursor: str, *, leave_after: int = 0
 ) -> None:
-    """Subscribes after a cursor, or without one; leaves after so many chunks, and comes back with its last cursor."""
+    """Subscribes after a cursor, or without one; leaves after a number of chunks, and returns with its last cursor."""
     method = "SubscribeToTask" if version == "1.0" else "tasks/resubscribe"
     cursors = {"Last-Event-ID": cursor} if cursor else {}
     headers = {"A2A-Version": version, **cursors}

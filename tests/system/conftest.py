@@ -1,4 +1,4 @@
-"""One plane per module: for the tests that do not kill it, and for those that kill its processes."""
+"""One plane per module: one for tests that do not kill it, and one for tests that kill its processes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,11 +17,8 @@ CROSSED = {("four", "sqlite"), ("one", "postgres")}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run once what is the same twice, unless THOROUGH=1.
-
-    The deaths of processes without a database run on SQLite only; other tests of one process and of four run in one on
-    SQLite and in four on PostgreSQL.
-    """
+    """Skip equal runs of a test, unless THOROUGH=1. Deaths of processes without a database run on SQLite only; other
+    tests of one process and of four run in one on SQLite and in four on PostgreSQL."""
     if THOROUGH:
         return
     repeats = [item for item in items if _repeats(item)]
@@ -49,7 +46,7 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
 async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Plane]:
-    """A plane in four processes, whose processes are killed and started again."""
+    """A plane in four processes that are killed and started again."""
     server = server_of(request.param, request)
     async with running("four", tmp_path_factory.mktemp("plane"), STEADY, server=server) as started:
         yield started
@@ -57,7 +54,7 @@ async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(params=ENGINES)
 def server(request: pytest.FixtureRequest) -> Cluster | None:
-    """For a test that runs on SQLite files (None) and on PostgreSQL."""
+    """None for a test on SQLite files, otherwise a server of PostgreSQL."""
     return server_of(request.param, request)
 
 

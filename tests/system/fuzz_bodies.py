@@ -1,4 +1,4 @@
-"""Bodies as clients send them, with the ids of what is there."""
+"""Bodies of clients, with existing ids."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ _SAID: Final = (
 )
 _REWIND: Final = "kagent_rewind_before_invocation_id"
 _VERSION: Final = "taskplane.dev/expected_version"
-# Members of answers that are ids, and what they are the ids of.
+# Members of answers that are ids, and the kind of thing that they name.
 _KINDS: Final[Mapping[str, str]] = {
     "taskId": "task",
     "contextId": "session",
@@ -46,7 +46,7 @@ _LONG: Final = 100_000
 
 
 class Pool:
-    """Ids of what is there, taken from answers, and the newest exported session."""
+    """Existing ids, taken from answers, and the newest exported session."""
 
     def __init__(self) -> None:
         self._ids: dict[str, deque[str]] = {kind: deque(["none"], _KEPT) for kind in _KINDS.values()}
@@ -161,7 +161,7 @@ class Bodies:
         return {name: value for name, value in found.items() if random.random() < 0.4}
 
     def event(self) -> Any:
-        """An event of a runtime, which is JSON or text that has JSON."""
+        """Returns an event of a runtime: JSON, or text with JSON."""
         random = self._random
         actions: Json = {"stateDelta": {"a": 1, "user:b": [2], "app:c": {"d": None}, "temp:e": 1}}
         actions["artifactDelta"] = {"file": 1}
@@ -207,7 +207,8 @@ class Bodies:
         return self._random.randrange(1_000)
 
     def file(self) -> bytes:
-        """An exported session, perhaps with faults or with lines too many or too few, and with an end that says so."""
+        """Returns an exported session, sometimes with faults or a wrong number of lines, and with an end that
+        matches."""
         random = self._random
         lines = self._pool.file.splitlines(keepends=True)[:-1] or [b'{"type":"header"}\n']
         for _ in range(random.choice((0, 1, 1, 2))):
@@ -228,7 +229,7 @@ class Bodies:
 
 _COUNTED: Final = {"entries": b"entry", "tasks": b"task", "events": b"event"}
 
-# The bodies of routes that take another one than a document; of a route that is not here, documents.
+# The bodies of routes; a route without an entry takes documents.
 _BODIES: Final[Mapping[str, Callable[[Bodies], Any]]] = {
     "POST /api/sessions": lambda make: {"id": f"s{make.number()}", "name": "n", "agent_ref": "demo", "source": "x"},
     "POST /api/sessions/import": lambda make: make.file(),

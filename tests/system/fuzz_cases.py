@@ -8,8 +8,8 @@ from typing import Final
 
 @dataclass
 class Case:
-    """A request. `left`: the client leaves in mid-request, so that there may be no answer; `framed`: as HTTP has it, or
-    the server may answer by itself that it is not."""
+    """A request. `left`: the client leaves in mid-request, so there may be no answer; `framed`: its framing is valid
+    HTTP, otherwise the HTTP server may answer by itself."""
 
     number: int
     method: str
@@ -30,7 +30,7 @@ class Case:
 
 
 def sized(case: Case) -> None:
-    """Add the length of the body, where there should be one."""
+    """Add the length of the body, if there should be one."""
     if case.body or case.method not in ("GET", "HEAD", "DELETE"):
         case.headers.append((b"Content-Length", b"%d" % len(case.body)))
 
@@ -66,7 +66,7 @@ def _chunked(case: Case, random: Random) -> None:
 
 
 def _framed_wrongly(case: Case, random: Random) -> None:
-    """Send lengths or chunks that are none."""
+    """Send invalid lengths or chunks."""
     odd = ((b"Content-Length", b"-1"), (b"Content-Length", b"1x"), (b"Transfer-Encoding", b"chunked"), (b"A b", b"c"))
     case.headers.append(random.choice((*odd, (b"Content-Length", b"9" * 30), (b"", b"x"), (b"X", b"y" * 70_000))))
     case.left, case.framed = True, False

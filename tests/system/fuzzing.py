@@ -1,5 +1,5 @@
-"""Requests made at random from a seed: for every route and every JSON-RPC method valid ones, and ones with faults in
-their bodies, headers, queries, paths and framing."""
+"""Random requests from a seed: for every route and every JSON-RPC method valid ones, and ones with faults in bodies,
+headers, queries, paths and framing."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 class Requests:
-    """The requests of one seed, by their number."""
+    """The requests of one seed, by number."""
 
     def __init__(self, seed: str, pool: Pool) -> None:
         self._seed = seed
         self.pool = pool
 
     def make(self, number: int) -> Case:
-        """Make a request; with the same answers before it, the same for the same seed and number."""
+        """Make a request: the same for the same seed, number and earlier answers."""
         return _Maker(Random(f"{self._seed}-{number}"), self.pool).make(number)
 
 
@@ -58,7 +58,7 @@ class _Maker:
             random.choice(FRAMES)(case, random)
         return case
 
-    # What is valid.
+    # Valid requests.
 
     def _segment(self, name: str) -> str:
         if name in ("agent", "namespace"):
@@ -83,7 +83,7 @@ class _Maker:
         text = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in query.items())
         return (path + (f"?{text}" if text else "")).encode()
 
-    # What is not.
+    # Invalid requests.
 
     def _tree(self, case: Case, body: Any) -> Any:
         """Put a fault into the JSON of the body."""
@@ -116,7 +116,7 @@ class _Maker:
         return body
 
     def _head(self, case: Case, body: Any) -> Any:
-        """Add a header with a fault, or take one away."""
+        """Add a header with a fault, or remove one."""
         random = self._random
         if case.headers and random.random() < 0.2:
             del case.headers[random.randrange(len(case.headers))]

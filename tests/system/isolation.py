@@ -12,12 +12,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """A request and its answer, the same for an id that nobody has and for one of another owner.
-
-    `answer`: `OK`, or the code and the reason of the error. `service`: one of our processes calls, for another owner.
-    `operator`: the other owner may operate.
-    `held`: the answer for an id of another owner of the same tenant where it differs, and `reason` why it may.
-    """
+    """A request and its answer, the same for an unknown id and for an id of another owner. `answer`: `OK`, or the code
+    and the reason of the error. `service`: a service calls, for another owner. `operator`: the other owner may operate.
+    `held`: the different answer for an id of another owner of the same tenant, and `reason` why it may differ."""
 
     request: Mapping[str, Any]
     answer: str
@@ -29,7 +26,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class NoId:
-    """An RPC whose request names nothing that has an owner, and why."""
+    """An RPC whose request names nothing of an owner, and why."""
 
     why: str
 

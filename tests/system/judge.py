@@ -1,4 +1,4 @@
-"""Judges a run afterwards, from what the databases hold and from what clients saw; one list per broken promise."""
+"""Checks a finished run, from the databases and the records of clients; one list per broken promise."""
 
 import asyncio
 import sqlite3
@@ -33,7 +33,7 @@ _ENTRIES = "SELECT id FROM entry"
 
 @dataclass
 class Verdict:
-    """What was found; each list holds one line per finding and must be empty."""
+    """The findings; each list holds one line per finding and must be empty."""
 
     gaps: list[str] = field(default_factory=list[str])
     terminal: list[str] = field(default_factory=list[str])
@@ -59,7 +59,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Stored:
-    """One event as the log has it."""
+    """One event of the log."""
 
     generation: int
     kind: int
@@ -72,7 +72,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Held:
-    """What the two databases hold."""
+    """The content of the two databases."""
 
     tasks: list[Columns]
     logs: dict[str, list[Stored]]
@@ -80,17 +80,17 @@ class Held:
 
 
 async def held(plane: Plane) -> Held:
-    """What a plane holds, on either engine; also while it runs, and after it has ended."""
-    # Entries first: what is copied in between must not look like an entry without its event.
+    """Returns the content of a plane's databases, on either engine; also while it runs, and after it has ended."""
+    # Entries first: a copy in between must not look like an entry without its event.
     (entries,) = await _rows(plane.sessions_url, _ENTRIES)
     tasks, events = await _rows(plane.tasks_url, _TASKS, _EVENTS)
     return _held(tasks, events, entries)
 
 
 async def _rows(url: str, *queries: str) -> list[list[Columns]]:
-    """What each query gives, all in one snapshot."""
+    """Returns the rows of each query, all in one snapshot."""
     if url.startswith("sqlite:///"):
-        # Not through an engine of ours, of which a file has one.
+        # Not through our engine: a file may have only one.
         connection = sqlite3.connect(f"file:{url.removeprefix('sqlite:///')}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
@@ -122,9 +122,9 @@ async def artifact_rows(plane: Plane, task_id: str) -> list[int]:
 
 
 async def at_rest(plane: Plane, timeout: float = BOUND) -> None:
-    """Waits until everything in a plane is at rest and copied. TimeoutError: it never was."""
+    """Waits until all tasks of a plane are at rest and copied. TimeoutError: they never were."""
     async with asyncio.timeout(timeout):
-        # The rows first: they are few, and what they say is what is waited for most.
+        # The rows first: they are few, and usually the last to be ready.
         while not await _settled(plane) or judge(await held(plane), {}, ()).findings():
             await asyncio.sleep(0.1)
 
@@ -135,7 +135,7 @@ async def _settled(plane: Plane) -> bool:
 
 
 def judge(held: Held, seen: Seen, acknowledged: Iterable[str]) -> Verdict:
-    """`seen`: what clients saw, by task and generation; `acknowledged`: ids of tasks answered as completed."""
+    """`seen`: the views of clients, by task and generation; `acknowledged`: ids of tasks answered as completed."""
     verdict = Verdict()
     uids: dict[str, str] = {}
     states: dict[str, int] = {}
@@ -184,7 +184,7 @@ def _held(tasks: list[Columns], events: list[Columns], entries: list[Columns]) -
 
 
 def _judge_seen(verdict: Verdict, task_id: str, contents: Mapping[int, Mapping[str, Any]], log: list[Stored]) -> None:
-    """What a client saw is in the log, in these words."""
+    """The view of a client is in the log, in the same words."""
     stored = {event.generation: event for event in log}
     for generation, content in contents.items():
         event = stored.get(generation)
@@ -192,7 +192,7 @@ def _judge_seen(verdict: Verdict, task_id: str, contents: Mapping[int, Mapping[s
             verdict.lost.append(f"{task_id}: generation {generation} was seen and is not in the log")
             continue
         which = event.response.WhichOneof("payload")
-        # A Task stands for all events up to this one.
+        # A Task represents all events up to this one.
         if "task" in content or which is None:
             continue
         verdict.compared += 1

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 
 class Raw(bytes):
-    """JSON, or nearly, that is sent as it is."""
+    """JSON, or nearly, that is sent unchanged."""
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object, of which several may have one name."""
+    """The members of an object, where several may have one name."""
 
 
 def dumped(value: Any) -> bytes:
@@ -92,12 +92,12 @@ JUNK: Final[Sequence[Any]] = (
     *({f"k{at}": at for at in range(300)}, ["x"] * 101, [{"text": "x"}] * 101),
 )
 
-# Elements of a list into which faults are put.
+# Elements of a list to put faults into.
 _LOOKED_AT: Final = 20
 
 
 def junk(random: Random) -> Any:
-    """Any of `JUNK`; a copy, since a second fault may change it."""
+    """Any of `JUNK`; a copy, since a second fault may change the value."""
     return deepcopy(random.choice(JUNK))
 
 
@@ -127,7 +127,7 @@ def changed(random: Random, body: Any) -> Any:
 
 
 def _walk(value: Any, places: list[tuple[Any, Any]]) -> None:
-    """Gather each member and each element, with what it is in."""
+    """Gather each member and each element, with its container."""
     if isinstance(value, Pairs) or not isinstance(value, dict | list):
         return
     within: Any = value  # pyright: ignore[reportUnknownVariableType]

@@ -1,4 +1,4 @@
-"""A whole plane in processes of its own: started, killed and started again by the tests that need it."""
+"""A whole plane in processes of its own, which tests start, kill and start again."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.support.ports import free_port
 from tests.support.postgres import Cluster
 from tests.support.processes import Process, start
 
-# Short leases and sweeps: what takes seconds in production takes tenths here.
+# Short leases and sweeps: seconds in production are tenths here.
 FAST: Mapping[str, str] = {
     "TASKPLANE_TASKS_LEASE_TTL": "1.0",
     "TASKPLANE_TASKS_RENEW_EVERY": "0.3",
@@ -30,12 +30,12 @@ FAST: Mapping[str, str] = {
     "TASKPLANE_EXECUTOR_OPS_LISTEN": "127.0.0.1:0",
 }
 LEASE_TTL = 1.0
-# Seconds within which a plane that lost something is to be at rest again (C9); twice what that took on a busy machine.
+# Seconds until a plane is at rest after a loss (C9): twice the time of a busy machine.
 BOUND = LEASE_TTL + 5.0
-# For planes in which no lease is to run out: a process that the machine does not come to for a while is not lost.
+# For planes in which no lease may expire: a process that the machine delays for a while is not lost.
 STEADY: Mapping[str, str] = {"TASKPLANE_TASKS_LEASE_TTL": "30.0"}
 
-# For modules whose tests use the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
+# For modules with tests of the fixture `plane`: all of them run on SQLite and then on PostgreSQL.
 on_both_engines = pytest.mark.parametrize("plane", ENGINES, indirect=True, scope="module")
 
 
@@ -72,7 +72,7 @@ class Plane:
             await self.ready()
 
     async def ready(self, timeout: float = 30.0) -> None:
-        """Returns once the gateway says that it and all services are ready."""
+        """Returns once the gateway reports itself and all services as ready."""
         # Certificates take long to load, and plain HTTP has no use for them.
         async with httpx.AsyncClient(verify=False) as client, asyncio.timeout(timeout):
             while True:
@@ -129,7 +129,7 @@ class Plane:
         """Waits until a process has written `text` to its log."""
         async with asyncio.timeout(timeout):
             log = self.data / f"{name}.log"
-            # A process opens its log when it begins.
+            # A process opens its log at its start.
             while not log.exists() or text not in log.read_text(errors="replace"):
                 await asyncio.sleep(0.02)
 
@@ -210,11 +210,8 @@ async def running(
     server: Cluster | None = None,
     afresh: bool = False,
 ) -> AsyncGenerator[Plane]:
-    """A plane of `mode` (`one` or `four`), ready; whatever of it still runs at the end is killed.
-
-    `arguments` are given to `taskplane dev`. With a `server` it is on fresh databases there,
-    which have their schemas, else on SQLite files.
-    """
+    """A plane of `mode` (`one` or `four`), ready; processes that still run at the end are killed. `arguments` are given
+    to `taskplane dev`. With a `server` it is on fresh databases there with their schemas, else on SQLite files."""
     settings = dict(extra or {})
     if mode == "one":
         if server is not None:

@@ -1,4 +1,4 @@
-"""An agent for tests of what stands in the next prompt."""
+"""An agent for tests of the next prompt."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,7 @@ from taskplane.agents.agent import AgentCard, Change, Complete, Turn
 
 
 class Recalling:
-    """Answers with what the conversation had before the message."""
+    """Answers with the conversation before the message."""
 
     card = AgentCard(name="Recalling", description="Says what it remembers.", version="1")
 

@@ -1,4 +1,4 @@
-"""Clients that send, stream and come back with their last id when they are cut off, and remember what they saw."""
+"""Clients that send, stream, return with their last id after a cut, and record their view."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.system.wire import Events, Json, Sse, request, state_of, stream, text
 
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
 COMPLETED = "TASK_STATE_COMPLETED"
-# What a client may be told while a part of the plane is away, and takes as a request to come back.
+# Refusals while a part of the plane is unavailable: the client tries again.
 AWAY = {
     "UNAVAILABLE",
     "DEADLINE_EXCEEDED",
@@ -30,7 +30,7 @@ _PAUSE = 0.05
 
 @dataclass
 class Record:
-    """What one client saw of one task, over all its connections."""
+    """The view of one client of one task, over all its connections."""
 
     text: str
     task_id: str = ""
@@ -109,13 +109,13 @@ class Recorder:
         return task
 
     async def converse(self) -> Json:
-        """A question of the agent and its answer, which takes the task through the queue."""
+        """Answers a question of the agent, so that the task goes through the queue."""
         task = await self.send("ask")
         assert task, self.refusals
         return await self.send("blue", taskId=task["id"], contextId=task["contextId"])
 
     async def cancel(self, text: str) -> Json:
-        """Begins a task and cancels it, until it is told that it has ended."""
+        """Begins a task and cancels it, until the answer is that it has ended."""
         message = text_message(text)
         params: Json = {"message": message, "configuration": {"returnImmediately": True}}
         task = dict((await self._answer("SendMessage", params, {"Idempotency-Key": message["messageId"]}))["task"])
@@ -124,7 +124,7 @@ class Recorder:
 
     @asynccontextmanager
     async def load(self, senders: int = 2) -> AsyncGenerator[None]:
-        """Clients that send one short message after the other as long as the block lasts; each is answered."""
+        """Clients that send short messages one after the other during the block; each is answered."""
         ended = asyncio.Event()
 
         async def sending() -> None:
@@ -173,7 +173,7 @@ class Recorder:
         return time.monotonic() - self.last_event < seconds
 
     def seen(self) -> dict[str, dict[int, Json]]:
-        """What clients saw, by task and generation."""
+        """Returns the views of clients, by task and generation."""
         found: dict[str, dict[int, Json]] = defaultdict(dict)
         for record in self.records:
             if record.task_id:
@@ -181,6 +181,6 @@ class Recorder:
         return dict(found)
 
     def faults(self) -> list[str]:
-        """What was wrong on the wire."""
+        """Returns the faults on the wire."""
         found = [f"{record.text}: {fault}" for record in self.records for fault in record.faults]
         return found + [f"{record.text}: resync" for record in self.records if record.resyncs]

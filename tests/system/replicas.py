@@ -40,7 +40,7 @@ class Replicas:
 async def replicas(
     form: Form, data: Path, database_url: str, extra: Mapping[str, str], *rooms: str
 ) -> AsyncGenerator[Replicas]:
-    """A plane, ready, in which the addresses of `rooms` have the form of two replicas; the second ones do not run."""
+    """A plane, ready, with addresses of `rooms` in the form of two replicas; the second ones do not run."""
     databases = {f"TASKPLANE_{store}_DATABASE_URL": database_url for store in ("TASKS", "SESSIONS")}
     plane = four_processes(data, {**extra, **databases})
     async with AsyncExitStack() as stack:

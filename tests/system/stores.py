@@ -1,4 +1,4 @@
-"""The services of a running plane, called over their gRPC ports as a user of it or as one of its services."""
+"""The services of a running plane over their gRPC ports, called as a user or as a service."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +16,8 @@ from taskplane.runtime.principal import Principal
 async def task_store(
     plane: Plane, *, service: bool = False, secret: bytes = b""
 ) -> AsyncGenerator[tuple[rpc.TaskStoreStub, rpc.TaskQueueStub]]:
-    """Stubs that call as the user `local`, the one of HTTP calls that name nobody, or as a service that acts for it."""
+    """Stubs that call as the user `local`, the user of HTTP calls without a name, or as a service that acts for this
+    user."""
     principal = Principal("default", "local", "local", service)
     async with connect(plane.tasks_target) as channel:
         calls = client(channel, identity=principal, secret=secret)

@@ -1,4 +1,5 @@
-"""A plane dies after a message was saved and before there is a task: the message does not stay in every next prompt."""
+"""A plane dies after a message was saved and before its task was created: the message must not stay in every next
+prompt."""
 
 import asyncio
 import os
@@ -31,7 +32,7 @@ AGENT = {
 
 
 async def conversation(plane: Plane) -> list[str]:
-    """What the session shows."""
+    """Returns the conversation of the session."""
     async with connect(plane.executor_target) as channel:
         stub = SessionHistoryStub(wrapped(channel, identity=Principal("default", "local", "local")))
         page = await stub.ListEntries(pb.ListEntriesRequest(context_id="c", effective=True))
@@ -39,7 +40,7 @@ async def conversation(plane: Plane) -> list[str]:
 
 
 async def send(http: httpx.AsyncClient, message: Json, **headers: str) -> tuple[str, str]:
-    """The id of the completed task, and what its agent remembered."""
+    """Returns the id of the completed task, and the conversation that its agent had."""
     task = (await result(http, "SendMessage", {"message": message}, **headers))["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
     return task["id"], task["status"]["message"]["parts"][0]["text"]
@@ -55,10 +56,10 @@ async def dies_of(plane: Plane, http: httpx.AsyncClient, message: Json) -> None:
         await sending
 
 
-async def test_a_keyed_send_that_its_process_did_not_survive_is_voided_and_its_repeat_runs_once(
+async def test_a_send_with_a_key_interrupted_by_a_crash_is_voided_and_its_repeat_runs_once(
     server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C10, C6: on both engines, and the repeat may be lost in the same way."""
+    """C10, C6: on both engines; a first repeat is interrupted in the same way."""
     lost = text_message("lost", contextId="c")
     async with running("one", tmp_path, AGENT | FAILPOINT, server=server) as plane, client(plane.url) as http:
 

@@ -39,7 +39,7 @@ cases = list(itertools.product(AUTHORS, VERSIONS) if THOROUGH else zip(AUTHORS, 
 
 
 class Author:
-    """An agent that writes the artifact; the second half once it is told to go on."""
+    """An agent that writes the artifact; the second half after a signal."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / uuid4().hex
@@ -101,7 +101,7 @@ async def logged(http: httpx.AsyncClient, task_id: str) -> list[Chunk]:
 async def test_each_client_sees_each_piece_of_an_artifact_once(
     author: str, version: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """P5, T1, C3: in order and before `completed`, whoever watches, by whichever protocol, from the beginning or the
+    """P5, T1, C3: in order and before `completed`, for every client, by each protocol, from the beginning or the
     middle. P7: the log has its text once."""
     mode = "one" if server is None else "four"
     async with written_by(author, mode, tmp_path, server, **STEADY) as (plane, made), client(plane.url) as http:
@@ -142,10 +142,10 @@ async def test_each_client_sees_each_piece_of_an_artifact_once(
 
 @authors
 @pytest.mark.parametrize("target", ["executor"])
-async def test_what_was_shown_of_an_artifact_stays_when_its_run_is_killed(
+async def test_the_shown_part_of_an_artifact_stays_after_its_run_is_killed(
     author: str, target: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """P7, C9, C11: for every client that saw it; the task fails as its policy says, and the artifact is read."""
+    """P7, C9, C11: for every client; the task fails by its policy, and the artifact can be read."""
     async with written_by(author, "four", tmp_path, server) as (plane, made), client(plane.url) as http:
         first, watch = View(), View()
         async with asyncio.timeout(60), asyncio.TaskGroup() as clients:
@@ -163,10 +163,10 @@ async def test_what_was_shown_of_an_artifact_stays_when_its_run_is_killed(
 
 @pytest.mark.parametrize("policy", ["resume", "rerun"])
 @pytest.mark.parametrize("target", ["executor"])
-async def test_an_artifact_is_kept_by_a_run_that_resumes_and_begun_anew_by_one_that_reruns(
+async def test_an_artifact_is_continued_by_a_resumed_run_and_written_again_by_a_repeated_one(
     policy: str, target: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """P7, C9: the second run is killed with the first half shown; either way the artifact is whole, once."""
+    """P7, C9: the first run is killed after half of it; by both policies the artifact is whole in the end."""
     async with written_by("writer", "four", tmp_path, server) as (plane, made), client(plane.url) as http:
         first = View()
         async with asyncio.timeout(60), asyncio.TaskGroup() as clients:

@@ -1,4 +1,4 @@
-"""Hostile clients over gRPC: each gets its typed error, and neither store holds anything of it."""
+"""Hostile clients over gRPC: each gets its typed error, and neither store keeps anything of the request."""
 
 import base64
 import json
@@ -62,7 +62,7 @@ def create(**fields: Any) -> bytes:
 
 _FAR = Timestamp(seconds=2**62, nanos=-7)
 _DATA = [a2a.Part(data=deep(30))]
-# Field 99 as a group in a group in a group, as far as one in a message of a request can be read.
+# Field 99 as nested groups, as deep as a message in a request can be read.
 _GROUPS = spoken()
 _GROUPS.MergeFromString(b"\x9b\x06" * 96 + b"\x9c\x06" * 96)
 
@@ -102,7 +102,7 @@ GRPC: dict[str, tuple[str, bytes]] = {
 
 
 def raw_call(channel: grpc.aio.Channel, path: str) -> Any:
-    """A unary method by its path, whose requests and replies are bytes."""
+    """Returns a unary method by its path; its requests and replies are bytes."""
     return cast("Any", channel).unary_unary(path)
 
 
@@ -121,7 +121,7 @@ async def refused(plane: Plane, path: str, body: bytes, principal: Any = None) -
 
 @pytest.mark.parametrize("name", GRPC)
 async def test_a_bad_message_over_grpc_is_invalid_and_stores_nothing(plane: Plane, name: str) -> None:
-    """S7: what cannot be parsed, stored or read again is refused with a reason before either store has it."""
+    """S7: data that cannot be parsed, stored or read again is refused with a reason before either store has it."""
     path, body = GRPC[name]
     async with untouched(plane):
         code, reason = await refused(plane, path, body)
@@ -130,7 +130,7 @@ async def test_a_bad_message_over_grpc_is_invalid_and_stores_nothing(plane: Plan
 
 
 async def test_data_too_deep_to_be_read_again_is_not_appended(plane: Plane) -> None:
-    """An executor's change is refused before it is stored when no reader could parse it; the lease stays good."""
+    """An executor's change is refused if no reader could parse it; the lease stays valid."""
     service = principal(s=True)
     async with grpc.aio.insecure_channel(plane.tasks_target) as channel:
         made = pb.CreateTaskResponse.FromString(
@@ -174,13 +174,13 @@ PRINCIPALS: dict[str, str] = {
 
 @pytest.mark.parametrize("name", PRINCIPALS)
 async def test_a_forged_principal_is_unauthenticated(plane: Plane, name: str) -> None:
-    """S2: a caller whom no store could name is nobody, and nothing is written in its name."""
+    """S2: a name that no store could hold is refused, and nothing is written for it."""
     async with untouched(plane):
         code, reason = await refused(plane, _TASKS + "PutTask", put(), PRINCIPALS[name])
         assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "BAD_PRINCIPAL")
 
 
-async def test_only_services_do_what_services_do(plane: Plane) -> None:
+async def test_calls_of_services_are_refused_to_other_callers(plane: Plane) -> None:
     """C8: a caller without a service's principal neither appends nor claims, nor creates a task with a lease."""
     requests: tuple[tuple[str, Message], ...] = (
         (_TASKS + "AppendEvents", pb.AppendEventsRequest()),

@@ -1,7 +1,5 @@
-"""Hostile and unlucky clients, over the wire: each gets its typed error, and neither store holds anything of it.
-
-Over 300 lines, since the tables of what is refused belong beside the one check that all of it has to pass.
-"""
+"""Hostile and unlucky clients, over the wire: each gets its typed error, and neither store keeps anything of the
+request. Over 300 lines, since the tables of refused requests belong beside the one check that all of them pass."""
 
 import asyncio
 import json
@@ -42,7 +40,7 @@ def rpc(method: str, params: Any) -> bytes:
 
 
 def said(**fields: Any) -> bytes:
-    """A send whose message has these fields instead of its own."""
+    """Returns a send with these fields in its message."""
     return rpc("SendMessage", {"message": text_message("echo hi") | fields})
 
 
@@ -117,7 +115,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize("name", BODIES)
 async def test_a_bad_call_gets_its_typed_error_and_stores_nothing(plane: Plane, name: str) -> None:
-    """T1, S7: whatever is wrong with a JSON-RPC request, its answer says so in a few lines, and no session begins."""
+    """T1, S7: the answer to any wrong JSON-RPC request has the error in a few lines, and no session begins."""
     body, code = BODIES[name]
     async with untouched(plane), client(plane.url) as http:
         answer = await http.post("/", content=body, headers={"Content-Type": "application/json"})
@@ -178,7 +176,7 @@ async def test_a_bad_request_under_api_gets_its_status_and_stores_nothing(plane:
 
 
 async def raw(plane: Plane, data: bytes) -> bytes:
-    """What a connection answers to these bytes, until it is closed or has been silent for long."""
+    """Returns the answer of a connection to these bytes, until it is closed or silent for long."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(plane.url.rpartition(":")[2]))
     try:
         writer.write(data)
@@ -216,15 +214,15 @@ WIRE: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize("name", WIRE)
 async def test_a_bad_http_request_gets_its_status_and_stores_nothing(plane: Plane, name: str) -> None:
-    """S2: headers that no client of ours sends are refused before anybody acts on them."""
+    """S2: headers that no client of ours sends are refused before any effect."""
     data, status = WIRE[name]
     async with untouched(plane):
         head = await raw(plane, data)
         assert head.startswith(b"HTTP/1.1 %d " % status), head
 
 
-async def test_the_tasks_and_sessions_of_others_do_not_exist(plane: Plane) -> None:
-    """T3, I1, S6: another caller gets the answers that there are for what nobody has, whatever it tries."""
+async def test_tasks_and_sessions_of_another_user_are_not_found(plane: Plane) -> None:
+    """T3, I1, S6: reads, cancels, messages and deletions; saving a task under a used id is a conflict."""
     async with client(plane.url) as mine, client(plane.url, **{"X-User-Id": "mallory"}) as other:
         task = (await send(mine, "ask colour"))["task"]
         await until(lambda: copied(plane))
@@ -241,8 +239,8 @@ async def test_the_tasks_and_sessions_of_others_do_not_exist(plane: Plane) -> No
             assert (await mine.post("/api/tasks", json=written)).json()["code"] == "MANAGED"
 
 
-async def test_a_message_and_its_direct_answer_need_not_fit_into_one_call(plane: Plane) -> None:
-    """P2: the two are saved in two calls when together they exceed what a call may carry, and read back whole."""
+async def test_a_message_and_its_direct_answer_may_be_larger_than_one_call(plane: Plane) -> None:
+    """P2: then they are saved in two calls, and read back whole."""
     text = "x" * 2_900_000
     async with client(plane.url) as http:
         answer = (await send(http, "message " + text, contextId="large"))["message"]
@@ -251,7 +249,7 @@ async def test_a_message_and_its_direct_answer_need_not_fit_into_one_call(plane:
         assert [len(message["parts"][0]["text"]) for message in shown] == [len(text) + 8, len(text)]
 
 
-async def test_a_session_deleted_under_racing_sends_leaves_no_task_behind(plane: Plane) -> None:
+async def test_a_session_deleted_during_sends_leaves_no_task(plane: Plane) -> None:
     """S4, S7: a turn that was saved before the deletion and becomes a task after it is deleted, too."""
     async with client(plane.url) as http:
         for _ in range(10):
@@ -264,8 +262,8 @@ async def test_a_session_deleted_under_racing_sends_leaves_no_task_behind(plane:
                 assert left["totalSize"] == 0
 
 
-async def test_clients_that_leave_at_any_moment_leave_nothing_open(plane: Plane) -> None:
-    """P1: their tasks go on to the end, no stream stays open, and nobody else is disturbed."""
+async def test_clients_that_leave_at_any_moment_leave_no_stream_open(plane: Plane) -> None:
+    """P1: their tasks complete."""
     body = rpc("SendStreamingMessage", {"message": text_message("chunks 20 8", contextId="gone")})
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     whole = head % len(body) + body

@@ -1,4 +1,4 @@
-"""Processes whose event loop is blocked by an agent: SIGTERM ends them all the same, and so does a limit."""
+"""Processes with an event loop that an agent blocks: SIGTERM ends them all the same, and so does a limit."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -50,7 +50,7 @@ async def test_a_process_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path,
 
 
 async def test_a_worker_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path) -> None:
-    """C14."""
+    """C14: with the same code."""
     async with (
         serving_card(tmp_path) as plane,
         working("python", plane, tmp_path / "worker.log", drain_timeout=0.1, **OF_WORKER) as worker,
@@ -61,7 +61,7 @@ async def test_a_worker_that_an_agent_blocks_ends_after_sigterm(tmp_path: Path) 
 
 
 async def test_a_process_that_an_agent_blocks_beyond_the_limit_ends(tmp_path: Path) -> None:
-    """P9: and its supervisor starts another one, which ends the task that blocks."""
+    """P9: so that a supervisor starts another one; the log names the limit."""
     async with running("four", tmp_path, SOON | {"TASKPLANE_EXECUTOR_BLOCKED_LIMIT": "0.5"}) as plane, blocking(plane):
         assert await plane.death("executor") == EXIT_STUCK
         assert "BLOCKED_LIMIT" in plane.log("executor")

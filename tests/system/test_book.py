@@ -1,4 +1,4 @@
-"""The example that goes on where it was killed: `docs/examples/book.py`, under a client that just waits."""
+"""The example that survives a kill: `docs/examples/book.py`, under a client that just waits."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ PAGES = [f"Page {number}\n" for number in range(1, 7)]
 
 
 async def events(store: TaskStoreStub, kind: "tasks.EventKind.ValueType") -> list[tasks.Event]:
-    """The events of a kind of the only task, if there is one yet."""
+    """Returns the events of a kind of the only task, if there is one yet."""
     listed = await store.ListTasks(tasks.ListTasksRequest())
     if not listed.records:
         return []
@@ -36,11 +36,11 @@ async def events(store: TaskStoreStub, kind: "tasks.EventKind.ValueType") -> lis
 
 @pytest.mark.one_engine
 @pytest.mark.parametrize(("mode", "target"), [("one", "dev"), ("four", "executor")])
-async def test_the_example_goes_on_after_its_checkpoint(
+async def test_the_example_continues_after_its_checkpoint(
     mode: str, target: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """P7, C8, C9: killed by SIGKILL in the middle, it is the same task that goes on with the page after the last
-    checkpoint; no page is lost, and `taskplane chat`, which was started before, shows the book to its end."""
+    """P7, C8, C9: after SIGKILL in the middle, the same task continues with the page after the last checkpoint; no page
+    is lost, and `taskplane chat`, started before, shows the book to its end."""
     async with running(mode, tmp_path, BOOK, server=server) as plane:
         command = [sys.executable, "-m", "taskplane.cli", "chat", "--url", plane.url, "-m", "write"]
         chat = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

@@ -21,7 +21,7 @@ _PROGRAM: Final = ROOT / "docs" / "examples" / "calling.py"
 
 @asynccontextmanager
 async def called(*arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The program while it runs."""
+    """The program, while it runs."""
     process = await asyncio.create_subprocess_exec(sys.executable, str(_PROGRAM), *arguments, stdout=PIPE, stderr=PIPE)
     try:
         yield process
@@ -32,13 +32,13 @@ async def called(*arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
 
 
 async def said(*arguments: str) -> tuple[int | None, str, str]:
-    """The exit code of the program, and its two outputs."""
+    """Returns the exit code of the program, and its two outputs."""
     async with called(*arguments) as process:
         out, errors = await process.communicate()
         return process.returncode, out.decode(), errors.decode()
 
 
-async def test_c5_a_stream_that_breaks_goes_on_after_the_last_event(plane: Plane) -> None:
+async def test_c5_a_broken_stream_continues_after_the_last_event(plane: Plane) -> None:
     """C5, C10: each event once, over two connections; a repeat under the same key is the same task."""
     host, _, port = plane.executor_target.rpartition(":")
     async with cutting(host, int(port)) as proxy:
@@ -56,13 +56,13 @@ async def test_c5_a_stream_that_breaks_goes_on_after_the_last_event(plane: Plane
         assert (code, again) == (0, "TASK_STATE_COMPLETED\n"), "a repeat is at the end of the same task at once"
 
 
-async def test_a_refused_call_is_told_by_its_reason(plane: Plane) -> None:
+async def test_a_refused_call_is_shown_with_its_reason(plane: Plane) -> None:
     code, out, errors = await said(plane.executor_target, "nobody", "calling-2", "hello")
     assert (code, out) == (1, "")
     assert errors.startswith("AGENT_NOT_FOUND: ")
 
 
-async def test_the_page_shows_the_program_and_its_output_as_they_are(plane: Plane) -> None:
+async def test_the_page_shows_the_program_and_its_real_output(plane: Plane) -> None:
     page = (ROOT / "docs" / "calling-from-python.md").read_text()
     assert f"```python\n{_PROGRAM.read_text()}```" in page
     [(line, shown)] = re.findall(r"```console\n\$ (.*)\n((?:.+\n)*?)```", page)

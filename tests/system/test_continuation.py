@@ -1,4 +1,4 @@
-"""Where a message goes: back into the task it names, into a new one of its session, or nowhere."""
+"""The destination of a message: the task that it names, a new task of its session, or a refusal."""
 
 import asyncio
 from typing import Any
@@ -39,17 +39,15 @@ async def refusal(http: httpx.AsyncClient, method: str, text: str, **fields: Any
 
 
 async def conversation(http: httpx.AsyncClient, context: str) -> list[str]:
-    """What a session shows."""
+    """Returns the conversation of a session."""
     shown = (await data(http, f"/api/sessions/{context}/messages"))["messages"]
     return ["".join(part["text"] for part in each["parts"]) for each in shown]
 
 
 @pytest.mark.parametrize("state", ["INPUT", "AUTH"])
-async def test_the_answer_to_a_pause_goes_on_with_the_same_task(plane: Plane, state: str) -> None:
-    """I1, I2: appended to its history, `submitted`, run again under the same id, in the context of the task.
-
-    P2: what the agent would answer directly were it new is an answer to the task here.
-    """
+async def test_the_answer_to_a_pause_continues_the_same_task(plane: Plane, state: str) -> None:
+    """I1, I2: it is appended to the history, and the task is `submitted` and runs again under its id and context. P2: a
+    message that the agent would answer directly is an answer to the task here."""
     async with client(plane.url) as http:
         asked = (await send(http, "ask Your name?" if state == "INPUT" else "auth Sign in!"))["task"]
         assert asked["status"]["state"] == f"TASK_STATE_{state}_REQUIRED"
@@ -66,8 +64,8 @@ async def test_the_answer_to_a_pause_goes_on_with_the_same_task(plane: Plane, st
         assert (await result(http, "ListTasks", {"contextId": asked["contextId"]}))["totalSize"] == 1
 
 
-async def test_a_message_to_a_running_task_gets_a_turn_of_its_own(plane: Plane) -> None:
-    """I1: accepted, appended, and answered by a further turn before the task completes."""
+async def test_a_message_to_a_running_task_gets_a_separate_turn(plane: Plane) -> None:
+    """I1: it is accepted, appended, and answered by a further turn before the task completes."""
     async with client(plane.url) as http:
         for text in ("slow 4", "slow 16", "slow 64"):
             async with stream(http, "SendStreamingMessage", {"message": text_message(text)}) as events:
@@ -81,7 +79,7 @@ async def test_a_message_to_a_running_task_gets_a_turn_of_its_own(plane: Plane) 
             answer = await more
             if "result" in answer:
                 break
-            # It came too late, since the machine did not come to us for so long.
+            # The message came too late, on a busy machine.
             assert answer["error"]["code"] == -32004
         done = answer["result"]["task"]
         assert (done["id"], done["status"]["state"]) == (task["id"], "TASK_STATE_COMPLETED")
@@ -93,10 +91,8 @@ async def test_a_message_to_a_running_task_gets_a_turn_of_its_own(plane: Plane) 
 
 @both_versions
 @pytest.mark.parametrize("end", ["echo done", "fail", "reject", "cancel"])
-async def test_a_message_to_a_task_that_has_ended_is_refused_and_leaves_no_trace(
-    plane: Plane, method: str, end: str
-) -> None:
-    """I1: UnsupportedOperation in both versions, the task unchanged, and nothing of it in the session."""
+async def test_a_message_to_an_ended_task_is_refused_and_not_stored(plane: Plane, method: str, end: str) -> None:
+    """I1: UnsupportedOperation in both versions; task and session do not change."""
     async with client(plane.url) as http:
         task = (await send(http, "ask" if end == "cancel" else end))["task"]
         if end == "cancel":
@@ -126,10 +122,8 @@ async def test_a_message_to_an_unknown_task_or_to_a_task_elsewhere_is_refused(pl
 
 
 @both_versions
-async def test_references_are_stored_and_returned_without_those_that_are_not_the_callers(
-    plane: Plane, method: str
-) -> None:
-    """I3, I5: a message after a terminal task is a new task; foreign and unknown references are dropped silently."""
+async def test_references_are_stored_without_foreign_and_unknown_ones(plane: Plane, method: str) -> None:
+    """I3, I5: a message after a terminal task is a new task; the other references are dropped silently."""
     async with client(plane.url) as http, client(plane.url, **{"X-User-Id": uuid4().hex}) as stranger:
         first, second = (await send(http, "ask"))["task"], (await send(http, "echo other"))["task"]
         first = (await send(http, "Ann", taskId=first["id"]))["task"]

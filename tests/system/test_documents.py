@@ -1,4 +1,4 @@
-"""Tasks that external runtimes write whole: what is stored is what was sent, under one id, on either engine."""
+"""Tasks that external runtimes write whole: they are stored unchanged, under one id, on either engine."""
 
 from typing import Any
 from uuid import uuid4
@@ -46,7 +46,7 @@ async def session(http: httpx.AsyncClient) -> str:
 
 
 async def shown(http: httpx.AsyncClient, path: str) -> Any:
-    """What the path answers, as it was stored."""
+    """Returns the stored data of the path."""
     return without_additions(await data(http, path))
 
 
@@ -55,8 +55,8 @@ async def stored(http: httpx.AsyncClient, task: Json) -> None:
     assert (answer.status_code, without_additions(answer.json()["data"])) == (201, task)
 
 
-async def test_a_task_is_stored_whole_with_its_session_and_stored_again_it_replaces_itself(plane: Plane) -> None:
-    """T2: a task has its id, its session and its data; saving is an upsert by id, and both outlive a SIGKILL."""
+async def test_a_task_document_is_stored_whole_and_replaced_by_the_next_one(plane: Plane) -> None:
+    """T2: a task has its id, its session and its data; saving is an upsert by id, and survives a SIGKILL."""
     task_id = uuid4().hex
     async with client(plane.url) as http:
         context, other = await session(http), await session(http)
@@ -84,8 +84,8 @@ async def test_a_task_is_stored_whole_with_its_session_and_stored_again_it_repla
     assert (record.origin, record.owner, record.generation) == (pb.ORIGIN_DOCUMENT, "local", 3)
 
 
-async def test_who_watches_a_document_is_led_through_its_replacements_by_number(plane: Plane) -> None:
-    """T4, T3: replaced at any state, each time one generation; managed tasks are not, and the answer says why."""
+async def test_a_watch_of_a_document_shows_each_replacement_as_a_generation(plane: Plane) -> None:
+    """T4, T3: in any state. A managed task cannot be replaced, and the answer has the reason."""
     task_id = uuid4().hex
     async with client(plane.url) as http:
         context = await session(http)

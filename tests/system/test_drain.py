@@ -23,7 +23,7 @@ SETTINGS = {
     "TASKPLANE_EXECUTOR_CANCEL_GRACE": "1.0",
     "TASKPLANE_GATEWAY_DRAIN_DELAY": "0.3",
 }
-# Seconds until a process must have ended. Its watchdog would end it later, with another exit code.
+# Seconds until a process must have ended. Its watchdog would end the process later, with another exit code.
 DEADLINE = 6.0
 
 

@@ -35,7 +35,7 @@ def server() -> Generator[Cluster]:
 
 @asynccontextmanager
 async def behind(proxy: CuttingProxy, server: Cluster, folder: Path) -> AsyncGenerator[Plane]:
-    """A plane of four processes whose databases are reached through a proxy."""
+    """A plane of four processes with a proxy in front of its databases."""
     urls = {
         f"TASKPLANE_{store}_DATABASE_URL": f"postgresql://postgres@127.0.0.1:{proxy.port}/{server.create()}"
         for store in ("TASKS", "SESSIONS")
@@ -62,7 +62,7 @@ async def until_unready(plane: Plane) -> httpx.Response:
         pytest.param("lives on", marks=pytest.mark.skipif(not THOROUGH, reason="it takes half a minute")),
     ],
 )
-async def test_a_standby_that_is_promoted_under_load_has_all_that_was_acknowledged(
+async def test_a_standby_promoted_under_load_has_all_acknowledged_data(
     server: Cluster, tmp_path: Path, ends: str
 ) -> None:
     """C2, C8, C15: with synchronous replication, without a restart of the plane.
@@ -118,10 +118,11 @@ async def test_a_standby_that_is_promoted_under_load_has_all_that_was_acknowledg
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("scope", ["SYSTEM", "DATABASE"])
-async def test_a_database_that_takes_no_writes_is_not_ready_and_heals(
+async def test_a_plane_with_a_read_only_database_is_not_ready_until_writes_work(
     server: Cluster, tmp_path: Path, scope: str
 ) -> None:
-    """C15, C8: `/readyz` names it; afterwards sends work, leases are renewed and runs go on, without a restart."""
+    """C15, C8: `/readyz` names the database. Afterwards sends work, leases are renewed and runs continue, without a
+    restart."""
     async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
         names = [url.rpartition("/")[2] for url in (plane.tasks_url, plane.sessions_url)]
 

@@ -1,4 +1,4 @@
-"""Processes die at the places where it hurts most; what was said stays, every turn comes to an end, nothing is lost."""
+"""Processes die at the worst places; nothing stored is lost, and every turn ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ from tests.system.wire import client, request, text_message
 pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="the ordinary run kills at each place once")
-# Process, failpoint, and at which of its passages the process ends.
+# Process, failpoint, and the number of the passage at which the process ends.
 PLACES = [
     ("tasks", "append.before_begin", 7),
     ("tasks", "append.before_commit", 7),
@@ -43,7 +43,7 @@ PLACES = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
 async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane in four processes, whose processes are killed and started again."""
+    """A plane in four processes that are killed and started again."""
     server = server_of(request.param, request)
     async with running("four", tmp_path_factory.mktemp("plane"), server=server) as started:
         yield started
@@ -51,12 +51,13 @@ async def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize(("name", "place", "nth"), PLACES)
 async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, name: str, place: str, nth: int) -> None:
-    """C1, C2, C6, C8, C9, C10: streams, sends, a pause, an answer and a cancel go on over the death of one process."""
+    """C1, C2, C6, C8, C9, C10: streams, sends, a pause, an answer and a cancel continue across the death of one
+    process."""
     async with client(four.url) as http:
         recorder = Recorder(http)
         await four.arm(name, place, nth)
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            # More than may wait to be committed, twice over: so it is copied while the agent goes on.
+            # Twice the limit of uncommitted changes, so that they are copied while the agent works.
             for text in ("echo hello", "slow 6", "rerun 6", *(("flood 600",) if place.startswith("copy.") else ())):
                 group.create_task(recorder.follow(text))
             for _ in range(2):
@@ -86,8 +87,8 @@ async def test_a_process_that_dies_at_a_failpoint_loses_nothing(four: Plane, nam
         "pause.after_message",
     ],
 )
-async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: Plane, place: str, name: str) -> None:
-    """C6, C9, C10: nothing is stuck or uncopied; a later repeat under the same key is answered, once."""
+async def test_a_turn_without_its_client_and_executor_ends(four: Plane, place: str, name: str) -> None:
+    """C6, C9, C10: nothing stays uncopied; a later repeat under the same key is answered, once."""
     texts = {"copy": "flood 600", "pause": "ask"}
     message = text_message(texts.get(place.partition(".")[0], "echo gone"))
     key = {"Idempotency-Key": message["messageId"], "A2A-Version": "1.0"}
@@ -108,7 +109,7 @@ async def test_a_turn_whose_client_and_executor_are_gone_comes_to_an_end(four: P
         answer = (await http.post("/", json=body, headers=key)).json()["result"]["task"]
         said = (await http.get(f"/api/sessions/{answer['contextId']}/messages")).json()["data"]["messages"]
     assert len((await held(four)).tasks) == before + 1
-    # The agent is not one that may run again, so a task that had begun has failed, unless the answer was there.
+    # This agent may not run again, so a task that had begun has failed, unless its answer was stored.
     ended = {"submit.after_outcome": COMPLETED, "pause.after_message": "TASK_STATE_INPUT_REQUIRED"}.get(
         place, COMPLETED if place.startswith("complete.") else "TASK_STATE_FAILED"
     )

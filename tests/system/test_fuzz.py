@@ -1,8 +1,6 @@
-"""Requests made at random: whatever is sent, a healthy plane answers quickly, with a code if it refuses, and stays so.
-
-`FUZZ_SEED` is the seed, `FUZZ_REQUESTS` the number of requests. A request that failed is written to a file, as it was
-sent: `nc 127.0.0.1 8080 <FILE` sends it again.
-"""
+"""Random requests: a healthy plane answers each of them quickly, with a code if it refuses, and stays healthy.
+`FUZZ_SEED` is the seed, `FUZZ_REQUESTS` the number of requests. A failed request is written to a file as it was sent:
+`nc 127.0.0.1 8080 <FILE` sends it again."""
 
 import asyncio
 import json
@@ -32,11 +30,11 @@ pytestmark = pytest.mark.more
 SEED: Final = os.environ.get("FUZZ_SEED", "1")
 REQUESTS: Final = int(os.environ.get("FUZZ_REQUESTS", "20000" if THOROUGH else "2000"))
 AT_ONCE: Final = 6
-# Seconds within which everything is answered; on a machine with other work, if it is the only request.
+# Seconds until an answer; on a busy machine, for a request that is sent alone.
 BOUND: Final = 2.0
 # Seconds for which a stream is read.
 MOMENT: Final = 0.05
-# Settings under which no limit that other tests are about is reached.
+# Settings that keep the limits of other tests out of reach.
 SETTINGS: Final = {
     **STEADY,
     "TASKPLANE_EXECUTOR_ALLOW_CRASH": "false",
@@ -45,16 +43,17 @@ SETTINGS: Final = {
     "TASKPLANE_GATEWAY_BODY_TIMEOUT": "0.5",
 }
 CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
-# Codes by which a server says that it failed.
+# Codes for failures of a server.
 FAULTS: Final = {"INTERNAL", "INTERNAL_ERROR", "UNKNOWN"}
 AGENTS_FAULTS: Final = '"logger":"taskplane.agents.faults"'
 BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
-# The HTTP server's own answer to what is no HTTP.
+# The HTTP server's own answer to invalid HTTP.
 NO_HTTP: Final = b"Invalid HTTP request received."
 
 
 class Answer:
-    """An answer as far as it was read: status 0 if there was none. `seconds`: until its end, of a stream its start."""
+    """An answer as far as it was read: status 0 without an answer. `seconds`: until its end, for a stream until its
+    start."""
 
     def __init__(self, case: Case) -> None:
         self.status = 0
@@ -70,14 +69,14 @@ class Answer:
         return self.kind == "text/event-stream"
 
     def feed(self, data: bytes) -> None:
-        """Takes what came; what comes after the answer does not count."""
+        """Takes received bytes; bytes after the answer are ignored."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             if not self.whole:
                 raise
 
-    # What httptools calls.
+    # Callbacks of httptools.
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"content-type" and not self.whole:
             self.kind = value.decode("latin-1").partition(";")[0]
@@ -113,7 +112,7 @@ async def asked(plane: Plane, case: Case) -> Answer:
     except TimeoutError:
         answer.seconds = answer.seconds or time.monotonic() - begun
     except OSError:
-        # The server closes the connection on a body that it refuses without reading it.
+        # The server closes the connection if it refuses a body without reading it.
         answer.seconds = time.monotonic() - begun
     finally:
         writer.transport.abort()
@@ -129,7 +128,7 @@ async def _read(reader: asyncio.StreamReader, answer: Answer, *, streams: bool =
 
 
 def wrong(case: Case, answer: Answer) -> str:
-    """What is wrong with an answer; nothing if it is as it should be."""
+    """Returns the fault of an answer; empty if it is correct."""
     if not answer.status:
         return "" if case.left or not case.framed else "no answer"
     if answer.status >= 500:
@@ -149,12 +148,12 @@ def wrong(case: Case, answer: Answer) -> str:
 
 
 def _integer(digits: str) -> int:
-    # The id of a request comes back however long it is, and Python reads no longer ones.
+    # The id of a request comes back at any length, and Python reads no longer numbers.
     return int(digits[:4000])
 
 
 def _wrong_stream(body: bytes) -> str:
-    """What is wrong with the events that came whole. Under /api an error has a name, and other events may have one."""
+    """Returns the fault of the complete events. Under /api an error has a name, and other events may have one."""
     for event in body.split(b"\n\n")[:-1]:
         data = next(line[6:] for line in event.split(b"\n") if line.startswith(b"data: "))
         if data.startswith(b'{"jsonrpc"') or b"event: error\n" in event:
@@ -191,7 +190,7 @@ def _wrong_rest_error(status: int, error: Json) -> str:
 
 
 @pytest.mark.timeout(1800 if THOROUGH else 300)
-async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Path) -> None:
+async def test_any_request_is_answered_quickly_with_a_valid_code(tmp_path: Path) -> None:
     """S1, T1: no request makes the plane fail, wait or log a fault, and afterwards it works."""
     async with running("one", tmp_path, SETTINGS) as plane:
         requests = Requests(SEED, Pool())
@@ -208,7 +207,7 @@ async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Pa
                 statuses[answer.status] += 1
                 slow.append((answer.seconds, case))
                 if what := wrong(case, answer):
-                    faults.append(told(tmp_path, case, what))
+                    faults.append(described(tmp_path, case, what))
 
         await asyncio.gather(*[work() for _ in range(AT_ONCE)])
         slow.sort(key=lambda each: -each[0])
@@ -217,22 +216,22 @@ async def test_whatever_is_sent_is_answered_quickly_and_with_a_code(tmp_path: Pa
         print(f"slowest: {slowest}")
         for seconds, case in slow:
             if seconds > BOUND and (alone := min([(await asked(plane, case)).seconds for _ in range(3)])) > BOUND:
-                faults.append(told(tmp_path, case, f"{seconds:.1f} s, and {alone:.1f} s alone"))
+                faults.append(described(tmp_path, case, f"{seconds:.1f} s, and {alone:.1f} s alone"))
         await plane.ready()
         async with client(plane.url) as http:
             await until(lambda: no_streams(http))
             faults += await unreadable(http)
             assert (await send(http, "hello"))["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         assert not faults, "\n".join(faults)
-        # An agent that fails is no fault of the plane.
+        # A failed agent is not a fault of the plane.
         assert [line for line in failures(plane) if AGENTS_FAULTS not in line] == []
-        # A request that is quick when it is repeated may have found more at first.
+        # A request that is quick when repeated may have had more to read at first.
         blocked = [line for line in (tmp_path / "dev.log").read_text(errors="replace").splitlines() if BLOCKED in line]
         assert blocked == []
 
 
 async def unreadable(http: httpx.AsyncClient) -> list[str]:
-    """The routes on which a session that was stored cannot be read."""
+    """Returns the routes on which a stored session cannot be read."""
     found: list[str] = []
     sessions = (await http.get("/api/sessions")).json()["data"]
     reads = [
@@ -248,8 +247,8 @@ async def unreadable(http: httpx.AsyncClient) -> list[str]:
     return found
 
 
-def told(folder: Path, case: Case, what: str) -> str:
-    """What went wrong, with the file that has the request."""
+def described(folder: Path, case: Case, what: str) -> str:
+    """Writes the request to a file; returns the fault with the name of the file."""
     file = folder / f"request-{case.number}"
     file.write_bytes(case.wire())
     line = f"{what}: request {case.number}, {file}: {case.wire()[:600]!r}"

@@ -1,7 +1,5 @@
-"""Generated sessions: what three routes show of each agrees with a naive reference, with each other, and after crashes.
-
-HISTORIES in the environment says how many are generated per engine, and HISTORY_SEED what they are drawn from.
-"""
+"""Generated sessions: three routes show each of them like a naive reference, and like each other, also after crashes.
+HISTORIES in the environment is the number per engine, and HISTORY_SEED the seed."""
 
 import asyncio
 import os
@@ -28,7 +26,7 @@ BEFORE = "kagent_rewind_before_invocation_id"
 
 
 class Session:
-    """One generated session: what was done to it, and what it must show."""
+    """One generated session: its steps, and its expected content."""
 
     def __init__(self, http: httpx.AsyncClient, rng: random.Random) -> None:
         self.http = http
@@ -41,7 +39,7 @@ class Session:
         self._named: set[str] = set()
 
     def may_begin_a_rewind(self) -> list[Turn]:
-        """The turns whose names a client knows: not those of documents that name none."""
+        """Returns the turns with names that a client knows, without documents that name none."""
         documents = [turn for turn in self.chronicle.documents if turn.invocation in self._named]
         return [*self.chronicle.turns, *documents]
 
@@ -192,7 +190,7 @@ class Session:
         self.chronicle.turn(said[0][0], task["id"], [text for _, text in said])
 
     async def _own(self) -> list[Json]:
-        """The effective history without what documents say."""
+        """Returns the effective history without documents."""
         return [one for one in await _effective(self.http, self.id) if _text(one) not in self.documents]
 
     def _without_documents(self, messages: list[Json]) -> list[str]:
@@ -218,7 +216,7 @@ def _text(message: Json) -> str:
 
 
 def _invocations(task: Json) -> list[tuple[str, str]]:
-    """Invocation and text of each message of a task, the one of its status included."""
+    """Returns invocation and text of each message of a task, including the message of its status."""
     messages: list[Json] = [*task.get("history", [])]
     last = task["status"].get("message")
     if last and all(last["messageId"] != each["messageId"] for each in messages):
@@ -227,7 +225,7 @@ def _invocations(task: Json) -> list[tuple[str, str]]:
 
 
 def _flatten(tasks: list[Json]) -> list[Json]:
-    """As a client flattens them (T6), which leaves out repeated ids."""
+    """Flattens tasks as a client does (T6), without repeated ids."""
     kept: dict[str, Json] = {}
     for task in tasks:
         for message in task["history"]:
@@ -255,7 +253,7 @@ async def _paged(http: httpx.AsyncClient, session_id: str) -> list[Json]:
 
 
 @pytest.mark.timeout(120 + 5 * HISTORIES)
-async def test_generated_sessions_show_what_a_naive_reference_says(server: Cluster | None, tmp_path: Path) -> None:
+async def test_generated_sessions_equal_a_naive_reference(server: Cluster | None, tmp_path: Path) -> None:
     """R3, R4, R5, R6, R7, R8, T6: after any mixture of turns, rewinds, undos, pushes, forks and crashes."""
     seed = int(os.environ.get("HISTORY_SEED", random.randrange(2**32)))
     print(f"seed {seed}")
@@ -276,7 +274,7 @@ async def _live(session: Session) -> None:
 
 
 async def _crash(plane: Plane, sessions: list[Session]) -> None:
-    """The process is killed while each session is being rewound; then it is rewound, or it is not."""
+    """Kills the process while each session is being rewound. Afterwards each is rewound, or not."""
     chosen = [(one, random.choice(one.chronicle.turns)) for one in sessions if one.chronicle.turns]
 
     async def rewind(session: Session, turn: Turn) -> None:
@@ -290,7 +288,7 @@ async def _crash(plane: Plane, sessions: list[Session]) -> None:
     await plane.start("dev")
     for session, turn in chosen:
         session.steps.append(f"killed while rewinding before {turn.texts[0]!r}")
-        # The next request finishes what the crash left.
+        # The next request finishes an interrupted rewind.
         shown = [_text(message) for message in await session._own()]  # pyright: ignore[reportPrivateUsage]
         if shown != session.chronicle.texts:
             session.chronicle.rewind(turn.invocation)

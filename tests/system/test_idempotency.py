@@ -14,8 +14,8 @@ from tests.system.plane import STEADY, running
 from tests.system.wire import call, client, request, result, text_message
 
 
-async def test_fifty_sends_with_one_key_are_one_task_and_one_run(server: Cluster | None, tmp_path: Path) -> None:
-    """C10, P2: also for a direct answer, without a context, after a restart; another body is a typed conflict."""
+async def test_fifty_sends_with_one_key_make_one_task_and_one_run(server: Cluster | None, tmp_path: Path) -> None:
+    """C10, P2: also one direct answer, without a context, after a restart; another body is a typed conflict."""
     async with running("one", tmp_path, STEADY, server=server) as plane:
         async with client(plane.url) as http:
             message = text_message("echo once")
@@ -47,8 +47,8 @@ async def test_fifty_sends_with_one_key_are_one_task_and_one_run(server: Cluster
     assert len(await logs(plane)) == 6
 
 
-async def test_one_key_over_two_executors_with_the_first_answer_cut_off(server: Cluster | None, tmp_path: Path) -> None:
-    """C10: two executor processes on one store; the first client goes away before it is answered."""
+async def test_sends_with_one_key_to_two_executors_make_one_task(server: Cluster | None, tmp_path: Path) -> None:
+    """C10: two executor processes on one store; the first client leaves before it gets an answer."""
     async with running("four", tmp_path, STEADY, server=server) as plane:
         executor, gateway = free_port(), free_port()
         first = plane.environment
@@ -79,10 +79,8 @@ async def test_one_key_over_two_executors_with_the_first_answer_cut_off(server: 
     assert len({event.fence for log in events.values() for event in log if event.fence}) == 1
 
 
-async def test_a_send_whose_first_answer_is_cut_by_the_network_is_done_once(
-    server: Cluster | None, tmp_path: Path
-) -> None:
-    """C10: the answer is under way when the connection breaks; the same request on another connection gets it."""
+async def test_a_send_repeated_after_a_cut_answer_is_executed_once(server: Cluster | None, tmp_path: Path) -> None:
+    """C10: the connection breaks during the answer; the same request on another connection gets it."""
     async with running("one", tmp_path, STEADY, server=server) as plane, client(plane.url) as straight:
         host, port = plane.url.removeprefix("http://").split(":")
         for text, method in product(("echo once", "message hi"), ("SendMessage", "SendStreamingMessage")):

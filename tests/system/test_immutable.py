@@ -1,4 +1,4 @@
-"""A task that has ended never changes, by clients, by the executor that ran it, or by a shell on the database."""
+"""An ended task never changes: by clients, by the executor that ran it, or by a shell on the database."""
 
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ every_end = pytest.mark.parametrize("end", ENDS)
 
 
 async def ended(http: httpx.AsyncClient, end: str, **fields: Any) -> Json:
-    """A task with metadata that has this end, as GetTask shows it."""
+    """Returns a task with metadata and this end, from GetTask."""
     params: Json = {"message": text_message(ENDS[end], **fields), "metadata": {"ticket": 7}}
     if end != "canceled":
         task = (await result(http, "SendMessage", params))["task"]
@@ -84,7 +84,7 @@ def late(record: pb.TaskRecord) -> list[pb.AppendItem]:
 
 
 @every_end
-async def test_no_client_and_no_executor_changes_a_task_that_has_ended(plane: Plane, end: str) -> None:
+async def test_no_client_and_no_executor_can_change_an_ended_task(plane: Plane, end: str) -> None:
     """I4, C7, M4: state, status, artifacts, history and metadata; a late `working` is refused as TERMINAL."""
     async with client(plane.url) as http, task_store(plane, service=True) as (store, queue):
         task = await ended(http, end)
@@ -119,8 +119,8 @@ async def test_no_client_and_no_executor_changes_a_task_that_has_ended(plane: Pl
 
 
 @every_end
-async def test_the_next_message_makes_another_task_and_both_stay_listed(plane: Plane, end: str) -> None:
-    """M4: the new task is in the same session, and the ended one does not change."""
+async def test_a_message_after_an_ended_task_makes_a_new_task_and_both_are_listed(plane: Plane, end: str) -> None:
+    """M4: in the same session; the ended task does not change."""
     async with client(plane.url) as http:
         first = await ended(http, end, contextId=uuid4().hex)
         before = await seen(http, first)
@@ -157,8 +157,8 @@ ATTACKS = [
 ]
 
 
-async def test_the_database_refuses_to_change_a_task_that_has_ended(plane: Plane) -> None:
-    """I4, C7: the database itself refuses the statements of a shell; clients see the same afterwards."""
+async def test_the_database_refuses_to_change_an_ended_task(plane: Plane) -> None:
+    """I4, C7: for statements of a shell; clients see the same afterwards."""
     async with client(plane.url) as http:
         tasks = [await ended(http, end) for end in ENDS]
         before = [await seen(http, task) for task in tasks]

@@ -1,4 +1,4 @@
-"""Every message of a turn says which turn it is of, live and wherever it is read afterwards."""
+"""Every message of a turn carries its invocation, live and in every later read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ MARK = "kagent_invocation_id"
 
 
 def messages(found: Any) -> Iterator[Json]:
-    """Every message in some JSON, wherever it stands."""
+    """Returns every message in some JSON, at any depth."""
     if isinstance(found, dict):
         if "messageId" in found:
             yield found
@@ -40,7 +40,7 @@ def messages(found: Any) -> Iterator[Json]:
 
 
 def turns(found: Any) -> dict[str, str]:
-    """The invocation of each message, by its id. AssertionError: a message has none, or two."""
+    """Returns the invocation of each message, by its id. AssertionError: a message has none, or two."""
     marks: dict[str, str] = {}
     for message in messages(found):
         mark = message.get("metadata", {}).get(MARK)
@@ -50,10 +50,10 @@ def turns(found: Any) -> dict[str, str]:
 
 
 async def said(http: httpx.AsyncClient, text: str, *, version: str = "1.0", **fields: Any) -> list[Json]:
-    """What the stream of a send carries."""
+    """Returns the content of the stream of a send."""
     old = version == "0.3"
     message = (text_message_0_3 if old else text_message)(text, **fields)
-    # The first Task of a 0.3 stream has its history only where it is asked for.
+    # The first Task of a 0.3 stream has its history only on request.
     params: Json = {"message": message, "configuration": {"historyLength": 100} if old else {}}
     headers = {"A2A-Version": version}
     async with stream(http, "message/stream" if old else "SendStreamingMessage", params, **headers) as events:
@@ -79,7 +79,7 @@ async def test_all_messages_of_a_turn_carry_its_invocation(plane: Plane, version
 
 
 async def views(http: httpx.AsyncClient, context: str) -> dict[str, Any]:
-    """A session in every form in which it is read."""
+    """Returns a session in every form in which it can be read."""
     listed = await data(http, f"/api/sessions/{context}/tasks")
     found: dict[str, Any] = {
         "flatten": await data(http, f"/api/sessions/{context}/messages"),
@@ -99,7 +99,7 @@ async def views(http: httpx.AsyncClient, context: str) -> dict[str, Any]:
 
 
 def unlike(found: dict[str, Any], told: dict[str, str]) -> dict[str, dict[str, str]]:
-    """By view, the messages of another turn than they were `told` with, or of one that nobody was told of."""
+    """Returns, by view, the messages with another turn than in `told`, or missing there."""
     marks = {name: turns(view) for name, view in found.items()}
     assert set(marks["flatten"].values()) >= set(told.values())
     return {
@@ -110,7 +110,7 @@ def unlike(found: dict[str, Any], told: dict[str, str]) -> dict[str, dict[str, s
 
 
 async def crashed(http: httpx.AsyncClient, context: str) -> str:
-    """What was seen of a turn that its process did not survive."""
+    """Returns the stream of a turn that was interrupted by a crash."""
     seen = ""
     with pytest.raises(httpx.TransportError):
         async with stream(http, "SendStreamingMessage", {"message": text_message("crash", contextId=context)}) as told:
@@ -120,7 +120,8 @@ async def crashed(http: httpx.AsyncClient, context: str) -> str:
 
 
 async def test_invocations_survive_storage_flattening_replay_and_reload(server: Cluster | None, tmp_path: Path) -> None:
-    """R1: in every form in which a session is read, before and after its process dies in the middle of a sentence."""
+    """R1: in every form in which a session can be read, before and after its process dies in the middle of a
+    sentence."""
     async with running("one", tmp_path, server=server) as plane:
         await _survive(plane, uuid4().hex)
 

@@ -1,4 +1,4 @@
-"""Every RPC, asked for what belongs to somebody else (see `isolation`)."""
+"""Every RPC, asked for data of another owner (see `isolation`)."""
 
 import json
 import re
@@ -47,10 +47,8 @@ RPCS: Final[dict[str, dict[str, MethodDescriptor]]] = {
 
 @dataclass(frozen=True)
 class World:
-    """What the owner has, by the name that the matrix has for it; `spare`: what each is asked for once.
-
-    `staged`: the owner's imports that are under way, by service, session and import.
-    """
+    """Data of the owner, by its name in the matrix; `spare`: data for a single request. `staged`: unfinished imports of
+    the owner, by service, session and import."""
 
     channel: grpc.aio.Channel
     ids: Mapping[str, str]
@@ -86,7 +84,7 @@ _TASKS, _SESSIONS = "taskplane.api.tasks.v1.TaskStore", "taskplane.api.sessions.
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def world(plane: Plane) -> AsyncGenerator[World, None]:
-    """An owner who has something of every kind."""
+    """An owner with data of every kind."""
     async with AsyncExitStack() as stack:
         channel = await stack.enter_async_context(connect(plane.tasks_target))
         http = await stack.enter_async_context(http_client(plane.url, **{"X-User-Id": _OWNER.owner}))
@@ -155,7 +153,7 @@ async def views(world: World) -> Json:
     found: Json = {}
     for service, name, cell in matrix():
         reads = RPCS[service][name].GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-        # Where a watch would wait for the next event, it shows nothing.
+        # A watch that would wait for the next event shows nothing.
         if reads and "{mine}" not in str(cell) and "{cursor}" not in str(cell) and name != "GetSessionFigures":
             request = filled(cell.request, world.ids)
             found[f"{name} {request}"] = await world.call(_OWNER, service, name, request)
@@ -169,7 +167,7 @@ _NAMING: Final = re.compile(r"(?:^|_)(?:id|ids|uid)$|^(?:before|cursor|expected_
 
 
 def id_fields(message: Descriptor) -> set[str]:
-    """The fields that name something, by their names; those of A2A messages are inside of what these name."""
+    """Returns the fields that name something, by their names, without those inside A2A messages in them."""
     found: set[str] = set()
     for field in message.fields:
         within = field.message_type
@@ -182,7 +180,7 @@ def id_fields(message: Descriptor) -> set[str]:
 
 
 def test_every_rpc_has_a_row_and_every_id_in_its_request_a_cell() -> None:
-    """An RPC, or an id in a request, that is added is refused here until it is known how it treats those of others."""
+    """A new RPC, or a new id in a request, fails here until its treatment of other owners is declared."""
     assert {service: list(rows) for service, rows in SERVICES.items()} == {
         service: list(methods) for service, methods in RPCS.items()
     }
@@ -200,8 +198,8 @@ def test_every_rpc_has_a_row_and_every_id_in_its_request_a_cell() -> None:
 @on_both_engines
 @pytest.mark.parametrize("other", _OTHERS)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: World, other: str) -> None:
-    """S2, S6, T3: code, reason and content are the same but for the id, and nothing of the owner changes."""
+async def test_data_of_another_owner_is_answered_like_unknown_data(world: World, other: str) -> None:
+    """S2, S6, T3: code, reason and content are equal except for the id, and nothing of the owner changes."""
     who = _OTHERS[other]
     before = await views(world)
     wrong = [
@@ -220,7 +218,7 @@ async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: Wo
 
 
 async def both(world: World, who: Principal, service: str, name: str, cell: Cell) -> Iterator[str]:
-    """Return the faults of the answers to requests for things that nobody has, and for those of the owner."""
+    """Return the faults of the answers to requests for unknown data, and for data of the owner."""
     names = NAMES.findall(str(cell.request))
     held = {each: world.ids[each] for each in names if each in world.ids}
     held |= {each: world.spare[each].pop() for each in names if each in world.spare}
@@ -240,7 +238,7 @@ async def both(world: World, who: Principal, service: str, name: str, cell: Cell
 async def one(
     world: World, who: Principal, service: str, name: str, cell: Cell, ids: Mapping[str, str]
 ) -> tuple[str, str]:
-    """The answer to a request, with the names of ids in place of ids."""
+    """Returns the answer to a request, with the names of ids in place of ids."""
     named = {**ids, "new": uuid4().hex}
     if "{mine}" in str(cell):
         made = await world.made(who, _SESSIONS, "CreateSession", agent="demo")
@@ -256,8 +254,8 @@ async def one(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_concerns_all_owners_is_for_services(world: World) -> None:
-    """C8: a user who calls a sweep, or erases an owner, is refused, whoever it is."""
+async def test_calls_about_all_owners_are_refused_to_users(world: World) -> None:
+    """C8: sweeps and the erasure of an owner."""
     for service, rows in SERVICES.items():
         for name, row in rows.items():
             if isinstance(row, NoId) and name not in ("ListAgents", "GetAgentCard"):

@@ -1,8 +1,6 @@
-"""Processes are killed in mid-stream; what clients saw stays, every task comes to rest, streams go on with their id.
-
-The number of kills per case is KILLS in the environment (by default 1, so that the suite stays short), and what the
-random moments are drawn from is FAULT_SEED.
-"""
+"""Processes are killed in mid-stream: shown events stay, every task comes to rest, and streams continue with their last
+id. KILLS in the environment is the number of kills per case (by default 1, so that the suite stays short), and
+FAULT_SEED the seed of the random moments."""
 
 import asyncio
 import os
@@ -29,18 +27,19 @@ LONGEST_RUN = 7.5
 async def test_a_kill_in_mid_stream_loses_nothing(
     mode: str, target: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C1, C2, C5, C6, C8, C9, P12: after SIGKILL nothing seen or acknowledged is lost, no gap, nothing stuck."""
+    """C1, C2, C5, C6, C8, C9, P12: after SIGKILL no shown or acknowledged event is lost, without gaps, and no task is
+    stuck."""
     seed = int(os.environ.get("FAULT_SEED", random.randrange(2**32)))
     rng = random.Random(seed)
     print(f"{mode}/{target}: seed {seed}")
-    # A turn that was sent just before the kill may be begun after it.
+    # A turn that was sent just before the kill may begin after it.
     bound = BOUND + LONGEST_RUN
     kills = counted = 0
     wanted = KILLS if server is None or KILLS > 2 else 1
     async with running(mode, tmp_path, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         while counted < wanted:
-            # After a restart the plane serves at once when it says that it is ready.
+            # A restarted plane serves at once after it reports ready.
             first = (await send(http, "echo first"))["task"]
             assert first["status"]["state"] == COMPLETED, first
             recorder.acknowledged.append(first["id"])
@@ -73,7 +72,7 @@ async def test_a_kill_in_mid_stream_loses_nothing(
 
 
 async def test_a_rerun_is_completed_by_its_second_attempt(server: Cluster | None, tmp_path: Path) -> None:
-    """C9: `rerun 20` killed in the middle."""
+    """C9: `rerun 20` is killed in the middle."""
     async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         follower = asyncio.create_task(recorder.follow("rerun 20"))

@@ -10,7 +10,7 @@ from tests.system.wire import client, stream, text_message
 
 CHUNKS, CHUNK = 800, 64 * 1024
 SIZE = CHUNKS * CHUNK
-# What a process may grow by, in chunks. It is in docs/operations.md; measured were up to 450.
+# The allowed growth of a process, in chunks. It is in docs/operations.md; the largest measured was 450.
 MULTIPLE = 640
 
 pytestmark = [
@@ -43,7 +43,7 @@ def grown(plane: Plane, before: dict[str, int]) -> dict[str, float]:
 
 
 async def produced(http: httpx.AsyncClient, chunks: int) -> tuple[str, int]:
-    """The id of a task with an artifact of so many chunks, and the characters that were seen of it."""
+    """Returns the id of a task with an artifact of that many chunks, and the number of characters that a client saw."""
     task_id, seen = "", 0
     message = {"message": text_message(f"chunks {chunks} {CHUNK}"), "configuration": {"historyLength": 0}}
     async with stream(http, "SendStreamingMessage", message) as events:
@@ -63,10 +63,11 @@ async def fetched(http: httpx.AsyncClient, path: str, **headers: str) -> int:
 
 
 @pytest.mark.one_engine
-async def test_an_artifact_of_50_mib_costs_each_process_a_multiple_of_its_chunks(
+async def test_memory_for_an_artifact_of_50_mib_is_bounded_by_a_multiple_of_a_chunk(
     server: Cluster | None, tmp_path: Path
 ) -> None:
-    """P5, P7, C13: while an agent makes it and a client watches, while it is downloaded, and while its log is read."""
+    """P5, P7, C13: in each process, while an agent makes the artifact and a client watches, during its download, and
+    during a read of its log."""
     async with running("four", tmp_path, STEADY, server=server) as plane, client(plane.url) as http:
         await produced(http, 4)
         grew: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""A blocked event loop is no death; a lost run and a stopped process are; what is written afterwards is refused."""
+"""A blocked event loop is not lost; a lost run and a stopped process are, and their later writes are refused."""
 
 import asyncio
 import os
@@ -44,10 +44,10 @@ async def test_a_blocked_event_loop_is_not_declared_lost(server: Cluster | None,
 @pytest.mark.parametrize(
     ("text", "attempts", "reason"), [("once", 1, "EXECUTOR_LOST"), ("again", 2, ""), ("always", 3, "POISON")]
 )
-async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
+async def test_a_lost_run_in_a_living_process_is_taken_over(
     text: str, attempts: int, reason: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C8, C9: an agent whose run is gone while its process lives; its policy says what becomes of the task."""
+    """C8, C9: the run of an agent ends while its process lives; its policy decides about the task."""
     arguments = ("--agent", "tests.system.lossy:Lossy")
     async with running("one", tmp_path, None, *arguments, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
@@ -63,10 +63,8 @@ async def test_a_run_that_was_lost_in_a_living_process_is_taken_back(
     assert max(event.attempt for event in log) == attempts
 
 
-async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(
-    server: Cluster | None, tmp_path: Path
-) -> None:
-    """C8, C9: a task leased to the executor of a one-process plane, which never heard of it."""
+async def test_a_lease_unknown_to_its_living_process_expires(server: Cluster | None, tmp_path: Path) -> None:
+    """C8, C9: a task leased to the executor of a one-process plane without its knowledge."""
     async with (
         running("one", tmp_path, server=server) as plane,
         client(plane.url) as http,
@@ -107,10 +105,10 @@ async def test_a_lease_that_its_living_process_does_not_know_of_runs_out(
 async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(
     server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C8, C9: SIGSTOP with a write under way, takeover, SIGCONT; the write arrives and is refused, the run is ended."""
+    """C8, C9: SIGSTOP during a write, takeover, SIGCONT; the write arrives and is refused, and the run ends."""
     gate = tmp_path / "gate"
     async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
-        # The run has made sure of its lease and sends; from its fourth write on it does not get further than that.
+        # The run has checked its lease and sends; its fourth write stops there.
         await plane.kill("executor")
         await plane.start("executor", TASKPLANE_FAILPOINTS=f"append.before_send=pause({gate})@4")
         recorder = Recorder(http)
@@ -130,7 +128,7 @@ async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(
         gate.touch()
         await plane.logged("executor", "was refused: FENCED")
         await asyncio.wait_for(follower, 20)
-        # The process is as good as any other again.
+        # The process works like any other again.
         recorder.acknowledged.append((await send(http, "echo alive"))["task"]["id"])
         await plane.stop()
     assert record.state == COMPLETED
@@ -138,7 +136,7 @@ async def test_a_stopped_executor_is_replaced_and_its_late_writes_are_refused(
     assert verdict.findings() == []
     assert recorder.faults() == []
     (log,) = (log for log in (await logs(plane)).values() if len(log) > 6)
-    # The first attempt's four writes, what the store says of its loss, and all of the second attempt.
+    # The first attempt's four writes, the store's event of its loss, and all of the second attempt.
     chunks = [event.attempt for event in log if event.response.HasField("artifact_update")]
     assert chunks == sorted(chunks)
     assert chunks.count(2) == 12

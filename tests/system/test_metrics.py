@@ -1,4 +1,4 @@
-"""The metrics that each process of a plane tells its operators at `/metrics`."""
+"""The metrics of each process of a plane at `/metrics`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ async def measured(url: str) -> Mapping[tuple[str, ...], float]:
 async def test_each_process_measures_its_part_of_a_task_once(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """While it runs, while it is paused, and when it ended."""
+    """While a task runs, and after one completed and one was canceled."""
     rooms = {room: f"127.0.0.1:{free_port()}" for room in ("tasks", "sessions", "executor")}
     extra = {f"TASKPLANE_{room.upper()}_OPS_LISTEN": address for room, address in rooms.items()}
     if engine == "postgres":

@@ -60,8 +60,8 @@ async def answers(client: Client, request: SendMessageRequest) -> list[StreamRes
 
 
 @both_versions
-async def test_it_sends_and_gets_the_finished_task(plane: Plane, version: str) -> None:
-    """P1, T1: a blocking send."""
+async def test_the_client_sends_and_gets_the_finished_task(plane: Plane, version: str) -> None:
+    """P1, T1: by a blocking send."""
     async with official(plane, version, streaming=False) as client:
         (answer,) = await answers(client, message("echo hello there"))
     assert answer.task.status.state == TaskState.TASK_STATE_COMPLETED
@@ -69,15 +69,15 @@ async def test_it_sends_and_gets_the_finished_task(plane: Plane, version: str) -
 
 
 @both_versions
-async def test_it_gets_a_direct_message(plane: Plane, version: str) -> None:
-    """P2: no task."""
+async def test_the_client_gets_a_direct_message(plane: Plane, version: str) -> None:
+    """P2: without a task."""
     async with official(plane, version, streaming=False) as client:
         (answer,) = await answers(client, message("message just this"))
     assert answer.message.parts[0].text == "just this"
 
 
 @both_versions
-async def test_it_streams(plane: Plane, version: str) -> None:
+async def test_the_client_streams(plane: Plane, version: str) -> None:
     """P1, T1: a Task first, then updates, the last of them terminal."""
     async with official(plane, version, streaming=True) as client:
         events = await answers(client, message("chunks 50 64"))
@@ -90,8 +90,8 @@ async def test_it_streams(plane: Plane, version: str) -> None:
 
 
 @both_versions
-async def test_it_polls(plane: Plane, version: str) -> None:
-    """P1: it is answered at once with the task and polls it."""
+async def test_the_client_polls(plane: Plane, version: str) -> None:
+    """P1: the answer comes at once with the task, which the client polls."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 2"))
         assert answer.task.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
@@ -104,8 +104,8 @@ async def test_it_polls(plane: Plane, version: str) -> None:
 
 
 @both_versions
-async def test_it_cancels(plane: Plane, version: str) -> None:
-    """P8."""
+async def test_the_client_cancels(plane: Plane, version: str) -> None:
+    """P8: a second cancel is refused with the typed error."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 100"))
         canceled = await client.cancel_task(CancelTaskRequest(id=answer.task.id))
@@ -115,7 +115,7 @@ async def test_it_cancels(plane: Plane, version: str) -> None:
 
 
 @both_versions
-async def test_it_subscribes(plane: Plane, version: str) -> None:
+async def test_the_client_subscribes(plane: Plane, version: str) -> None:
     """P12: the snapshot first, then the rest up to the end."""
     async with (
         official(plane, version, streaming=False) as client,
@@ -133,7 +133,7 @@ async def test_it_subscribes(plane: Plane, version: str) -> None:
 
 
 @both_versions
-async def test_it_resumes_with_its_last_event_id(plane: Plane, version: str) -> None:
+async def test_the_client_resumes_with_its_last_event_id(plane: Plane, version: str) -> None:
     """P12: call-level parameters carry the cursor without a patch of the library."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 2"))
@@ -173,8 +173,8 @@ async def test_a_dialogue(plane: Plane, version: str) -> None:
 
 
 @both_versions
-async def test_it_rewinds_and_goes_on(plane: Plane, version: str) -> None:
-    """R4, R6, T8: one Task with its history, then the updates of the new turn, with nothing patched."""
+async def test_the_client_rewinds_and_continues(plane: Plane, version: str) -> None:
+    """R4, R6, T8: one Task with its history, then the updates of the new turn, with an unchanged library."""
     async with official(plane, version, streaming=False) as client:
         (first,) = await answers(client, message("one"))
         context = first.task.context_id
@@ -191,7 +191,7 @@ async def test_it_rewinds_and_goes_on(plane: Plane, version: str) -> None:
     assert rest[-1].status_update.status.message.parts[0].text == "three"
 
 
-async def test_it_lists(plane: Plane) -> None:
+async def test_the_client_lists(plane: Plane) -> None:
     """The 1.0 client lists the tasks of a context."""
     async with official(plane, "1.0", streaming=False) as client:
         (answer,) = await answers(client, message("echo one"))

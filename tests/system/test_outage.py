@@ -1,4 +1,5 @@
-"""PostgreSQL is gone for longer than a lease: nothing wrong is acknowledged, no run is lost, streams stay open."""
+"""PostgreSQL is unavailable for longer than a lease: nothing wrong is acknowledged, no run is lost, streams stay
+open."""
 
 import asyncio
 import os
@@ -21,7 +22,8 @@ OUTAGE = 5.0
 
 @pytest.fixture
 def server() -> Generator[Cluster]:
-    """A server that syncs to disk and belongs to one test. Where it cannot run: skipped, but under CI=true an error."""
+    """A server that syncs to disk and belongs to one test. If it cannot run, the test is skipped; with CI=true it
+    fails."""
     try:
         with running_cluster(fsync=True) as server:
             yield server
@@ -46,9 +48,9 @@ async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(s
                 group.create_task(recorder.converse())
                 await asyncio.to_thread(server.stop, "immediate")
                 acknowledged = len(recorder.acknowledged)
-                # The others may all be waiting for tasks that were begun before.
+                # The others may all be waiting for earlier tasks.
                 group.create_task(recorder.send("echo too early"))
-                # What the server had committed may still be on its way, to each of three; nothing else may come.
+                # Each of three may still get one committed answer; nothing else may come.
                 await asyncio.sleep(OUTAGE)
                 assert len(recorder.acknowledged) <= acknowledged + 3
                 before = len(recorder.acknowledged)
@@ -73,7 +75,7 @@ async def test_an_outage_of_the_database_loses_no_run_and_no_acknowledged_send(s
     assert recorder.faults() == []
     assert {record.state for record in recorder.records} == {COMPLETED}
     assert [record.reconnects for record in recorder.records] == [0, 0, 0]
-    # No run was taken over: every task of these clients was worked on under one lease.
+    # No run was taken over: every task of these clients ran under one lease.
     uids = {row["id"]: row["uid"] for row in found.tasks}
     for record in recorder.records:
         assert {event.fence for event in found.logs[uids[record.task_id]] if event.fence} == {1}

@@ -1,4 +1,4 @@
-"""Agents in processes of their own when their executor is killed."""
+"""Agents in processes of their own, after a kill of their executor."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ ARGUMENTS = ("--agent", "tests.executor.isolated:Hostile@process")
 
 
 @pytest.mark.parametrize("message", ["wait", "block"])
-async def test_nothing_is_left_of_an_executor_that_is_killed(tmp_path: Path, message: str) -> None:
-    """C8: neither its agent, whatever that does, nor the processes that the agent has started."""
+async def test_no_process_of_a_killed_executor_stays(tmp_path: Path, message: str) -> None:
+    """C8: neither its agent, also while blocked, nor the processes that the agent has started."""
     async with running("one", tmp_path, None, *ARGUMENTS) as plane, client(plane.url) as http:
         task = (await send(http, message, configuration={"returnImmediately": True}))["task"]
 

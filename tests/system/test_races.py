@@ -29,14 +29,14 @@ ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TA
 
 
 async def begin(http: httpx.AsyncClient, text: str) -> Json:
-    """A task that is begun and not waited for."""
+    """Begins a task without waiting."""
     params: Json = {"message": text_message(text), "configuration": {"returnImmediately": True}}
     return dict((await result(http, "SendMessage", params))["task"])
 
 
 def chunks(rng: random.Random) -> str:
-    """A run of 1 to 2,000 chunks, short ones as often as long ones: however busy the machine is, some runs are over
-    when the other side comes, and some are not."""
+    """Returns a run of 1 to 2,000 chunks, short ones as often as long ones: on any machine some runs have ended when
+    the other side comes, and some have not."""
     return f"chunks {int(10 ** rng.uniform(0, 3.3))} 64"
 
 
@@ -49,13 +49,13 @@ async def at_rest(http: httpx.AsyncClient, task_id: str) -> Json:
     return dict(await until(probe))
 
 
-async def test_of_completions_against_cancels_each_task_has_one_end(plane: Plane) -> None:
-    """C7, C11, P8: one terminal event each, the session holds no message that its task lacks."""
+async def test_a_task_ends_once_in_a_race_of_completion_and_cancel(plane: Plane) -> None:
+    """C7, C11, P8: one terminal event each; the session holds no message that its task lacks."""
     rng = random.Random(7)
     outcomes: dict[str, int] = {}
 
     async def race(http: httpx.AsyncClient, index: int) -> None:
-        # One that is over before its cancel, and one that is not, however fast the machine is.
+        # One task that ends before its cancel, and one that does not, on any machine.
         task = await begin(http, ("slow 100", "echo over")[index] if index < 2 else chunks(rng))
         await (at_rest(http, task["id"]) if index == 1 else asyncio.sleep(rng.uniform(0, 0.03)))
         answer = await call(http, "CancelTask", {"id": task["id"]})
@@ -99,8 +99,8 @@ async def test_after_a_cancel_the_agent_stops_and_nothing_is_appended(plane: Pla
 
 
 @pytest.mark.parametrize("command", ["chunks", "ask"])
-async def test_a_message_to_a_running_task_is_answered_before_it_rests(plane: Plane, command: str) -> None:
-    """I1, C8: races of a message against a completion and against a pause; none lost, none stuck."""
+async def test_a_message_to_a_running_task_is_answered_before_the_task_completes(plane: Plane, command: str) -> None:
+    """I1, C8: races of a message against a completion and against a pause; none is lost, and no task is stuck."""
     rng = random.Random(11)
     accepted = refused = 0
 
@@ -139,7 +139,7 @@ def _state(event: Json) -> str:
     return str(update["status"].get("state"))
 
 
-async def test_streams_of_one_task_see_the_same(plane: Plane) -> None:
+async def test_streams_of_one_task_have_the_same_events(plane: Plane) -> None:
     """C3: several clients, the same events in the same order."""
     async with (
         client(plane.url) as http,

@@ -1,4 +1,4 @@
-"""Several of each process: what comes in at one of them reaches what goes on behind another."""
+"""Several of each process: a request at one of them reaches a run behind another."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,18 +11,18 @@ from tests.support.additions import without_additions
 from tests.support.databases import take
 from tests.support.ports import free_port
 from tests.support.postgres import Cluster
+from tests.system.file_agents import Hold
 from tests.system.plane import STEADY, running
-from tests.system.steered import Hold
 from tests.system.wire import Json, Sse, call, client, result, state_of, stream, task_of, text_message, until
 
 pytestmark = pytest.mark.more
 
-AGENT = {"TASKPLANE_EXECUTOR_AGENTS": "tests.system.steered:Holding"}
+AGENT = {"TASKPLANE_EXECUTOR_AGENTS": "tests.system.file_agents:Holding"}
 
 
 @asynccontextmanager
 async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, str]]:
-    """Two of each process but of those that SQLite has one of; the URLs of the two gateways."""
+    """Two of each process, except for stores on SQLite; the URLs of the two gateways."""
     extra = {**AGENT, **STEADY}
     if database_url:
         extra |= {f"TASKPLANE_{store}_DATABASE_URL": database_url for store in ("TASKS", "SESSIONS")}
@@ -48,13 +48,11 @@ async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, s
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_cancel_and_a_resumed_stream_do_not_care_where_they_come_in(
+async def test_a_cancel_and_a_resumed_stream_work_at_another_replica(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """P8, C11: the run is aborted in its own process and lets go of what it holds; no completion overwrites the end.
-
-    P12, C3, C4: at the other replica a stream goes on after each of its events, while the task runs and when it ended.
-    """
+    """P8, C11: the run is aborted in its own process and releases its resources; no completion overwrites the end. P12,
+    C3, C4: at the other replica a stream continues after each of its events, during the task and after its end."""
     database_url = ""
     if engine == "postgres":
         cluster: Cluster = request.getfixturevalue("cluster")
@@ -65,14 +63,14 @@ async def test_a_cancel_and_a_resumed_stream_do_not_care_where_they_come_in(
             await _stays_canceled(near, far, tmp_path / name, canceled)
             for index, (cursor, _) in enumerate(seen):
                 async with _resumed(far, canceled["id"], cursor) as events:
-                    assert _told([event async for event in events]) == seen[index + 1 :]
+                    assert _pairs([event async for event in events]) == seen[index + 1 :]
 
 
-Told = list[tuple[str, Json]]
+Seen = list[tuple[str, Json]]
 
 
-async def _cancel_from_afar(near: httpx.AsyncClient, far: httpx.AsyncClient, file: Path) -> tuple[Told, Json]:
-    """What a stream of the task told from its beginning to its end, and the canceled task."""
+async def _cancel_from_afar(near: httpx.AsyncClient, far: httpx.AsyncClient, file: Path) -> tuple[Seen, Json]:
+    """Returns the whole stream of the task, and the canceled task."""
     async with stream(near, "SendStreamingMessage", {"message": text_message(str(file))}) as events:
         told = aiter(events)
         seen = [await anext(told)]
@@ -87,8 +85,8 @@ async def _cancel_from_afar(near: httpx.AsyncClient, far: httpx.AsyncClient, fil
             rest += [event async for event in elsewhere]
     assert [event.generation for event in seen] == list(range(1, len(seen) + 1))
     assert [state_of(event) for event in seen[3:]] == ["TASK_STATE_CANCELED"]
-    assert _told(rest) == _told(seen)[1:]
-    return _told(seen), canceled
+    assert _pairs(rest) == _pairs(seen)[1:]
+    return _pairs(seen), canceled
 
 
 @asynccontextmanager
@@ -97,7 +95,7 @@ async def _resumed(http: httpx.AsyncClient, task_id: str, cursor: str) -> AsyncG
         yield aiter(events)
 
 
-def _told(events: list[Sse]) -> Told:
+def _pairs(events: list[Sse]) -> Seen:
     return [(event.id, event.result) for event in events]
 
 
@@ -105,8 +103,8 @@ async def _stays_canceled(near: httpx.AsyncClient, far: httpx.AsyncClient, file:
     async def released() -> str:
         return Hold(file).released
 
-    assert await until(released) == "told"
-    # What the run said last would be in the log by the time that its process has begun another one.
+    assert await until(released) == "cancelled"
+    # A last change of the run would be in the log once its process has begun another run.
     after = {"message": text_message(f"{file}-after"), "configuration": {"returnImmediately": True}}
     await result(near, "SendMessage", after)
     for http in (near, far):

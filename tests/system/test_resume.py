@@ -27,8 +27,8 @@ async def whole(plane: Plane) -> list[Sse]:
         return [event async for event in events]
 
 
-async def test_resume_by_last_event_id_at_every_position(plane: Plane) -> None:
-    """P12, C3, C4, C5: cut after k of 200 events, for every k, while it runs and after it ended."""
+async def test_a_stream_resumes_by_last_event_id_at_every_position(plane: Plane) -> None:
+    """P12, C3, C4, C5: cut after k of 200 events, for every k, during the task and after its end."""
     reference = await whole(plane)
     assert [event.generation for event in reference] == list(range(1, EVENTS + 1))
     task_id = task_of(reference)["id"]
@@ -48,7 +48,7 @@ async def test_resume_by_last_event_id_at_every_position(plane: Plane) -> None:
     assert (missing, repeated, reordered) == (0, 0, 0)
 
 
-async def test_resume_while_the_task_still_runs(plane: Plane) -> None:
+async def test_a_stream_resumes_while_the_task_runs(plane: Plane) -> None:
     """P12: cut in mid-stream, resumed at once, many times over."""
     async with client(plane.url) as http:
         numbers: list[int] = []
@@ -74,8 +74,8 @@ async def test_resume_while_the_task_still_runs(plane: Plane) -> None:
         assert numbers == list(range(1, 16))
 
 
-async def test_resume_through_the_stub_at_every_position(plane: Plane) -> None:
-    """P12, C3: the same through gRPC `WatchTask`."""
+async def test_a_watch_over_grpc_resumes_at_every_position(plane: Plane) -> None:
+    """P12, C3: by `WatchTask`."""
     reference = await whole(plane)
     task_id = task_of(reference)["id"]
     incarnation = reference[0].id.rpartition("-")[0]
@@ -99,9 +99,7 @@ async def test_resume_through_the_stub_at_every_position(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize(("cursor", "reason"), [("zzzzzzzzzz-3", "foreign"), ("{incarnation}-999", "ahead")])
-async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_snapshot(
-    plane: Plane, cursor: str, reason: str
-) -> None:
+async def test_an_unusable_cursor_is_answered_with_a_marked_snapshot(plane: Plane, cursor: str, reason: str) -> None:
     """C4: never a silent gap."""
     reference = await whole(plane)
     task_id = task_of(reference)["id"]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.thorough import THOROUGH
 from tests.system.judge import held, judge
 from tests.system.plane import Plane, on_both_engines
-from tests.system.steering import Steerer, invocation, steering, texts
+from tests.system.session_user import SessionUser, invocation, session_user, texts
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
@@ -21,10 +21,10 @@ pytestmark = [pytest.mark.more, pytest.mark.asyncio(loop_scope="module"), pytest
 TENS = 10 if THOROUGH else 3
 
 
-async def test_a_conversation_is_rewound_taken_back_and_continued(plane: Plane) -> None:
-    """R2, R3, R4, R6, R8, R9: the session task, the listing, and the failed task of what is no longer in effect."""
+async def test_a_conversation_is_rewound_restored_and_continued(plane: Plane) -> None:
+    """R2, R3, R4, R6, R8, R9: the session task, the listing, and the failed task of a turn that is not in effect."""
     context = uuid4().hex
-    async with steering(plane) as user:
+    async with session_user(plane) as user:
         tasks = [await user.turn(f"echo {number}", context) for number in ("one", "two", "three")]
         whole = await user.shown(context)
         rewound = await user.rewind(invocation(tasks[1]), context)
@@ -50,11 +50,12 @@ async def test_a_conversation_is_rewound_taken_back_and_continued(plane: Plane) 
             await user.rewind(invocation(tasks[0]), uuid4().hex)
 
 
-async def test_of_two_rewinds_one_wins_or_both_stack(plane: Plane) -> None:
-    """R9: one effective history, a typed conflict with the version for the loser, tasks in line with it."""
+async def test_of_two_concurrent_rewinds_one_succeeds_or_both_stack(plane: Plane) -> None:
+    """R9: one effective history, a typed conflict with the version for a refused one, and tasks that match the
+    history."""
     outcomes: Counter[str] = Counter()
 
-    async def race(user: Steerer, index: int) -> None:
+    async def race(user: SessionUser, index: int) -> None:
         context = uuid4().hex
         tasks = [await user.turn("echo", context) for _ in range(3)]
         whole = await user.shown(context)
@@ -78,21 +79,20 @@ async def test_of_two_rewinds_one_wins_or_both_stack(plane: Plane) -> None:
         session = await user.session(context)
         assert session.applied_seq == session.steered_seq
 
-    async with steering(plane) as user:
+    async with session_user(plane) as user:
         for batch in range(TENS):
             await asyncio.gather(*(race(user, 10 * batch + index) for index in range(10)))
     print(f"outcomes {dict(outcomes)}")
     assert outcomes["REWIND_IN_FLIGHT"] and outcomes["TASK_STATE_COMPLETED"] >= 10 * TENS
 
 
-async def test_of_running_turns_nothing_is_left_after_a_rewind(plane: Plane) -> None:
-    """R4: against the last message of the turn: canceled or completed, it is superseded, and what it still copies stays
-    cut; the turn after it sees nothing of it. Of ten, one has ended and one goes on for long, whatever the machine does
-    meanwhile."""
+async def test_a_rewind_of_a_running_turn_removes_all_of_its_messages(plane: Plane) -> None:
+    """R4: also late copies of a canceled or completed turn; the next turn sees nothing of it. Of ten turns, one has
+    ended and one runs for long."""
     rng = random.Random(5)
     states: Counter[str] = Counter()
 
-    async def race(user: Steerer, place: int) -> None:
+    async def race(user: SessionUser, place: int) -> None:
         context = uuid4().hex
         first = await user.turn("echo first", context)
         kept = await user.shown(context)
@@ -115,7 +115,7 @@ async def test_of_running_turns_nothing_is_left_after_a_rewind(plane: Plane) -> 
         assert shown[:2] == kept and len(shown) == 2 * len(expected)
         assert await user.listed(context) == expected
 
-    async with steering(plane) as user:
+    async with session_user(plane) as user:
         for _ in range(TENS):
             await asyncio.gather(*(race(user, place) for place in range(10)))
     print(f"states {dict(states)}")
@@ -123,10 +123,10 @@ async def test_of_running_turns_nothing_is_left_after_a_rewind(plane: Plane) -> 
     assert judge(await held(plane), {}, ()).findings() == []
 
 
-async def test_of_twenty_sends_and_a_rewind_that_expect_one_version_one_is_taken(plane: Plane) -> None:
-    """R9: whatever it is; the others change nothing."""
+async def test_of_twenty_sends_and_a_rewind_with_one_expected_version_one_is_accepted(plane: Plane) -> None:
+    """R9: any of them; the others change nothing."""
     context = uuid4().hex
-    async with steering(plane) as user:
+    async with session_user(plane) as user:
         first = await user.turn("echo first", context)
         version = (await user.session(context)).version
 

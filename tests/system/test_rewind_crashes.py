@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from tests.system.judge import at_rest, held, judge
 from tests.system.plane import Plane
-from tests.system.steering import Steerer, dies_during, invocation, steering
+from tests.system.session_user import SessionUser, dies_during, invocation, session_user
 
 from taskplane.api.executor.v1 import executor_pb2 as xb
 
@@ -33,8 +33,8 @@ class Cut:
     before: str
 
 
-async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, key: str) -> Cut:
-    """The process is started again."""
+async def killed(four: Plane, user: SessionUser, name: str, place: str, words: str, key: str) -> Cut:
+    """Kills a process during a rewind, and starts it again."""
     context = uuid4().hex
     first, second = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
     await at_rest(four)
@@ -44,11 +44,9 @@ async def killed(four: Plane, user: Steerer, name: str, place: str, words: str, 
 
 
 @pytest.mark.parametrize(("name", "place"), PLACES[1:])
-async def test_a_rewind_that_a_process_did_not_survive_is_finished_by_the_sweep(
-    four: Plane, name: str, place: str
-) -> None:
+async def test_a_rewind_interrupted_by_a_crash_is_finished_by_the_sweep(four: Plane, name: str, place: str) -> None:
     """R4, R8: without another request of its client; it can be undone like any other."""
-    async with steering(four) as user:
+    async with session_user(four) as user:
         cut = await killed(four, user, name, place, "", "")
         await user.applied(cut.context)
         assert await user.listed(cut.context) == cut.tasks[:1]
@@ -60,11 +58,9 @@ async def test_a_rewind_that_a_process_did_not_survive_is_finished_by_the_sweep(
 
 
 @pytest.mark.parametrize(("name", "place"), PLACES)
-async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
-    four: Plane, name: str, place: str
-) -> None:
+async def test_a_repeat_of_a_rewind_interrupted_by_a_crash_is_answered(four: Plane, name: str, place: str) -> None:
     """R4, R6, C10: one rewind, one new turn."""
-    async with steering(four) as user:
+    async with session_user(four) as user:
         key = uuid4().hex
         cut = await killed(four, user, name, place, "echo instead", key)
         rewound, again = [await user.rewind(cut.before, cut.context, "echo instead", key=key) for _ in range(2)]
@@ -83,11 +79,9 @@ async def test_a_repeat_of_a_rewind_that_a_process_did_not_survive_is_answered(
 
 @pytest.mark.parametrize("name", ["executor"])
 @pytest.mark.parametrize("place", ["rewind.after_entry", "rewind.after_mark"])
-async def test_an_undo_that_its_executor_did_not_survive_is_finished_by_the_sweep(
-    four: Plane, place: str, name: str
-) -> None:
-    """R8, R4: a repeat under its key takes no further rewind back."""
-    async with steering(four) as user:
+async def test_an_undo_interrupted_by_a_crash_is_finished_by_the_sweep(four: Plane, place: str, name: str) -> None:
+    """R8, R4: a repeat under its key reverts no further rewind."""
+    async with session_user(four) as user:
         context = uuid4().hex
         tasks = [await user.turn(f"echo {number}", context) for number in ("one", "two")]
         whole = await user.shown(context)

@@ -1,4 +1,4 @@
-"""A new message is saved before anybody thinks about it, and then answered directly or made a task, once for all."""
+"""A new message is saved before the agent decides about it, and then answered directly or made a task, once for all."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from tests.system.file_agents import Question
 from tests.system.plane import STEADY, Plane, running
-from tests.system.steered import Question
 from tests.system.wire import Json, client, data, result, send, until
 
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.more
 
 @asynccontextmanager
 async def hesitant(folder: Path, seconds: float) -> AsyncGenerator[Plane]:
-    """A plane with the agent that waits for its answers, for at most so long outside a task."""
+    """A plane with the agent that waits for its answers; outside a task at most that long."""
     longest = str(min(seconds, 25.0))
     extra = {
         **STEADY,
         "TASKPLANE_EXECUTOR_ROUTE_TIMEOUT": str(seconds),
         "TASKPLANE_EXECUTOR_UNARY_ROUTE_TIMEOUT": longest,
     }
-    arguments = ("--agent", "tests.system.steered:Hesitant")
+    arguments = ("--agent", "tests.system.file_agents:Hesitant")
     async with running("one", folder, extra, *arguments) as started:
         yield started
 
@@ -45,7 +45,7 @@ async def thinking(question: Question) -> None:
 
 
 async def saved(plane: Plane, context: str) -> list[str]:
-    """The messages that the session history holds, read through its stub."""
+    """Returns the messages in the session history, read through its stub."""
     local = Principal("default", "local", "local")
     async with connect(plane.tasks_target) as channel:
         stub = rpc.SessionHistoryStub(wrapped(channel, identity=local))
@@ -57,10 +57,10 @@ async def tasks(http: httpx.AsyncClient, context: str) -> list[Json]:
     return list((await result(http, "ListTasks", {"contextId": context}))["tasks"])
 
 
-async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes_no_task(
+async def test_a_message_is_saved_before_the_routing_decision_and_a_direct_answer_makes_no_task(
     tmp_path: Path,
 ) -> None:
-    """P2, S7: the user's message first; then a Message, and neither a task nor a trace of one."""
+    """P2, S7: the answer is a Message without a task id."""
     context, file = uuid4().hex, tmp_path / "file"
     async with hesitant(tmp_path, 60.0) as plane, client(plane.url) as http:
         sending = asyncio.create_task(send(http, str(file), contextId=context))
@@ -68,7 +68,7 @@ async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes
         assert await saved(plane, context) == [str(file)]
         assert (await data(http, f"/api/sessions/{context}"))["session"]["name"]
         assert not sending.done()
-        Question(file).settle("directly")
+        Question(file).decide("directly")
         answer = await sending
         assert list(answer) == ["message"]
         assert answer["message"]["parts"] == [{"text": "directly"}]
@@ -76,10 +76,10 @@ async def test_a_message_is_saved_before_it_is_decided_and_a_direct_answer_makes
         assert await tasks(http, context) == []
 
 
-async def test_once_there_is_a_task_the_answer_stays_a_task(tmp_path: Path) -> None:
-    """P2: also where the answer comes late and would have been a direct one; it is the end of the task then."""
+async def test_a_late_routing_decision_stays_in_its_task(tmp_path: Path) -> None:
+    """P2: a late direct answer becomes the completion of the task."""
     context, file, late = uuid4().hex, tmp_path / "file", tmp_path / "late"
-    Question(file).settle("")
+    Question(file).decide("")
     async with hesitant(tmp_path, 0.5) as plane, client(plane.url) as http:
         task = (await send(http, str(file), contextId=context))["task"]
         assert task["status"]["message"]["parts"] == [{"text": "made a task of it"}]
@@ -89,7 +89,7 @@ async def test_once_there_is_a_task_the_answer_stays_a_task(tmp_path: Path) -> N
             return len(await tasks(http, context)) == 2
 
         await until(begun)
-        Question(late).settle("directly, if late")
+        Question(late).decide("directly, if late")
         second = (await sending)["task"]
         assert second["status"]["state"] == "TASK_STATE_COMPLETED"
         assert second["status"]["message"]["parts"] == [{"text": "directly, if late"}]

@@ -1,4 +1,4 @@
-"""With an internal secret, who reaches the gRPC port of a plane is nobody unless it knows the secret."""
+"""With an internal secret, a caller of the gRPC ports needs the secret."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ from taskplane.api.tasks.v1 import tasks_pb2_grpc as rpc
 from taskplane.runtime.errors import PermissionDenied, Unauthenticated
 
 SECRET = "between ourselves"
-# In one process the secret of one room is that of all.
+# In one process the secret of one room is the secret of all.
 ROOMS = {"one": ("TASKS",), "four": ("TASKS", "SESSIONS", "EXECUTOR", "GATEWAY")}
 
 
 async def renew(plane: Plane, *, service: bool, secret: str) -> None:
-    """A call that only services may make."""
+    """Makes a call that only services may make."""
     async with task_store(plane, service=service, secret=secret.encode()) as (_, queue):
         await queue.Renew(pb.RenewRequest(process_id="anybody"))
 
 
 async def test_without_a_secret_any_local_process_can_name_itself_a_service(tmp_path: Path) -> None:
-    """S2, C8: what a user is refused, a process gets by saying that it is one of ours: nothing else is looked at."""
+    """S2, C8: calls refused to users succeed for any process that claims to be a service: nothing else is checked."""
     async with running("one", tmp_path) as plane:
         with pytest.raises(PermissionDenied):
             await renew(plane, service=False, secret="")
@@ -32,8 +32,8 @@ async def test_without_a_secret_any_local_process_can_name_itself_a_service(tmp_
 
 
 @pytest.mark.parametrize("mode", ROOMS)
-async def test_with_a_secret_only_who_knows_it_is_somebody(tmp_path: Path, mode: str) -> None:
-    """S2, C8: a principal that is not signed with it, or none at all, is refused; the plane itself works."""
+async def test_with_a_secret_a_principal_without_its_signature_is_refused(tmp_path: Path, mode: str) -> None:
+    """S2, C8: also a call without a principal; the plane itself works."""
     settings = {f"TASKPLANE_{room}_INTERNAL_SECRET": SECRET for room in ROOMS[mode]}
     async with running(mode, tmp_path, settings) as plane:
         async with client(plane.url) as http:

@@ -17,7 +17,7 @@ WAYS = ["message/send", "message/stream", "SendMessage", "SendStreamingMessage"]
 
 
 async def sent(http: httpx.AsyncClient, method: str, context: str, text: str, **metadata: str) -> list[Json]:
-    """The tasks that a send is answered with."""
+    """Returns the tasks in the answer to a send."""
     old = "/" in method
     message = (text_message_0_3 if old else text_message)(text, contextId=context, metadata=metadata)
     params: Json = {"message": message, "configuration": {"blocking": True} if old else {}}
@@ -36,7 +36,7 @@ def texts(messages: list[Json]) -> list[str]:
 
 
 async def flat(http: httpx.AsyncClient, context: str) -> list[Json]:
-    """The flatten of the session's tasks, which is also what the other routes show."""
+    """Returns the flattened tasks of the session, and checks the other routes against them."""
     found: dict[str, Json] = {}
     tasks: list[Json] = await data(http, f"/api/sessions/{context}/tasks") or []
     for task in tasks:
@@ -56,7 +56,7 @@ async def turn(http: httpx.AsyncClient, context: str, text: str) -> str:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["one", "four"])
-async def test_a_rewound_session_is_what_it_was_after_a_restart(
+async def test_a_rewound_session_is_unchanged_after_a_restart(
     mode: str, server: Cluster | None, tmp_path: Path
 ) -> None:
     """R3, R4, R5, R8 (ABCA): cut before B, killed, started: A; D; cut before A, killed: nothing; undone: A, D."""
@@ -96,8 +96,8 @@ async def test_a_rewound_session_is_what_it_was_after_a_restart(
 
 
 @pytest.mark.timeout(120)
-async def test_a_watch_lives_through_a_restart_of_the_stores(server: Cluster | None, tmp_path: Path) -> None:
-    """M5: it begins anew with the tasks there are, and misses no entry; each of them comes once."""
+async def test_a_watch_continues_across_a_restart_of_the_stores(server: Cluster | None, tmp_path: Path) -> None:
+    """M5: it begins again with the existing tasks, and misses no entry; each of them comes once."""
     async with running("four", tmp_path, STEADY, server=server) as plane, client(plane.url) as http:
         context = uuid4().hex
         await sent(http, "SendMessage", context, "A")

@@ -1,4 +1,5 @@
-"""Two executors, task stores and session histories, by any kind of address: all get calls, who leaves loses none."""
+"""Two executors, task stores and session histories, by any kind of address: all get calls, and a process that leaves
+loses none."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +23,7 @@ thorough = pytest.mark.skipif(not THOROUGH, reason="takes half a minute for each
 
 SENDERS = 8
 SENDS = 100
-# Calls that each send makes, which are lines in the log of a replica.
+# Calls of each send; each is a line in the log of a replica.
 CALLS = {
     "executor": "AgentExecutor/Submit",
     "tasks": "TaskStore/CreateTask",
@@ -34,7 +35,7 @@ LATER = {"list": 15.0, "name": 15.0, "balancer": 22.0}
 
 @asynccontextmanager
 async def two_of_each(form: Form, cluster: Cluster, data: Path) -> AsyncGenerator[Replicas]:
-    """A plane of which only the first replica of each service runs."""
+    """A plane in which only the first replica of each service runs."""
     debug = {f"TASKPLANE_{room.upper()}_LOG_LEVEL": "DEBUG" for room in ROOMS}
     url = cluster.url(await take(cluster))
     async with replicas(form, data, url, {**STEADY, **debug}, *ROOMS) as made:
@@ -73,7 +74,7 @@ class Load:
 
 
 class Shares:
-    """Return who has had how many of the calls that come with each send."""
+    """Counts the calls of each send per replica."""
 
     def __init__(self, made: Replicas, load: Load) -> None:
         self._folder = made.plane.data
@@ -94,11 +95,8 @@ class Shares:
         return found
 
     async def all_used(self, form: Form) -> float:
-        """Waits until both replicas of each service have had calls; after how many seconds that was.
-
-        Through a balancer those of the executor only: stores have several clients, and whose connections it gives to
-        which replica is its own affair.
-        """
+        """Waits until both replicas of each service have had calls; returns the seconds. Through a balancer only the
+        executors count: stores have several clients, and the balancer may give their connections to any replica."""
         begun = monotonic()
         rooms = ("executor",) if form == "balancer" else ROOMS
         while any(len(+self._calls(room)) < 2 for room in rooms):
@@ -109,7 +107,7 @@ class Shares:
 
 @asynccontextmanager
 async def under_load(http: httpx.AsyncClient) -> AsyncGenerator[Load]:
-    """Sends go on until the end of the body, at which all that began have an answer."""
+    """Sends during the body, and answers all of them at its end."""
     load = Load(http)
     async with asyncio.TaskGroup() as group:
         group.create_task(load.run())
@@ -142,8 +140,8 @@ async def test_replicas_that_are_started_later_get_their_share(cluster: Cluster,
 
 @thorough
 @pytest.mark.parametrize("form", ["list", "name", "balancer"])
-async def test_what_leaves_loses_no_send(cluster: Cluster, tmp_path: Path, form: Form) -> None:
-    """C14: one of two executors, task stores and session histories, each by SIGTERM under load."""
+async def test_a_replica_ended_by_sigterm_loses_no_send(cluster: Cluster, tmp_path: Path, form: Form) -> None:
+    """C14: one of two executors, task stores and session histories, each under load."""
     async with (
         two_of_each(form, cluster, tmp_path) as made,
         client(made.plane.url) as http,

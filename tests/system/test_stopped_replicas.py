@@ -1,4 +1,4 @@
-"""One of two replicas is stopped without a word (SIGSTOP): what that costs its callers, and the runs of others."""
+"""One of two replicas is stopped silently (SIGSTOP): the cost for its callers, and for the runs of others."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ thorough = pytest.mark.skipif(not THOROUGH, reason="takes more than ten seconds"
 
 RUNS = 10
 SENDERS = 4
-# Seconds within which everybody has left a replica that says nothing: a second of silence, three for a ping.
+# Seconds until all clients have left a silent replica: a second of silence, three for a ping.
 LEFT = 4.0
 
 
@@ -38,7 +38,7 @@ def leases(seconds: float) -> dict[str, str]:
 
 
 async def begin(http: httpx.AsyncClient, chunks: int) -> list[str]:
-    """Begins runs that stream, one chunk every 0.25 s; their tasks, once each has told something."""
+    """Begins runs that stream one chunk every 0.25 s; returns their tasks after each has had an event."""
     begun = await asyncio.gather(
         *(send(http, f"slow {chunks}", configuration={"returnImmediately": True}) for _ in range(RUNS))
     )
@@ -70,7 +70,7 @@ class End:
 
 
 class Sends:
-    """Blocking sends without a key, one after the other from each of some senders."""
+    """Blocking sends without a key, one after the other from each sender."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -79,7 +79,7 @@ class Sends:
         self.errors: list[tuple[float, Json]] = []
 
     async def run(self, seconds: float) -> None:
-        """Sends for so many seconds. `errors`: when since the beginning, and what."""
+        """Sends for a number of seconds. `errors`: the time since the beginning, and the error."""
         begun = monotonic()
 
         async def sender() -> None:
@@ -121,7 +121,8 @@ def calls_at(made: Replicas, name: str, method: str) -> int:
     return (made.plane.data / f"{name}.log").read_text(errors="replace").count(f'{method}","code":"OK"')
 
 
-def told(sends: Sends) -> None:
+def printed(sends: Sends) -> None:
+    """Prints the figures of the sends."""
     print("sends", sends.done, "longest", round(sends.longest, 2), "errors", sends.errors)
 
 
@@ -129,7 +130,7 @@ async def until_used(made: Replicas, http: httpx.AsyncClient, name: str, method:
     """Sends until a replica has had a call of a method."""
     async with asyncio.timeout(20):
         while not calls_at(made, name, method):
-            # Several at once: one after the other they would meet each replica with the same calls always.
+            # Several at once: in sequence, each replica would always get the same calls.
             await asyncio.gather(*(send(http, "hello") for _ in range(5)))
 
 
@@ -142,11 +143,11 @@ async def until_used(made: Replicas, http: httpx.AsyncClient, name: str, method:
         pytest.param("balancer", 15.0, 22.0, marks=thorough),
     ],
 )
-async def test_a_store_that_is_stopped_costs_no_run(
+async def test_a_stopped_store_costs_no_run(
     cluster: Cluster, tmp_path: Path, form: Form, ttl: float, silence: float
 ) -> None:
-    """C8: for longer than a lease; no run is lost or begun again, and sends go on."""
-    # Which connection a balancer gives to whom is its own affair.
+    """C8: for longer than a lease; no run is lost or begun again, and sends succeed."""
+    # A balancer may give any connection to any client.
     method = "" if form == "balancer" else "CreateTask"
     async with replicas(form, tmp_path, cluster.url(await take(cluster)), leases(ttl), "tasks") as made:
         await costs_no_run(made, "tasks", method, int(4 * (silence + 1)), silence)
@@ -170,16 +171,16 @@ async def costs_no_run(made: Replicas, room: str, method: str, chunks: int, sile
         async with stopped(made, f"{room}2"):
             await sends.run(silence)
         found = await ends(http, runs)
-        told(sends)
+        printed(sends)
         assert all(map(unharmed, found.values())), found
         assert not sends.errors and sends.longest < LEFT + 2
 
 
 @thorough
-async def test_an_executor_that_is_stopped_costs_no_run_of_another_and_sends_go_on(
+async def test_a_stopped_executor_costs_no_run_of_another_executor_and_sends_continue(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """C8, C9: its own runs end as lost. Sends without a key that it had are not repeated and fail, soon."""
+    """C8, C9: its own runs end as lost. Sends without a key that it had fail soon, and are not repeated."""
     url = cluster.url(await take(cluster))
     async with replicas("list", tmp_path, url, leases(5.0), "executor") as made, client(made.plane.url) as http:
         await made.add("executor")
@@ -189,11 +190,11 @@ async def test_an_executor_that_is_stopped_costs_no_run_of_another_and_sends_go_
         async with stopped(made, "executor2"):
             await sends.run(12.0)
             found = await ends(http, runs)
-        told(sends)
+        printed(sends)
         everybody = set[str]().union(*(end.executors for end in found.values()))
         (other,) = set[str]().union(*(end.executors for end in found.values() if unharmed(end)))
         (lost,) = everybody - {other}
         assert all(unharmed(end) for end in found.values() if end.executors != {lost}), found
         assert sends.done > 20 and sends.longest < LEFT + 2
-        # One for each sender at most, which then met the other.
+        # At most one error for each sender, which then met the other executor.
         assert len(sends.errors) <= SENDERS and all(at < LEFT for at, _ in sends.errors), sends.errors

@@ -1,4 +1,5 @@
-"""Traces across the processes of a plane: one tree for a send, a takeover and what resumes it, and ids in the logs."""
+"""Traces across the processes of a plane: one tree for a send, for a takeover and for its continuation, and ids in the
+logs."""
 
 import asyncio
 import json
@@ -85,7 +86,7 @@ async def artifact_update(events: Events) -> Sse:
 
 @pytest.mark.one_engine
 @pytest.mark.timeout(180)
-async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
+async def test_the_spans_of_a_send_are_one_tree_below_the_span_of_its_client(
     server: Cluster | None, tmp_path: Path
 ) -> None:
     async with traced(tmp_path, server) as (plane, folder):
@@ -122,7 +123,7 @@ async def test_a_send_is_one_tree_with_the_span_of_its_client_at_the_root(
 
 @pytest.mark.one_engine
 @pytest.mark.timeout(180)
-async def test_a_takeover_goes_on_in_the_trace_and_a_resumed_stream_is_linked_to_it(
+async def test_a_takeover_continues_the_trace_and_a_resumed_stream_is_linked_to_it(
     server: Cluster | None, tmp_path: Path
 ) -> None:
     async with traced(tmp_path, server) as (plane, folder):

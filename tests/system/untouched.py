@@ -1,4 +1,4 @@
-"""A check around what must leave nothing behind in a plane on SQLite."""
+"""A check that a block leaves nothing behind in a plane on SQLite."""
 
 import sqlite3
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ def stored(plane: Plane) -> dict[str, list[Any]]:
 
 @asynccontextmanager
 async def untouched(plane: Plane) -> AsyncGenerator[None]:
-    """What happens inside stores nothing, logs no failure of ours, and leaves no stream open."""
+    """The block stores nothing, logs no failure of ours, and leaves no stream open."""
     before, log = stored(plane), len(failures(plane))
     yield
     async with client(plane.url) as http:
@@ -35,7 +35,7 @@ async def untouched(plane: Plane) -> AsyncGenerator[None]:
 
 
 def failures(plane: Plane) -> list[str]:
-    """What the process logged as an error."""
+    """Returns the errors in the log of the process."""
     lines = (plane.data / "dev.log").read_text(errors="replace").splitlines()
     return [line for line in lines if '"level":"ERROR"' in line or line.startswith("Traceback")]
 

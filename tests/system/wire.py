@@ -1,4 +1,4 @@
-"""What the system tests say over HTTP: A2A 1.0 JSON-RPC requests, and streams with their ids."""
+"""The HTTP requests of the system tests: A2A 1.0 JSON-RPC, and streams with their ids."""
 
 import asyncio
 import itertools
@@ -50,7 +50,7 @@ def request(method: str, params: Json) -> Json:
 
 
 def client(url: str, **headers: str) -> httpx.AsyncClient:
-    """A client without a limit on silence or connections: the tests say themselves how long they wait."""
+    """A client without a limit on silence or connections: the tests set their own times."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     # Without the certificates that plain HTTP has no use for: loading them is nearly all that a client costs.
     return httpx.AsyncClient(base_url=url, timeout=60.0, limits=limits, headers=headers, verify=False)
@@ -79,10 +79,8 @@ async def send(http: httpx.AsyncClient, text: str, **kwargs: Any) -> Json:
 
 
 class Events:
-    """The events of one SSE body, as they come; comments are skipped.
-
-    `retry` is what the server said when it ended the stream, in milliseconds; `ragged` that it ended within an event.
-    """
+    """The events of one SSE body, as they come; comments are skipped. `retry` is the pause in milliseconds at the end
+    of the stream; `ragged` means that it ended within an event."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -127,7 +125,7 @@ async def raw_log(http: httpx.AsyncClient, task_id: str) -> list[Json]:
 
 
 async def data(http: httpx.AsyncClient, path: str) -> Any:
-    """What a route under /api answers with; None where the envelope leaves it out."""
+    """Returns the data of a route under /api; None if the envelope has none."""
     answer = await http.get(path)
     assert answer.status_code == 200, (answer.status_code, answer.text)
     return answer.json().get("data")
@@ -143,7 +141,7 @@ def task_of(events: list[Sse]) -> Json:
 
 
 def texts_of(task: Json) -> list[str]:
-    """What was said in a task, in order: its history and, unless that has it already, the message of its status."""
+    """Returns the texts of a task in order: its history and, unless included, the message of its status."""
     messages: list[Json] = [*task.get("history", [])]
     last = task["status"].get("message")
     if last and all(last["messageId"] != each["messageId"] for each in messages):
@@ -158,7 +156,7 @@ def state_of(event: Sse) -> str:
 
 
 async def until(probe: Any, timeout: float = 20.0) -> Any:
-    """Polls a coroutine function until it returns something true; for what no event tells."""
+    """Polls a coroutine function until it returns something true; for conditions without an event."""
     async with asyncio.timeout(timeout):
         while True:
             found = await probe()

@@ -10,7 +10,7 @@ PIECES = 500
 
 
 def piece(number: int) -> str:
-    """One piece of an artifact; each is another one."""
+    """Returns one piece of an artifact; each is different."""
     return f"<{number:04d} über>"
 
 
@@ -18,15 +18,13 @@ CONTENT = "".join(map(piece, range(PIECES)))
 
 
 class Writer:
-    """A message is a policy for a lost run and a file: the second half is written once that is there.
-
-    A run that goes on where another one was lost asks its task how far that came.
-    """
+    """A message is a policy for a lost run and a file: the second half is written once the file exists. A run after a
+    lost one reads from its task how far the artifact came."""
 
     card = AgentCard(name="writer", description="Writes an artifact.", version="1")
 
     def policy(self, turn: Turn) -> Policy:
-        """The one that the message names first."""
+        """Returns the policy that the message names first."""
         name = turn.text.split()[0]
         return Policy(on_orphan="resume" if name == "resume" else "rerun" if name == "rerun" else "fail")
 

@@ -33,7 +33,7 @@ class Obedient(BaseLlm):
 
     @property
     def seen(self) -> list[Seen]:
-        """What it was shown at each call: of each content the role and the parts, in a line."""
+        """The contents of each request: role and parts of each in a line."""
         return self._seen
 
     @property

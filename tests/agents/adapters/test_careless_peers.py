@@ -32,7 +32,7 @@ Change = Callable[[Json], Any]
 class Careless:
     """A server of one version with one answer to every call, each part of which may be changed.
 
-    `body`: what it sends as a stream, also to a client that asked for no stream. `rest`: 1.0 over HTTP+JSON.
+    `body`: the stream that it sends, also to a client that asked for no stream. `rest`: 1.0 over HTTP+JSON.
     """
 
     def __init__(

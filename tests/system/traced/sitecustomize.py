@@ -1,8 +1,6 @@
-"""The SDK of OpenTelemetry for a process of a test, set up as an operator's launcher would: before anything else runs.
-
-Every span is one line of JSON in a file of its own process, in the folder that `SPANS` names. `OTEL_SERVICE_NAME`
-would be the same for all processes of a plane: the last word of the command names them.
-"""
+"""The SDK of OpenTelemetry for a process of a test, set up as by an operator's launcher: before any other code. Every
+span is one line of JSON in a file of its process, in the folder `SPANS`. `OTEL_SERVICE_NAME` would be the same for all
+processes of a plane: the last word of the command names them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Agents that a test steers through files, from another process: `--agent tests.system.steered:...`."""
+"""Agents that a test controls through files, from another process: `--agent tests.system.file_agents:...`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,10 +8,8 @@ from taskplane.agents.agent import AgentCard, ArtifactChunk, Change, Complete, T
 
 
 class Hold:
-    """A file that is there as long as an agent holds it. Once it has let go, one beside it says `told` or `not told`.
-
-    Told means that the agent had been told to stop.
-    """
+    """A file that exists as long as an agent holds it. After the release, a file beside it has `cancelled` or `not
+    cancelled`: whether the agent saw the cancel event of its turn."""
 
     def __init__(self, name: str | Path) -> None:
         self._file = Path(name)
@@ -19,30 +17,30 @@ class Hold:
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty: nobody."""
+        """The task that holds the file; empty: none."""
         return self._file.read_text() if self._file.exists() else ""
 
     @property
     def released(self) -> str:
-        """How it was let go; empty: it was not."""
+        """The text of the release; empty: not released."""
         return self._after.read_text() if self._after.exists() and not self._file.exists() else ""
 
     def take(self, holder: str) -> None:
         self._file.write_text(holder)
 
-    def release(self, *, told: bool) -> None:
-        self._after.write_text("told" if told else "not told")
+    def release(self, *, cancelled: bool) -> None:
+        self._after.write_text("cancelled" if cancelled else "not cancelled")
         self._file.unlink()
 
 
 class Holding:
-    """Holds the file that the message names until it is stopped, for ever. One named `stubborn` makes it answer its end
-    with a completion."""
+    """Holds the file that the message names until it is stopped. With a file named `stubborn` it answers its end with a
+    completion."""
 
     card = AgentCard(name="holding", description="Holds a file.", version="1")
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """One chunk, and then nothing."""
+        """Yields one chunk, and then waits."""
         hold = Hold(turn.text)
         hold.take(turn.task_id)
         try:
@@ -53,7 +51,7 @@ class Holding:
                 raise
             yield Complete("I am done all the same.")
         finally:
-            hold.release(told=turn.cancelled.is_set())
+            hold.release(cancelled=turn.cancelled.is_set())
 
 
 class Question:
@@ -65,19 +63,19 @@ class Question:
 
     @property
     def asked(self) -> bool:
-        """Whether anybody thinks about it."""
+        """Whether an agent thinks about the message."""
         return self._asked.exists()
 
     @property
     def answer(self) -> str | None:
-        """None: there is none yet. Empty: make a task of it."""
+        """None: no answer yet. Empty: make a task."""
         return self._file.read_text() if self._file.exists() else None
 
     def ask(self) -> None:
         self._asked.touch()
 
-    def settle(self, answer: str) -> None:
-        # Whole at once: whoever looks meanwhile must not take an empty file for an answer.
+    def decide(self, answer: str) -> None:
+        # In one step: a reader must not take an empty file for an answer.
         written = self._file.with_suffix(".written")
         written.write_text(answer)
         written.rename(self._file)
@@ -86,10 +84,10 @@ class Question:
 class Hesitant:
     """Thinks about a message until the file that it names has an answer."""
 
-    card = AgentCard(name="hesitant", description="Answers when it is told to.", version="1")
+    card = AgentCard(name="hesitant", description="Answers on command.", version="1")
 
     async def route(self, turn: Turn) -> str | None:
-        """What the file says."""
+        """Returns the content of the file."""
         question = Question(turn.text)
         question.ask()
         while (answer := question.answer) is None:

@@ -1,4 +1,4 @@
-"""Turns, rewinds and what is left after them, over the gRPC ports of a running plane."""
+"""Turns, rewinds and their results, over the gRPC ports of a running plane."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,7 +23,7 @@ CONTROL = "kagent_rewind_before_invocation_id"
 REST = (3, 4, 5, 6, 7, 8)
 
 
-class Steerer:
+class SessionUser:
     """One user of a plane."""
 
     def __init__(self, executor: AgentExecutorStub, tasks: TaskStoreStub, sessions: SessionHistoryStub) -> None:
@@ -32,10 +32,8 @@ class Steerer:
         self.sessions = sessions
 
     async def connected(self) -> None:
-        """Return once the channel to each service has found a process that was started again.
-
-        A stream, or a call that may not be repeated, fails at once while it has not.
-        """
+        """Return once the channel to each service has found a restarted process. Before that a stream, or a call that
+        may not be repeated, fails at once."""
         for call in (self._list_agents, self._list_tasks, self._list_sessions):
             await retry_until_reachable(call)
 
@@ -49,12 +47,12 @@ class Steerer:
         await self.sessions.ListSessions(sb.ListSessionsRequest(page_size=1))
 
     async def begin(self, words: str, context_id: str) -> a2a.Task:
-        """A turn that is not waited for, as it began."""
+        """Begins a turn without waiting; returns its task at the beginning."""
         request = xb.SubmitRequest(request=a2a.SendMessageRequest(message=spoken(words, context_id)))
         return (await self.executor.Submit(request)).task.task
 
     async def turn(self, words: str, context_id: str) -> a2a.Task:
-        """A turn, as it began, once it has ended."""
+        """Runs a turn to its end; returns its task at the beginning."""
         task = await self.begin(words, context_id)
         await self.at_rest(task.id)
         return task
@@ -67,7 +65,7 @@ class Steerer:
         raise AssertionError("the watch ended early")
 
     async def rewind(self, before: str, context_id: str, words: str = "", *, key: str = "") -> xb.Rewound:
-        """As a message; one of the same key is the same."""
+        """Rewinds by a message; a repeat of its key is the same rewind."""
         message = spoken(words, context_id, message_id=key or uuid4().hex)
         message.metadata.fields[CONTROL].string_value = before
         request = xb.SubmitRequest(request=a2a.SendMessageRequest(message=message), idempotency_key=key)
@@ -102,25 +100,25 @@ class Steerer:
                 await asyncio.sleep(0.02)
 
     async def applied(self, context_id: str) -> None:
-        """Returns once the session's tasks are in line with it."""
+        """Returns once the session's tasks match its history."""
         async with asyncio.timeout(20):
             while (found := await self.session(context_id)).applied_seq < found.steered_seq:
                 await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
-async def steering(plane: Plane) -> AsyncGenerator[Steerer]:
+async def session_user(plane: Plane) -> AsyncGenerator[SessionUser]:
     """A user of a running plane."""
     async with everything(plane) as stubs:
-        yield Steerer(*stubs)
+        yield SessionUser(*stubs)
 
 
 async def dies_during(
-    call: Callable[[], Awaitable[object]], plane: Plane, user: Steerer, name: str, place: str
+    call: Callable[[], Awaitable[object]], plane: Plane, user: SessionUser, name: str, place: str
 ) -> None:
-    """Have a process die at a failpoint during a call, and start it again; return when the call has ended, too."""
+    """Have a process die at a failpoint during a call, and start it again; return after the call has ended, too."""
     if name != "executor":
-        # What it was not answered yet it would repeat, and that would come past the failpoint first.
+        # The process would repeat unanswered calls, and those would pass the failpoint first.
         await plane.kill("executor")
         await plane.start("executor")
     await plane.arm(name, place)
