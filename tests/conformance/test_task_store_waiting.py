@@ -12,7 +12,7 @@ from taskplane.tasks.domain.task import FAILED, INPUT_REQUIRED, QUEUE, SUBMITTED
 SHORT, LONG = 1, 3_600_000_000
 
 
-async def end(plane: Plane, row: Row) -> Row | None:
+async def time_out(plane: Plane, row: Row) -> Row | None:
     answer = await plane.log.submit(commands.TimeOut(task_uid=row.uid))
     return answer.row if isinstance(answer, commands.Done) else None
 
@@ -30,10 +30,10 @@ async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
     """P9: the task names the reason, and its session gets the message. Tasks with a longer or no limit stay queued."""
     row = await plane.queued(queue_limit=2_500_000, pause_limit=LONG)
     patient, endless = await plane.queued(queue_limit=LONG), await plane.queued()
-    assert not await overdue(plane) and await end(plane, row) is None
+    assert not await overdue(plane) and await time_out(plane, row) is None
     late = await plane.queued(queue_limit=SHORT)
     assert await overdue(plane) == [late.uid]
-    ended = await end(plane, late)
+    ended = await time_out(plane, late)
     assert ended is not None and (ended.state, ended.ready_at, ended.limit_at) == (FAILED, None, None)
     assert ended.copied_generation < ended.message_generation
     assert (await reason(plane, late))[0] == "QUEUE_TIMEOUT"
@@ -41,7 +41,7 @@ async def test_a_task_that_is_queued_too_long_fails(plane: Plane) -> None:
     for other in (row, patient, endless):
         assert (await plane.check(other)).state == SUBMITTED
     await plane.check(late)
-    assert await end(plane, late) is None
+    assert await time_out(plane, late) is None
 
 
 async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
@@ -54,13 +54,13 @@ async def test_a_task_that_is_paused_too_long_fails(plane: Plane) -> None:
     await plane.say(row, "i2")
     answered = await plane.log.row_by_uid(row.uid)
     assert (answered.limit_at or 0) > (answered.ready_at or 0)
-    assert not await overdue(plane) and await end(plane, row) is None
+    assert not await overdue(plane) and await time_out(plane, row) is None
     await plane.claim(row)
     await plane.append(row, status(WORKING))
     await plane.pause(row)
     assert ((await plane.log.row_by_uid(row.uid)).limit_at or 0) > first
     assert await overdue(plane) == [row.uid]
-    ended = await end(plane, row)
+    ended = await time_out(plane, row)
     assert ended is not None and (ended.state, ended.limit_at) == (FAILED, None)
     found, text = await reason(plane, row)
     assert found == "PAUSE_TIMEOUT" and "had no answer within" in text
@@ -74,7 +74,7 @@ async def test_a_task_that_is_claimed_before_it_times_out_keeps_running(plane: P
     row = await plane.queued(queue_limit=SHORT)
     assert await overdue(plane) == [row.uid]
     assert await plane.claim(row) is not None
-    assert not await overdue(plane) and await end(plane, row) is None
+    assert not await overdue(plane) and await time_out(plane, row) is None
     assert (await plane.check(row)).state == SUBMITTED
 
 
@@ -83,7 +83,7 @@ async def test_the_wait_for_earlier_tasks_of_a_session_counts_as_queue_time(plan
     first = await plane.create()
     second = await plane.create(strategy=QUEUE, claim_for="", changes=[], queue_limit=SHORT)
     assert await overdue(plane) == [second.uid]
-    await end(plane, second)
+    await time_out(plane, second)
     assert (await reason(plane, second))[0] == "QUEUE_TIMEOUT"
     lost = await plane.create(on_orphan=int(pb.ON_ORPHAN_RERUN), queue_limit=SHORT, context_id="c2")
     await plane.append(lost, chunk("x"))
@@ -94,7 +94,7 @@ async def test_the_wait_for_earlier_tasks_of_a_session_counts_as_queue_time(plan
     queued = await plane.orphan(lost)
     assert queued is not None and (queued.ready_at or 0) > (queued.limit_at or 0) > 0
     assert await overdue(plane) == [lost.uid]
-    assert await end(plane, lost) is not None
+    assert await time_out(plane, lost) is not None
     assert (await plane.check(first)).state == WORKING
     await plane.check(lost)
 
@@ -109,11 +109,11 @@ async def test_the_sweep_does_not_find_a_canceled_task(plane: Plane, state: int)
         await plane.pause(row)
     assert await overdue(plane) == [row.uid]
     await plane.cancel(row)
-    assert not await overdue(plane) and await end(plane, row) is None
+    assert not await overdue(plane) and await time_out(plane, row) is None
 
 
 async def test_the_sweep_reads_its_index_only(plane: Plane) -> None:
-    """C13: tasks without a limit, or that no longer wait, cost the sweep nothing."""
+    """C13: the query uses the index of tasks with a limit, so other tasks cost nothing."""
     await plane.queued(queue_limit=SHORT)
     with statements() as seen:
         await overdue(plane)

@@ -57,7 +57,7 @@ async def test_a_task_is_run_at_once_beside_many_tasks_of_another_owner(
         await until(lambda: len(gate.inside) == of_one)
         assert await states(plane, sent) == [WORKING] * of_one + [SUBMITTED] * 3
         if capacity >= 4:
-            await until(lambda: plane.service.runs.waiting == {("tenant", "ann")})
+            await until(lambda: plane.service.runs.owners_without_slot == {("tenant", "ann")})
             asked: list[str] = []
 
             async def create(request: tasks.CreateTaskRequest) -> None:
@@ -79,7 +79,7 @@ async def test_a_new_task_waits_behind_queued_tasks_of_its_owner(stores: Stores)
     gate = Gate()
     async with open_plane(stores, ("a", Scripted(gate.script)), capacity=4, **USERS) as plane:
         sent = await of(plane, ANN, "go", 4)
-        await until(lambda: plane.service.runs.waiting == {("tenant", "ann")})
+        await until(lambda: plane.service.runs.owners_without_slot == {("tenant", "ann")})
         assert plane.service.runs.reserve(ANN) == ""
         late = await plane.submit("late")
         await stores.tasks(ANN).CancelTask(tasks.CancelTaskRequest(task_id=sent[0].task.task_id))
@@ -94,7 +94,7 @@ async def test_an_owner_with_queued_tasks_cannot_reserve_a_free_slot(stores: Sto
     async with open_plane(stores, ("a", Scripted(Gate().script)), capacity=4, **USERS) as plane:
         runs = plane.service.runs
         for waiting, reserved in (({("tenant", "ann")}, "bob"), ({("tenant", "")}, ""), (set[Owner](), "ann, bob")):
-            runs.waiting = waiting
+            runs.owners_without_slot = waiting
             found = [who for who in (ANN, BOB) if runs.reserve(who)]
             for who in found:
                 runs.give_back(who)

@@ -21,7 +21,7 @@ from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
 from taskplane.executor import servicer
 from taskplane.executor.composition import open_executor
-from taskplane.executor.runs.tries import Tries
+from taskplane.executor.runs.answer_timeout import AnswerTimeout
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.runtime.channel import connect
 from taskplane.runtime.server import serving
@@ -47,7 +47,7 @@ class Arrivals(grpc.aio.ServerInterceptor):
 
 
 def test_a_try_waits_longer_after_each_unanswered_try() -> None:
-    tries = Tries(6.0)
+    tries = AnswerTimeout(6.0)
     timeouts = [tries.timeout]
     for _ in range(4):
         tries.unanswered()
@@ -55,7 +55,7 @@ def test_a_try_waits_longer_after_each_unanswered_try() -> None:
     assert timeouts == [2.0, 4.0, 8.0, 10.0, 10.0]
     tries.answered()
     assert tries.timeout == 2.0
-    assert Tries(0.1).timeout == 0.5
+    assert AnswerTimeout(0.1).timeout == 0.5
 
 
 @pytest.mark.more

@@ -41,7 +41,8 @@ Ask = Callable[[int], Awaitable[Answer]]
 
 @cache
 def characters() -> dict[str, list[str]]:
-    """The characters of each category of Unicode. Of the surrogates only low ones, so that two never form a pair."""
+    """Return the characters of each category of Unicode. Of the surrogates only low ones are included, so that two of
+    them never form a pair."""
     found: dict[str, list[str]] = defaultdict(list)
     for code in range(sys.maxunicode + 1):
         if not 0xD800 <= code < 0xDC00:
@@ -50,7 +51,8 @@ def characters() -> dict[str, list[str]]:
 
 
 def texts_of(turn: int) -> list[str]:
-    """The texts of a turn. Each begins and ends with a letter: blanks there do not tell a text from its pieces."""
+    """Return the texts of a turn. Each begins and ends with a letter, since white space at the ends is ignored when a
+    text is compared with its pieces."""
     source = random.Random(turn)
     by_category = characters()
     names = sorted(by_category)
@@ -102,16 +104,16 @@ def answer(found: list[dict[str, Any]]) -> Answer:
     for one in found:
         if "artifact" in one:
             artifacts[one["artifact"]] += one["text"]
-            if told := one["metadata"].get("text"):
-                whole[f"{one['artifact']} told"] = told
+            if text := one["metadata"].get("text"):
+                whole[f"{one['artifact']} in metadata"] = text
         elif one["metadata"].get(_PARTIAL):
             growing[one["message"]] += one["text"]
         else:
             whole[one["message"]] = one["text"]
     messages = [(growing[name], text) for name, text in whole.items() if name in growing]
-    told = [whole[f"{name} told"] for name in artifacts]
-    assert told == list(artifacts.values())
-    return messages, told
+    from_metadata = [whole[f"{name} in metadata"] for name in artifacts]
+    assert from_metadata == list(artifacts.values())
+    return messages, from_metadata
 
 
 @asynccontextmanager

@@ -50,7 +50,7 @@ async def test_a_pause_marks_that_it_was_reached_and_ends_when_its_file_exists(t
             await waiting
 
 
-async def test_a_sleep_delays_its_caller_and_on_the_loop_nobody_else() -> None:
+async def test_a_sleep_delays_its_caller_without_blocking_the_loop() -> None:
     failpoints.configure("one=sleep(0.05)")
     began = time.monotonic()
     waiting = asyncio.create_task(afp("one"))

@@ -23,7 +23,7 @@ def counted(method: str, code: str) -> float:
     return REGISTRY.get_sample_value("taskplane_rpc_calls_total", {"method": method, "code": code}) or 0.0
 
 
-async def test_the_callers_request_id_goes_along_and_another_is_made_for_a_bad_one(dial: Dial) -> None:
+async def test_a_valid_request_id_is_passed_on_and_an_invalid_one_replaced(dial: Dial) -> None:
     seen: list[str] = []
 
     async def say(request: BytesValue, context: Context) -> BytesValue:
@@ -49,7 +49,7 @@ async def test_the_callers_request_id_goes_along_and_another_is_made_for_a_bad_o
     assert len(set(seen[2:])) == 3
 
 
-async def test_every_call_has_one_line_which_is_at_info_only_after_a_failure(
+async def test_every_call_has_one_line_at_info_after_a_failure_else_at_debug(
     dial: Dial, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A lookup that finds nothing is not a failure."""

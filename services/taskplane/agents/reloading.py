@@ -38,7 +38,7 @@ class AgentModules:
         self._installed = prefix if prefix.startswith(self._inside) else ""
         self._before = frozenset(sys.modules)
         # Files of the modules that the last failed load imported.
-        self._tried: frozenset[Path] = frozenset()
+        self._files_of_failed_load: frozenset[Path] = frozenset()
 
     def loaded(self) -> dict[str, ModuleType]:
         """Return the modules by name."""
@@ -53,7 +53,7 @@ class AgentModules:
         try:
             return load()
         except BaseException:
-            self._tried = self.files()
+            self._files_of_failed_load = self.files()
             for name in self.loaded():
                 del sys.modules[name]
             sys.modules.update(old)
@@ -64,14 +64,14 @@ class AgentModules:
         found = (getattr(module, "__file__", None) for module in self.loaded().values())
         return frozenset(Path(file) for file in found if file is not None)
 
-    def read(self) -> frozenset[Path]:
+    def files_of_last_load(self) -> frozenset[Path]:
         """Return the files of the modules, and the files that the last failed load read."""
-        return self._tried | self.files()
+        return self._files_of_failed_load | self.files()
 
     def suspects(self) -> frozenset[Path]:
         """Return the files that may have made the last load fail: the files that it read, and every .py file beside
         them."""
-        read = self.read()
+        read = self.files_of_last_load()
         return read.union(*(folder.glob("*.py") for folder in {file.parent for file in read}))
 
     def _is_authors(self, name: str, module: Any) -> bool:
@@ -96,7 +96,7 @@ class Reloader:
         self._modules = AgentModules(folder)
         self._every = every
         self._allow_crash = allow_crash
-        # Python must not take an old .pyc file for a module that changed twice within one second.
+        # Otherwise Python could load an old .pyc file of a module that changed twice within one second.
         sys.dont_write_bytecode = True
 
     async def watch(self, loaded: Callable[[Agents], None], failed: Callable[[PlaneError], None]) -> None:
@@ -126,7 +126,7 @@ class Reloader:
                 broken = False
                 loaded(newer)
             # The next poll also finds a file that changed during the load, and a new file.
-            read = self._modules.read()
+            read = self._modules.files_of_last_load()
             after = self._marks(broken)
             marks = {file: before.get(file, mark if file in read else None) for file, mark in after.items()}
 

@@ -36,7 +36,7 @@ def described(error: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Return the text of an error, of a SyntaxError without the place; "" if the class of the error raises."""
+    """Return the text of an error, of a SyntaxError without the place; "" if the `__str__` of the error raises."""
     try:
         return str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:  # noqa: BLE001 - code of the author, which may raise anything
@@ -93,7 +93,8 @@ def defined_at(thing: object) -> str:
 
 
 def trimmed(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an error from the author's first frame on; the whole one without a frame of the author.
+    """Return the traceback of an error from the author's first frame on. Without such a frame, return the whole
+    traceback.
 
     None for a RaisedElsewhere: its text is the traceback.
     """

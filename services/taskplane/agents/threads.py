@@ -1,4 +1,4 @@
-"""Agent runs in another event loop; a `ThreadedRun` has a thread of its own, too."""
+"""Runs of agents in another event loop. Each `ThreadedRun` also has a thread of its own."""
 
 import asyncio
 import concurrent.futures
@@ -43,35 +43,36 @@ class _Exited:
 class _Cancelled(asyncio.Event):
     """An event whose `is_set` also works while the agent blocks the loop: it asks the original event."""
 
-    def __init__(self, given: asyncio.Event) -> None:
+    def __init__(self, original: asyncio.Event) -> None:
         super().__init__()
-        self._given = given
+        self._original = original
 
     def is_set(self) -> bool:
-        return self._given.is_set() or super().is_set()
+        return self._original.is_set() or super().is_set()
 
 
 class RunElsewhere(AsyncIterator[port.Change]):
-    """The changes of an agent that runs in another event loop. The loop goes on between two changes.
+    """The changes of an agent that runs in another event loop. Between two changes that loop runs its other tasks.
 
-    All steps of a run have one context, so that an agent may set a context variable before a `yield` and reset it then.
+    All steps of a run have one context, so that an agent may set a context variable before a `yield` and reset it after
+    the `yield`.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, turn: port.Turn, begin: Begin) -> None:
         self._loop = loop
-        self._given = turn
-        self._here = asyncio.get_running_loop()
+        self._turn = turn
+        self._home_loop = asyncio.get_running_loop()
         self._begin = begin
         self._context = contextvars.copy_context()
         self._changes: AsyncIterator[port.Change] | None = None
-        # The iterator that the agent yields from.
+        # The generator of the agent: it shows the line at which the agent waits.
         self.yielding: object = None
         self._watching: asyncio.Task[None] | None = None
         # The task in the other loop that waits for the next change.
         self._stepping: asyncio.Task[Any] | None = None
 
     async def __anext__(self) -> port.Change:
-        change = await self._there(self._step)
+        change = await self._run_in_loop(self._step)
         if change is _END:
             raise StopAsyncIteration
         if isinstance(change, _Exited):
@@ -81,13 +82,13 @@ class RunElsewhere(AsyncIterator[port.Change]):
     async def aclose(self) -> None:
         """Close the iterator of the agent. Waits while the agent blocks."""
         self._stop_watching()
-        await self._there(self._close)
+        await self._run_in_loop(self._close)
 
     def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
 
-    async def _there(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _run_in_loop(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async def within() -> T:
             return await self._loop.create_task(call(), context=self._context)
 
@@ -100,7 +101,7 @@ class RunElsewhere(AsyncIterator[port.Change]):
         self._stepping = step = asyncio.current_task()
         try:
             if self._changes is None:
-                changes = self._begin(self._turn())
+                changes = self._begin(self._turn_in_loop())
                 self.yielding = getattr(changes, "yielding", changes)
                 self._changes = _stepwise(changes) if isinstance(changes, Iterator) else changes
             return await anext(self._changes, _END)
@@ -124,19 +125,19 @@ class RunElsewhere(AsyncIterator[port.Change]):
             # A GeneratorExit would close the generator of the caller.
             raise RuntimeError("the agent raised GeneratorExit while closing") from error
 
-    def _turn(self) -> port.Turn:
+    def _turn_in_loop(self) -> port.Turn:
         """Return the turn for use in the other loop."""
-        cancelled = _Cancelled(self._given.cancelled)
+        cancelled = _Cancelled(self._turn.cancelled)
 
         async def watch() -> None:
-            await self._given.cancelled.wait()
+            await self._turn.cancelled.wait()
             self._loop.call_soon_threadsafe(cancelled.set)
 
-        def begin() -> None:
-            self._watching = self._here.create_task(watch())
+        def start_watching() -> None:
+            self._watching = self._home_loop.create_task(watch())
 
-        self._here.call_soon_threadsafe(begin)
-        return replace(self._given, cancelled=cancelled, calls=AskedCalls(_asking(self._given.calls, self._here)))
+        self._home_loop.call_soon_threadsafe(start_watching)
+        return replace(self._turn, cancelled=cancelled, calls=AskedCalls(_asking(self._turn.calls, self._home_loop)))
 
 
 class ThreadedRun(RunElsewhere):
@@ -157,7 +158,7 @@ class ThreadedRun(RunElsewhere):
         try:
             await super().aclose()
         finally:
-            # The thread has ended if this is called twice.
+            # A second call at the same time may find the loop closed.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(end, self._over)
 

@@ -69,8 +69,8 @@ class TurnSession:
     async def artifact(
         self, task_id: str, artifact_id: str, having: Mapping[str, Any] | None = None
     ) -> Artifact | None:
-        """Return a whole artifact of a task of the caller: the newest version, or the newest version whose metadata has
-        the values `having`. None if there is no such artifact, or if that version was trimmed from the log."""
+        """Return a whole artifact of a task of the caller: the newest version. `having`: return the newest version with
+        these values in its metadata. None if there is no such artifact, or if that version was trimmed from the log."""
         return await self._calls.artifact(task_id, artifact_id, having or {})
 
     async def update_state(self, **delta: Any) -> None:

@@ -102,7 +102,7 @@ def doctor(
         typer.Option(
             metavar="NAME",
             callback=filled,
-            help="The agent that gets one test message; default: demo. Without demo no message is sent.",
+            help="The agent that gets one test message; default: demo, if the plane has it.",
         ),
     ] = "",
     grpc: Grpc = GRPC,
@@ -254,7 +254,8 @@ def gc(
     grpc: Grpc = GRPC,
     output: Format = "text",
 ) -> None:
-    """Trim the logs of tasks that ended longer ago than TASKPLANE_TASKS_EVENTS_TTL of the task store."""
+    """Trim the logs of document tasks, and of tasks that ended longer ago than TASKPLANE_TASKS_EVENTS_TTL of the task
+    store."""
     from taskplane.cli.retention import collect
 
     raise typer.Exit(collect(grpc, dry_run, output))

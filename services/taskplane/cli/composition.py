@@ -65,10 +65,12 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     Invalid, Refused, Unavailable: a service cannot be opened.
     """
     secret = settings.tasks.internal_secret.encode()
-    nobody = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
-    services = Services(policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=nobody)
+    default_caller = None if secret else Principal(settings.gateway.tenant, LOCAL_USER, LOCAL_USER)
+    services = Services(
+        policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=default_caller
+    )
     process_id = RESIDENT + secrets.token_hex(8)
-    # Before the databases, so that an agent that cannot be loaded leaves no file behind.
+    # Load the agents before the databases are opened, so that a failed load creates no file.
     agents = agents_of(settings.executor)
     await migrate.upgrade(settings.tasks.database_url, "taskplane.tasks")
     async with (
@@ -78,7 +80,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
         InProcessChannel(services) as channel,
     ):
         tasks.register(services)
-        of_executor = _of_one_tenant(settings)
+        of_executor = _executor_settings(settings)
         async with open_executor(of_executor, services, channel, channel, process_id, agents=agents) as executor:
 
             async def ready() -> bool:
@@ -102,7 +104,7 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                 await tasks.drain()
 
 
-def _of_one_tenant(settings: PlaneSettings) -> ExecutorSettings:
+def _executor_settings(settings: PlaneSettings) -> ExecutorSettings:
     """Return the settings of the executor. Without API keys there is only one tenant, so "tenants" becomes "users"."""
     of_executor = settings.executor
     if of_executor.shared_by == "tenants" and not settings.gateway.api_keys:

@@ -9,7 +9,7 @@ from taskplane.cli import exits
 from taskplane.cli.checks.finding import Finding, Status
 from taskplane.cli.checks.installation import installation
 from taskplane.cli.checks.message import one_message
-from taskplane.cli.checks.plane import Found, plane
+from taskplane.cli.checks.plane import CheckResults, plane
 from taskplane.cli.checks.services import ports, services
 from taskplane.cli.connection import connected
 from taskplane.cli.options import Options
@@ -47,7 +47,7 @@ async def _findings(options: Options, grpc: str) -> AsyncGenerator[Finding]:
     for finding in installation():
         yield finding
     async with connected(options) as connection:
-        found = Found()
+        found = CheckResults()
         async for finding in plane(connection, found):
             yield finding
         if not found.reached:

@@ -4,7 +4,7 @@ import sys
 
 from taskplane.cli import exits
 from taskplane.cli.connection import Connection, run
-from taskplane.cli.operations_text import log_table, overview_text, task_table, task_text
+from taskplane.cli.operations_text import log_text, overview_text, task_rows, task_text
 from taskplane.cli.options import Options
 from taskplane.cli.render import print_json, print_list
 from taskplane.cli.report import confirm, nobody_to_ask, note, report_error
@@ -29,7 +29,7 @@ def list_tasks(options: Options, limit: int, filters: dict[str, str]) -> int:
 
     async def main(connection: Connection) -> int:
         found = [task async for task in connection.operations.tasks(limit, filters)]
-        print_list(found, task_table(found), "No tasks.", options.output)
+        print_list(found, task_rows(found), "No tasks.", options.output)
         return exits.OK
 
     return run(options, main)
@@ -41,7 +41,7 @@ def show_task(options: Options, task_id: str) -> int:
     async def main(connection: Connection) -> int:
         found = await connection.operations.task(await connection.operated_id(task_id))
         if options.output == "text":
-            print(f"{task_text(found['task'])}\n\n{log_table(found['events'])}")
+            print(f"{task_text(found['task'])}\n\n{log_text(found['events'])}")
         else:
             print_json(found, options.output)
         return exits.OK

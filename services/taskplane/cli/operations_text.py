@@ -53,8 +53,8 @@ def overview_text(found: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def task_table(tasks: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Return a table of tasks with a header."""
+def task_rows(tasks: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return the rows of a table of tasks, the header first."""
     return [["TASK", "STATE", "CHANGED", "OWNER", "AGENT", "EXECUTOR", "ASKED", "ERROR"], *map(_task_row, tasks)]
 
 
@@ -69,13 +69,13 @@ def task_text(task: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def log_table(events: Iterable[dict[str, Any]]) -> str:
-    """Return a log as a table with a header."""
+def log_text(events: Iterable[dict[str, Any]]) -> str:
+    """Return a log as text: a table with a header."""
     return columns([["#", "TIME", "ATTEMPT", "FENCE", "ACTOR", "KIND", "TEXT"], *map(_event_row, events)])
 
 
 def _concerns(found: Sequence[dict[str, str]]) -> str:
-    """Return the problems, each in the form of an error, or one line if there are no problems."""
+    """Return each problem as three lines: message, suggestion, code. Without problems, one line says so."""
     if not found:
         return "Nothing needs attention."
     lines = ["NEEDS ATTENTION"]

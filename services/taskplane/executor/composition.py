@@ -15,13 +15,13 @@ from taskplane.api.sessions.v1.sessions_pb2_grpc import SessionHistoryStub
 from taskplane.api.tasks.v1.tasks_pb2 import RenewRequest
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub, TaskStoreStub
 from taskplane.executor.background import BackgroundTasks
+from taskplane.executor.runs.answer_timeout import AnswerTimeout
 from taskplane.executor.runs.appender import Appender
 from taskplane.executor.runs.blocking import noticing_blocks
 from taskplane.executor.runs.given_ids import SessionsAtWork
 from taskplane.executor.runs.held_leases import HeldLeases
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.runs.registry import Runs
-from taskplane.executor.runs.tries import Tries
 from taskplane.executor.servicer import AgentExecutor
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.settings import ExecutorSettings
@@ -177,9 +177,9 @@ async def open_runs(
 
     The channels are not wrapped by `client` yet; their owner closes them. `process_id`: random per process start.
     `kind`: the name of the actor in events, before the process id. `renewals`, `appends`: channels to the task store
-    for these calls only, if it has several replicas; see `runs.tries`. Drains at exit. If an asyncio task of the
-    executor dies, the body is cancelled and the error raised; with `strict_agents`, bugs of agents are raised at the
-    end, too.
+    for these calls only, if it has several replicas; see `runs.answer_timeout`. Drains at exit. If an asyncio task of
+    the executor dies, the body is cancelled and the error raised; with `strict_agents`, bugs of agents are raised at
+    the end, too.
     """
     secret = settings.internal_secret.encode()
     identity = Principal("", "", f"{kind}:{process_id}", service=True)
@@ -203,7 +203,7 @@ async def open_runs(
         sessions=history,
         copier=Copier(store, history),
         reconciler=Reconciler(store, sessions),
-        appender=Appender(TaskStoreStub(to_append), Tries(settings.renew_every)),
+        appender=Appender(TaskStoreStub(to_append), AnswerTimeout(settings.renew_every)),
         processes=processes,
         at_work=SessionsAtWork(),
         actor=identity.actor,

@@ -1,10 +1,11 @@
-"""Deletions in both stores. No transaction spans the two, so the executor makes them.
+"""Deletions of tasks and sessions, in both stores. No transaction spans the two, so the order of the steps matters.
 
 A task is deleted once its session has voided its turns for good.
 
-A session is deleted with its tasks, and a turn may begin meanwhile. So both sides look twice: the deletion deletes the
-tasks, then the session, then looks for tasks again; a turn creates its task, then looks for its session. If the
-deletion does not see the new task, the turn sees that its session is gone, and deletes the task.
+A session is deleted with its tasks, and a turn may begin meanwhile. So each side looks into the other store after its
+own write: the deletion deletes the tasks, then the session, then looks for tasks again; a turn creates its task, then
+looks for its session. If the deletion does not see the new task, the turn sees that its session is gone, and deletes
+the task.
 """
 
 import logging
@@ -39,8 +40,8 @@ async def delete_task(store: TaskStoreStub, sessions: SessionLog, reconciler: Re
 async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id: str) -> None:
     """Delete the tasks of a session, managed ones and documents, then the session with its entries.
 
-    Running tasks are canceled. Repeat a deletion that failed half way. NotFound: the caller has neither this session
-    nor a task in it.
+    Runs of these tasks are stopped. Repeat a deletion that failed half way. NotFound: the caller has neither this
+    session nor a task in it.
     """
     there = await sessions.exists(context_id)
     found = await _delete_tasks(store, context_id)
@@ -52,7 +53,7 @@ async def delete_session(store: TaskStoreStub, sessions: SessionLog, context_id:
         pass
 
 
-async def delete_with_session(store: TaskStoreStub, sessions: SessionLog, context_id: str, task_id: str) -> None:
+async def delete_if_session_gone(store: TaskStoreStub, sessions: SessionLog, context_id: str, task_id: str) -> None:
     """Delete a new task if its session, which existed before, is gone by now."""
     if not await retry_until_reachable(lambda: sessions.exists(context_id)):
         with suppress(NotFound):

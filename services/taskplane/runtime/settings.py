@@ -37,7 +37,8 @@ class Settings:
         refuse(broken_rules(self) or self.contradictions())
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return the rules that fields break together, each by one field's name. Called if each by itself is right."""
+        """Return the rules that a combination of fields breaks, each under the name of one of them. Called only if
+        every single field is valid."""
         return {}
 
 
@@ -47,7 +48,8 @@ def environment() -> Mapping[str, str]:
 
 
 def load(cls: type[T], prefix: str, environ: Mapping[str, str] | None = None, **overrides: Any) -> T:
-    """Return the settings `cls` from the variables with `prefix`; an override that is not None wins (a flag, say).
+    """Return a `cls` object, read from the variables with `prefix`. An override that is not None, such as a flag of a
+    command, replaces a variable.
 
     Fields may be str, int, float, bool, Path, tuple[str, ...] (separated by commas), Literal of strings, or any of
     these or None (empty means None). Invalid: one error names all variables that are missing or unreadable; if there

@@ -53,7 +53,8 @@ class Listener:
         self._changed.set()
 
     async def wait(self, timeout: float) -> bool:
-        """Return True at a notification since the last wait returned, False after `timeout` seconds without one."""
+        """Return True as soon as there is a notification that came after the last wait returned. Return False if none
+        comes within `timeout` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._changed.wait()

@@ -26,16 +26,17 @@ from taskplane.storage.engine import Engine, run_alone, shown
 from taskplane.storage.triggers import Trigger
 
 _log = logging.getLogger(__name__)
-# Alembic logs its assumptions at INFO whenever it reads a version table.
+# Alembic logs lines such as "Will assume transactional DDL" at INFO whenever it reads a version table.
 logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 async def upgrade(url: str, package: str, revision: str = "head") -> None:
     """Bring the schema of `package` (such as "taskplane.tasks") up to `revision`, in one transaction.
 
-    If the schema is at `revision` already, no version runs; triggers are still brought up to date. Safe if several
-    processes start at once: one migrates, the others wait and find it done. If a version raises, all of them are
-    rolled back. Errors as in `open_engine`; Refused: a newer release migrated the schema.
+    If the schema is at `revision` already, no version runs. At the newest revision, triggers are installed if their
+    names differ from those of this release. Safe if several processes start at once: one migrates, the others wait and
+    find it done. If a version raises, all of them are rolled back. Errors as in `open_engine`; Refused: a newer release
+    migrated the schema.
     """
     before, after = await run_alone(url, _move, package, revision, True)
     if before != after:
@@ -78,12 +79,12 @@ def _move(conn: Connection, package: str, revision: str, up: bool) -> tuple[str 
     _refuse_unknown(package, before)
     # The revision "base" has no script.
     wanted: str | None = getattr(script.get_revision(revision), "revision", None)
-    guarding = _triggers(package)(dialect_of(conn))
+    wanted_triggers = _triggers(package)(dialect_of(conn))
     if before != wanted:
-        triggers.remove(conn, guarding)
+        triggers.remove(conn, wanted_triggers)
         _run(conn, script, package, before, revision, up)
     if wanted == script.get_current_head():
-        triggers.install(conn, guarding)
+        triggers.install(conn, wanted_triggers)
     fp("migrate.mid")
     return before, wanted
 

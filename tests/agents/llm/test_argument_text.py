@@ -38,7 +38,8 @@ def read(encoded: str, cuts: list[int]) -> tuple[dict[str, str], bool]:
 def test_values_read_in_pieces_equal_the_values_of_the_whole(
     arguments: dict[str, object], cuts: list[int], ascii_only: bool, spaced: bool, slashes: bool
 ) -> None:
-    """P5: at any cut. A text is decoded, with any escapes; another value is JSON."""
+    """P5: at any cut. A text is decoded, with any escapes; another value is JSON. A null and an empty text have no
+    pieces."""
     encoded = json.dumps(arguments, ensure_ascii=ascii_only, indent=1 if spaced else None)
     if slashes:
         encoded = encoded.replace("/", "\\/")
@@ -61,7 +62,7 @@ def test_truncated_arguments_are_not_complete(arguments: dict[str, str], cut: in
 
 @given(st.text(), st.integers(0, 100))
 def test_two_halves_of_a_surrogate_pair_become_one_character(text: str, cut: int) -> None:
-    """P5: JSON may be cut between the escapes of the two surrogates."""
+    """P5: the two surrogates may come in two pieces."""
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2))
     at = cut % (len(halves) + 1)

@@ -29,7 +29,7 @@ _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 class Library:
     """A library that agents are written with."""
 
-    # Module names, with their submodules: those of the library, and of the other packages of its extra.
+    # Names of modules, submodules included: of the library, and of the other packages that its extra installs.
     packages: tuple[str, ...]
     # The public names of the types of agents.
     types: tuple[str, ...]
@@ -43,7 +43,8 @@ class Library:
         return any(module == package or module.startswith(f"{package}.") for package in self.packages)
 
     def is_agent(self, found: Any) -> bool:
-        """Return whether an object is an agent of the library. The library is imported only if that is possible."""
+        """Return whether an object is an agent of the library. The library is imported only if the object's class, or a
+        class above it, is from the library."""
         if not any(self.has(base.__module__) for base in type(found).__mro__):
             return False
         return isinstance(found, tuple(_public(name) for name in self.types))
@@ -75,8 +76,8 @@ def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
 
     `thing` is an Agent, which is returned itself; an agent of pydantic-ai, google-adk, LangGraph or the A2A SDK; the
     URL of the card of a remote agent; a function of one parameter; or a class or function without parameters that
-    returns one of these. With `policy`, the attribute `policy` of the returned agent is replaced. Invalid `BAD_AGENT`
-    names the problem.
+    returns an agent or a function of one parameter. With `policy`, the attribute `policy` of the returned agent is
+    replaced. Invalid `BAD_AGENT` names the problem.
     """
     agent = detect(thing, name, name)
     if policy is not None:
@@ -86,7 +87,7 @@ def adapt(thing: Any, name: str, policy: Policy | None = None) -> Agent:
 
 
 def detect(thing: Any, name: str, spec: str) -> Agent:
-    """Do as `adapt` without a policy. Errors name the agent `spec`, as the operator wrote it."""
+    """Do as `adapt` without a policy. `spec`: the agent as the operator wrote it, for errors."""
     found: Any = thing
     if isinstance(thing, str) and is_url(thing):
         return _adapted(found, name, spec, REMOTE)
@@ -143,7 +144,7 @@ def _adapted(found: Any, name: str, spec: str, library: Library) -> Agent:
 
 
 def _is_function(found: Any) -> bool:
-    """Return whether an object can be called and has neither `run` nor `card`."""
+    """Return whether an object can be called, is not a class, and has neither `run` nor `card`."""
     return callable(found) and not isinstance(found, type) and not hasattr(found, "run") and not hasattr(found, "card")
 
 
@@ -184,7 +185,7 @@ def _checked(agent: Agent, spec: str) -> Agent:
     place = in_parentheses(defined_at(agent))
     if not isinstance(card, AgentCard):
         problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
-        raise bad_agent(spec, problem, f"take AgentCard from taskplane.agents.agent: {_CARD}")
+        raise bad_agent(spec, problem, f"import AgentCard from taskplane.agents: {_CARD}")
     if not card.name.strip():
         raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):

@@ -56,7 +56,8 @@ class RemoteAgent:
 
         `name`: the name under which its conversations are kept. `headers`: sent with each request; credentials of the
         caller are never sent. `silence`: seconds without an event before the server is asked for the task. `patience`:
-        seconds for its answer after a lost connection. Invalid `BAD_AGENT`: the card cannot be read or used.
+        seconds for which failed reads of the task are repeated after a lost connection. Invalid `BAD_AGENT`: the card
+        cannot be read or used.
         """
         self._headers = dict(headers or {})
         self._remote = _read_card(url, self._headers)

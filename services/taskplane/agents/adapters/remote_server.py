@@ -31,8 +31,9 @@ _TRANSIENT: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
 class Server:
     """The server of one agent.
 
-    Calls raise A2AError (A2AClientError: the connection failed), or ParseError or ValueError for an unreadable answer.
-    `silence`: seconds without an event before the server is asked for the task. `patience`: seconds for its answer.
+    Calls raise A2AError (A2AClientError: the request failed, or its answer was refused), or ParseError or ValueError
+    for an unreadable answer. `silence`: seconds without an event before the server is asked for the task. `patience`:
+    seconds for which a failed read of the task is repeated.
     """
 
     client: Client
@@ -44,7 +45,7 @@ class Server:
         self, request: a2a.SendMessageRequest, *, key: str, extensions: Iterable[str]
     ) -> AsyncIterator[sdk.StreamResponse]:
         """Send a message, and iterate over the events that answer it. A server that does not stream answers at once,
-        with the task. `key`: the idempotency key, by which some servers recognise a repetition."""
+        with the task or a message. `key`: the idempotency key, by which some servers recognise a repetition."""
         given = sdk.SendMessageRequest.FromString(request.SerializeToString())
         given.configuration.return_immediately = not self.card.capabilities.streaming
         headers = {"Idempotency-Key": key, **self._extensions(extensions)}
@@ -94,8 +95,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def readable(error: BaseException) -> AgentError:
-    """Return the failure of a call as a text for the user. The cause is for the log; an unknown error is raised
-    again."""
+    """Return the failure of a call as a text for the user. Raise any other error again. The caller logs the cause."""
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code

@@ -18,14 +18,14 @@ _SKEW: Final = 3.0
 
 
 @dataclass(slots=True)
-class Found:
+class CheckResults:
     """Results that later checks need."""
 
     reached: bool = False
     agents: list[str] = field(default_factory=list[str])
 
 
-async def plane(connection: Connection, found: Found) -> AsyncGenerator[Finding]:
+async def plane(connection: Connection, found: CheckResults) -> AsyncGenerator[Finding]:
     """Check the gateway: answer, readiness, version, clock, caller, and the card of its default agent."""
     http = connection.http
     began = time.perf_counter()

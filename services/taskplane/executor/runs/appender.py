@@ -7,8 +7,8 @@ from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskStoreStub
+from taskplane.executor.runs.answer_timeout import AnswerTimeout
 from taskplane.executor.runs.outbox import LEASE_GONE, ItemRefused, Outbox
-from taskplane.executor.runs.tries import Tries
 from taskplane.runtime import tracing
 from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import DeadlineExceeded, PlaneError
@@ -28,10 +28,10 @@ class Appender:
     unknown outcome is sent again unchanged, with newer changes of others, until its run no longer has its lease.
     """
 
-    def __init__(self, store: TaskStoreStub, tries: Tries) -> None:
-        """`store`: by a channel for appends only, see `tries`."""
+    def __init__(self, store: TaskStoreStub, answer_timeout: AnswerTimeout) -> None:
+        """`store`: by a channel for appends only, see `answer_timeout`."""
         self._store = store
-        self._tries = tries
+        self._answer_timeout = answer_timeout
         self._ready: dict[Outbox, None] = {}
         self._bell = asyncio.Event()
         self._backoff = Backoff()
@@ -84,10 +84,10 @@ class Appender:
         try:
             # The call is part of the first run's trace; the store links it to the others, which the items name.
             with tracing.within(batch[0].traceparent):
-                response = await self._store.AppendEvents(request, timeout=self._tries.timeout)
+                response = await self._store.AppendEvents(request, timeout=self._answer_timeout.timeout)
         except DeadlineExceeded as error:
             log.warning("appending %d items had no answer, trying the next replica: %s", len(batch), error)
-            self._tries.unanswered()
+            self._answer_timeout.unanswered()
         except RETRYABLE as error:
             log.warning("appending %d items failed, will retry: %s", len(batch), error)
             await self._backoff.wait(error)
@@ -96,7 +96,7 @@ class Appender:
         else:
             if self._backoff.failures:
                 self._backoff.reset()
-            self._tries.answered()
+            self._answer_timeout.answered()
             for outbox, result in zip(batch, response.results, strict=True):
                 self._ready.pop(outbox, None)
                 if result.refusal.reason in LEASE_GONE:

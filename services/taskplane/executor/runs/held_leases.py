@@ -8,8 +8,8 @@ from typing import Final
 
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskQueueStub
+from taskplane.executor.runs.answer_timeout import AnswerTimeout
 from taskplane.executor.runs.registry import Runs, certain_until
-from taskplane.executor.runs.tries import Tries
 from taskplane.runtime.errors import DeadlineExceeded, PlaneError, Unauthenticated, Unavailable
 from taskplane.runtime.failpoints import afp
 from taskplane.runtime.sharing import SharedBy
@@ -40,12 +40,12 @@ class HeldLeases:
         shared_by: SharedBy,
         renew_every: float,
     ) -> None:
-        """`renewals`: a stub of the queue on a channel of its own; see `tries`. `renew_every`: seconds, well below the
-        lease TTL of the store."""
+        """`renewals`: a stub of the queue on a channel of its own; see `answer_timeout`. `renew_every`: seconds, well
+        below the lease TTL of the store."""
         self._runs = runs
         self._queue = runs.ports.queue
         self._renewals = renewals
-        self._tries = Tries(renew_every)
+        self._answer_timeout = AnswerTimeout(renew_every)
         self._agents = agents
         self._capacity = capacity
         self._shared_by = _SHARED_BY[shared_by]
@@ -71,7 +71,7 @@ class HeldLeases:
             try:
                 certain = await self._renew()
             except DeadlineExceeded as error:
-                self._tries.unanswered()
+                self._answer_timeout.unanswered()
                 wait = _SOON * random.uniform(0.5, 1.0)
                 log.warning("a renewal had no answer, trying the next replica: %s", error)
             except PlaneError as error:
@@ -79,7 +79,7 @@ class HeldLeases:
                 if not (self.refused and isinstance(error, Unauthenticated)):
                     log.warning("the leases were not renewed: %s", error)
             else:
-                self._tries.answered()
+                self._answer_timeout.answered()
                 wait = self._renew_every if certain else _SOON * random.uniform(0.5, 1.0)
 
     async def claiming(self) -> None:
@@ -125,7 +125,7 @@ class HeldLeases:
                         self.renew_now()
                     continue
                 self._runs.backlog = response.hint.backlog
-                self._runs.waiting = frozenset((each.tenant, each.owner) for each in response.hint.waiting)
+                self._runs.owners_without_slot = frozenset((each.tenant, each.owner) for each in response.hint.waiting)
                 if response.hint.now:
                     self.renew_now()
         except Unavailable:
@@ -133,7 +133,7 @@ class HeldLeases:
             if not begun:
                 raise
         finally:
-            self._runs.backlog, self._runs.waiting = False, frozenset()
+            self._runs.backlog, self._runs.owners_without_slot = False, frozenset()
             call.cancel()
 
     async def _renew(self) -> bool:
@@ -145,7 +145,7 @@ class HeldLeases:
         )
         await afp("lease.before_renew")
         asked_at = time.monotonic()
-        response = await self._renewals.Renew(request, timeout=self._tries.timeout)
+        response = await self._renewals.Renew(request, timeout=self._answer_timeout.timeout)
         until = certain_until(asked_at, response.lease_ttl)
         certain = True
         for run, state in zip(runs, response.leases, strict=True):

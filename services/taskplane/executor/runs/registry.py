@@ -51,7 +51,7 @@ class Runs:
         self.draining = False
         # Queued tasks get no slot (`backlog`: of any owner, `waiting`: of these). New tasks must not overtake them.
         self.backlog = False
-        self.waiting: Set[Owner] = frozenset()
+        self.owners_without_slot: Set[Owner] = frozenset()
         # Runs that failed by a bug, ours or a yield after the final change.
         self.bugs: list[Exception] = []
         self._background = background
@@ -82,7 +82,7 @@ class Runs:
         owner = caller.tenant, caller.owner
         if self.draining or self.backlog or not self._slots.may_have_slot(owner):
             return ""
-        if self.waiting and not self.waiting.isdisjoint((owner, (caller.tenant, ""))):
+        if self.owners_without_slot and not self.owners_without_slot.isdisjoint((owner, (caller.tenant, ""))):
             return ""
         self._slots.take(owner)
         self._reserved[owner] += 1

@@ -24,7 +24,8 @@ class Abandoned:
     """The sweep of abandoned turns. Any number of executors may run it at the same time."""
 
     def __init__(self, store: TaskStoreStub, sessions: SessionLog, *, actor: str, after: float) -> None:
-        """`actor`: of the voids. `after`: age in seconds after which a turn without a result counts as abandoned."""
+        """`actor`: the actor named in void entries. `after`: age in seconds after which a turn without a result counts
+        as abandoned."""
         self._store = store
         self._sessions = sessions
         self._actor = actor
@@ -59,10 +60,11 @@ class Abandoned:
             log.info("the session of turn %s no longer exists", turn.invocation_id)
         except PlaneError as error:
             # The same error would come every time, and would block the turns after this one.
-            log.warning("turn %s cannot be completed: %s", turn.invocation_id, error)
+            log.warning("turn %s could not be checked: %s", turn.invocation_id, error)
 
     async def _has_result(self, turn: sessions.UnsettledTurn) -> bool | None:
-        """Return whether the turn has a task or an answer; None if the task with its id belongs to another turn."""
+        """Return whether the turn has a task or an answer; None if another turn has a task with this id. Then nothing
+        is done."""
         if not turn.task_id:
             return await self._sessions.outcome(turn.context_id, turn.invocation_id) is not None
         try:

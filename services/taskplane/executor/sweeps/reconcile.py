@@ -1,5 +1,6 @@
-"""Application of a session's history to its tasks, after an entry that changes which turns are in effect: a rewind, an
-undo, a pushed history, the event of a runtime that rewinds by itself, or the void of a deleted task.
+"""Applies the history of a session to its tasks. This is needed after each entry that changes which turns are in
+effect. Such an entry is a rewind, an undo, a pushed history, the event of a runtime that rewinds by itself, or the void
+of a deleted task.
 
 Which turns are cut is computed from the whole history. So any executor may apply it, in any order and more than once: a
 task keeps the number of the newest entry that was applied to it. If an executor dies half way, `applied_seq` of the
@@ -24,12 +25,13 @@ log = logging.getLogger(__name__)
 
 
 def is_behind(session: sessions.Session) -> bool:
-    """Return whether the newest change of a session's history has yet to be applied to its tasks."""
+    """Return whether the newest entry that changes which turns are in effect is not yet applied to the session's
+    tasks."""
     return session.applied_seq < session.steered_seq
 
 
 class Applied(NamedTuple):
-    """The invocations that are `cut`, and the invocations of deleted tasks."""
+    """The result of `apply`: the cut invocations without voided ones, and the invocations of deleted tasks."""
 
     cut: frozenset[str]
     deleted: frozenset[str]
@@ -41,20 +43,20 @@ class Reconciler:
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub) -> None:
         self._store = store
         self._history = history
-        self._log = SessionLog(history)
+        self._sessions = SessionLog(history)
 
     async def apply(self, context_id: str) -> Applied:
         """Cancel and supersede the tasks with a cut invocation, restore the others, and finish unfinished deletions.
 
-        Tasks of voided turns are not superseded: a void can be taken back while this runs. A repeat changes only tasks
-        that were created after the first time. NotFound: the session does not exist.
+        Tasks of voided turns are not superseded: a void can be taken back while this runs. A repeat changes only new
+        tasks, and documents that were written again. NotFound: the session does not exist.
         """
         found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
         steered = found.session.steered_seq
         cut = frozenset(found.invocation_ids).difference(found.voided_invocation_ids)
         for task_id in found.unfinished_task_ids:
             with suppress(NotFound):
-                await delete_with_content(self._store, self._log, task_id)
+                await delete_with_content(self._store, self._sessions, task_id)
         if steered:
             request = pb.MarkSupersededRequest(context_id=context_id, steered_seq=steered, cut_invocation_ids=cut)
             marked = await self._store.MarkSuperseded(request)
@@ -69,7 +71,7 @@ class Reconciler:
     async def sweep(self, actor: str) -> None:
         """Apply all unapplied changes, in every session, each on behalf of its owner.
 
-        An error in one session does not stop the others. Only an error of the list of sessions is raised.
+        An error in one session does not stop the others. Only an error while the sessions are listed is raised.
         """
         request = sessions.ListUnappliedRequest()
         while found := (await self._history.ListUnapplied(request)).sessions:

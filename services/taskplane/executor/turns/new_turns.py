@@ -17,13 +17,13 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as pb
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.background import BackgroundTasks
-from taskplane.executor.deletion import delete_with_session
+from taskplane.executor.deletion import delete_if_session_gone
 from taskplane.executor.derived_ids import derived
 from taskplane.executor.runs.registry import Runs, certain_until
 from taskplane.executor.runs.run import Fresh
 from taskplane.executor.session_entries import TASK_DELETED, unvoid, void
 from taskplane.executor.turns.follow_ups import FollowUps
-from taskplane.executor.turns.routing import Proposal, Routing
+from taskplane.executor.turns.routing import NewTurn, Routing
 from taskplane.executor.turns.saving import Decision, Opening
 from taskplane.executor.turns.submission import Submission, reference
 from taskplane.runtime import message_times
@@ -106,7 +106,7 @@ class NewTurns:
             expected_version=send.expected_version,
             own_message_id=derived(send.invocation_id, "message") if may_be_renamed else "",
         )
-        proposal = Proposal(
+        turn = NewTurn(
             ports=self._runs.ports,
             invocation_id=send.invocation_id,
             task_id=task_id,
@@ -117,7 +117,7 @@ class NewTurns:
         )
         routing = None
         if send.router is not None:
-            routing = Routing(proposal, send.hosted, send.router, self._background)
+            routing = Routing(turn, send.hosted, send.router, self._background)
         asked = False
         slot = ""
         try:
@@ -145,7 +145,7 @@ class NewTurns:
                 if decision.found:
                     await self._await_task(task_id)
             send.message.task_id = task_id
-            response, asked = await self._create(send, proposal, routing, saving, slot)
+            response, asked = await self._create(send, turn, routing, saving, slot)
         finally:
             if slot:
                 self._runs.give_back(send.caller)
@@ -169,7 +169,7 @@ class NewTurns:
     async def _create(
         self,
         send: Submission,
-        proposal: Proposal,
+        turn: NewTurn,
         routing: Routing | None,
         saving: "asyncio.Task[Decision]",
         slot: str,
@@ -180,7 +180,7 @@ class NewTurns:
         """
         fault: PolicyFailed | None = None
         try:
-            policy = send.hosted.policy(proposal.turn())
+            policy = send.hosted.policy(turn.as_turn())
         except PolicyFailed as error:
             policy, fault = Policy(), error
         held = bool(slot) and not self._runs.draining
@@ -189,7 +189,7 @@ class NewTurns:
             request = tasks.CreateTaskRequest(
                 invocation_id=send.invocation_id,
                 request_hash=send.request_hash,
-                task_id=proposal.task_id,
+                task_id=turn.task_id,
                 context_id=send.context_id,
                 agent=send.hosted.name,
                 message=send.message,
@@ -212,7 +212,7 @@ class NewTurns:
 
             response = await retry_briefly(create)
             record = response.record
-            if record.id != proposal.task_id:
+            if record.id != turn.task_id:
                 raise Refused("this idempotency key was used for another task", reason="KEY_REUSED")
             await afp("submit.after_create")
             saved = await _saved(saving)
@@ -234,19 +234,19 @@ class NewTurns:
                     uncopied=bool(response.uncopied),
                     saved=saved is not None,
                     begins_session=saved is not None and saved.begins_session,
-                    routing=routing.unfinished() if routing is not None else None,
+                    routing=routing.call_for_run() if routing is not None else None,
                 ),
             )
             if response.created and not started and saved is not None:
                 # A run looks for the session itself; this task waits for one.
-                looking = delete_with_session(self._store, self._sessions, send.context_id, record.id)
+                looking = delete_if_session_gone(self._store, self._sessions, send.context_id, record.id)
                 self._background.start(looking, name=f"looking for the session of task {record.id}")
         except AlreadyExists as error:
             if error.reason == "TASK_EXISTS":
                 return await self._follow_ups.add(send), False
             await _saved(saving)
             await void(self._sessions, send.context_id, send.invocation_id)
-            raise NotFound(f"task {proposal.task_id} was not found", reason="TASK_NOT_FOUND") from error
+            raise NotFound(f"task {turn.task_id} was not found", reason="TASK_NOT_FOUND") from error
         except PlaneError as error:
             await _saved(saving)
             await self._void_refused(send, error)

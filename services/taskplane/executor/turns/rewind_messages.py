@@ -1,4 +1,5 @@
-"""The control message: a rewind that is sent as a message to an agent. The agent never sees this message."""
+"""The control message: a rewind that is sent as a message to an agent. The agent never sees the request. If the message
+has other content, it sees a copy without the request."""
 
 from typing import Final
 
@@ -38,21 +39,21 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
     return turn
 
 
-def leave_out(session: a2a.Task, invocation_id: str) -> None:
+def leave_out(conversation: a2a.Task, invocation_id: str) -> None:
     """Remove a turn and all later ones from the history, so that a repeated turn sees only earlier turns."""
-    for index, message in enumerate(session.history):
+    for index, message in enumerate(conversation.history):
         marks = message.metadata.fields
         # Reading a missing key would add it.
         if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
-            del session.history[index:]
+            del conversation.history[index:]
             return
 
 
 def refusal(message: a2a.Message, invocation_id: str) -> a2a.Task:
-    """Return the failed task that answers a rewind before an unknown invocation; it is stored nowhere.
+    """Return a failed task, the answer to a rewind that names an unknown invocation. It is not stored.
 
-    `invocation_id`: the invocation of the rewind. The status message names no invocation, so that nobody can rewind
-    before it.
+    `invocation_id`: the invocation of the rewind. The status message has no invocation id in its metadata, so that
+    nobody can rewind to it.
     """
     task = a2a.Task(id=derived(invocation_id, "refusal"), context_id=message.context_id)
     task.status.state = a2a.TASK_STATE_FAILED

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """A turn that has no task yet."""
+class NewTurn:
+    """A turn of which it is not decided yet whether it gets a task."""
 
     ports: Ports
     invocation_id: str
@@ -32,7 +32,7 @@ class Proposal:
     caller: Principal
     waits: bool = False
 
-    def turn(
+    def as_turn(
         self,
         history: Sequence[a2a.Message] = (),
         *,
@@ -70,8 +70,8 @@ class Proposal:
 class Routing:
     """One call of a Router for a turn."""
 
-    def __init__(self, proposal: Proposal, hosted: Hosted, router: Router, background: BackgroundTasks) -> None:
-        self._proposal = proposal
+    def __init__(self, turn: NewTurn, hosted: Hosted, router: Router, background: BackgroundTasks) -> None:
+        self._turn = turn
         self._router = router
         self._background = background
         self._agent = hosted.name
@@ -79,7 +79,8 @@ class Routing:
         self._call: RouterCall | None = None
 
     async def is_decided_early(self) -> bool:
-        """Return whether the router decided in its first step. Asks only agents with `routes_at_sight`."""
+        """Return whether the router decided in its first step. Only for agents whose router needs the message alone
+        (`routes_at_sight`)."""
         if not self._routes_at_sight:
             return False
         if self._call is None:
@@ -99,9 +100,9 @@ class Routing:
         found = self._call.now() if self._call is not None else None
         if not isinstance(found, (str, Message)):
             return None
-        proposal = self._proposal
+        turn = self._turn
         factory = MessageFactory(
-            task_id="", context_id=proposal.message.context_id, invocation_id=proposal.invocation_id, fence=0
+            task_id="", context_id=turn.message.context_id, invocation_id=turn.invocation_id, fence=0
         )
         try:
             return factory.message(found)
@@ -109,8 +110,8 @@ class Routing:
             log.warning("the answer of a router cannot be sent", exc_info=True)
             return None
 
-    def unfinished(self) -> RouterCall | None:
-        """Return the call of the router for the run to continue; None if the call is over."""
+    def call_for_run(self) -> RouterCall | None:
+        """Return the call if the run must continue it: it is undecided, failed, answered, or returned an iterator."""
         return self._call if self._call is not None and self._call.goes_on else None
 
     def drop(self) -> None:
@@ -121,6 +122,6 @@ class Routing:
 
     def _ask(self, history: Sequence[a2a.Message]) -> RouterCall:
         async def route(call: RouterCall) -> object:
-            return await self._router.route(self._proposal.turn(history, cancelled=call.cancelled, read=call.incoming))
+            return await self._router.route(self._turn.as_turn(history, cancelled=call.cancelled, read=call.incoming))
 
-        return RouterCall(route, self._agent, self._proposal.task_id, self._background)
+        return RouterCall(route, self._agent, self._turn.task_id, self._background)

@@ -1,7 +1,7 @@
 """Queued tasks in the order of their assignment to executors: the waiting principals are served in rotation.
 
-The queue is read along an index by principal, a few tasks of each principal. So a round costs the same, however many
-tasks one principal has queued.
+The queue is read by an index on the principal, a few tasks of each. So a round costs the same, however many tasks one
+principal has queued.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _NEXT_TENANT: Final = (
     .order_by(task.c.tenant, task.c.owner)
     .limit(1)
 )
-# It also returns tasks that are not due yet; `ready_at` is the time at which they are.
+# Tasks that are not due yet are returned, too; they are due at `ready_at`.
 _OF_PRINCIPAL: Final = (
     select(task.c.uid, task.c.ready_at)
     .where(
@@ -59,18 +59,18 @@ def claimable(
     if not agents:
         return Claimable((), None)
     now = clock.now(conn)
-    waiting = _Waiting(conn, agents, slots)
-    principals = waiting.look(after)
+    walk = _PrincipalWalk(conn, agents, slots)
+    principals = walk.look(after)
     running = _running(conn, principals) if len(principals) > 1 else {}
     order: list[tuple[int, int, int, str]] = []
     later: list[int] = []
-    more = waiting.more
+    more = walk.more
     for place, (tenant, owner) in enumerate(principals):
-        share = max(1, limit // len(principals))
-        of = {"agents": agents, "tenant": tenant, "owner": owner, "limit": share}
+        most_each = max(1, limit // len(principals))
+        of = {"agents": agents, "tenant": tenant, "owner": owner, "limit": most_each}
         count = running.get((tenant, owner), 0)
         found = conn.execute(_OF_PRINCIPAL, of).all()
-        more = more or len(found) == share
+        more = more or len(found) == most_each
         for uid, ready_at in found:
             if ready_at > now:
                 later.append(ready_at - now)
@@ -79,12 +79,12 @@ def claimable(
             count += 1
     due = sorted(order)[:limit]
     wait = min(later) / 1_000_000 if later else None
-    passed_over = frozenset(waiting.passed_over)
+    passed_over = frozenset(walk.passed_over)
     return Claimable([uid for *_, uid in due], wait, [principals[place] for _, place, *_ in due], passed_over, more)
 
 
-class _Waiting:
-    """The walk over the principals with queued tasks."""
+class _PrincipalWalk:
+    """A search for principals with queued tasks, in their order."""
 
     def __init__(self, conn: Connection, agents: Sequence[str], slots: FreeSlots | None) -> None:
         self._conn = conn

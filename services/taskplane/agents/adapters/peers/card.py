@@ -32,10 +32,11 @@ def read_card(url: str, headers: Mapping[str, str], timeout: float) -> dict[str,
 
 
 def mended_card(value: Any, url: str) -> dict[str, Any]:
-    """Return a card without null members, with numbers turned into texts, and with absolute URLs.
+    """Return a card without null members and with absolute URLs. Numbers become texts in members that must be texts.
 
-    List items that are not objects are dropped, and `capabilities` is added if it is missing. `url`: the URL of the
-    card, to which relative URLs in it are resolved. ValueError: the card is not an object.
+    Items of `skills` and of the lists of interfaces are dropped if they are not objects. `capabilities` is added if it
+    is missing. `url`: the URL of the card, to which relative URLs in it are resolved. ValueError: the card is not an
+    object.
     """
     if not isinstance(value, dict):
         raise ValueError("the agent card must be a JSON object")

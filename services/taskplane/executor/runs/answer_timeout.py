@@ -1,4 +1,4 @@
-"""Short tries of a call that may be repeated, each at the next replica of the store.
+"""The timeout of short calls that are repeated, each at the next replica of the store.
 
 A replica that is stopped or hangs does not answer. Runs that wait for it would lose their leases, though the other
 replicas are well. So renewals and appends wait only for a fraction of the lease, and are then repeated.
@@ -16,11 +16,11 @@ from taskplane.runtime.client import DEADLINE
 _SHORTEST: Final = 0.5
 
 
-class Tries:
-    """How long the next try waits for its answer, in seconds: `timeout`.
+class AnswerTimeout:
+    """`timeout`: seconds for which the next try waits for its answer.
 
-    Twice as long after each try without an answer, up to the deadline of any call, so that a store that is slow but
-    alive does not get calls for ever without time to answer them; as at first after an answer.
+    Doubles after each try without an answer, up to the deadline of any call, so that a slow store has time to answer.
+    Returns to its first value after an answer.
     """
 
     def __init__(self, renew_every: float) -> None:
