@@ -32,7 +32,7 @@ async def test_anything_else_is_echoed(plane: Plane, words: str) -> None:
     assert text((await plane.run(words)).status.message) == words
 
 
-async def test_chunks_makes_exactly_as_many_events_as_asked_for(plane: Plane) -> None:
+async def test_chunks_makes_the_given_number_of_events(plane: Plane) -> None:
     task = await plane.run("chunks 600 100")
     events = [event.event.artifact_update for event in await plane.events(task.id, ARTIFACT)]
     assert len(events) == 600
@@ -92,7 +92,7 @@ async def test_versions_makes_an_artifact_in_three_chunks_and_then_another_versi
     assert artifact.parts[0].text.startswith("# Final")
 
 
-async def test_tools_calls_a_tool_as_often_as_asked_for(plane: Plane) -> None:
+async def test_tools_calls_a_tool_the_given_number_of_times(plane: Plane) -> None:
     task = await plane.run("tools 4")
     calls = [MessageToDict(message.parts[0].data) for message in task.history[1:] if message.parts[0].HasField("data")]
     assert [call["id"] for call in calls] == [f"call-{number}" for number in (1, 1, 2, 2, 3, 3, 4, 4)]

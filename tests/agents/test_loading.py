@@ -73,7 +73,7 @@ def test_an_instance_a_class_and_a_function_are_agents_named_by_their_attribute(
     assert agents.named("") is agents.by_name["greeter"]
 
 
-def test_without_any_the_demo_agent_is_loaded() -> None:
+def test_without_a_name_the_demo_agent_is_loaded() -> None:
     hosted = load_agents([]).named("")
     assert hosted.name == "demo" and isinstance(hosted.agent, Demo)
     assert load_agents(["show=demo"]).names == ("show",)
@@ -113,7 +113,7 @@ def test_two_agents_with_one_name_are_refused(module: str) -> None:
         load_agents(["demo", f"demo={module}:greeter"])
 
 
-def test_an_unknown_agent_is_not_found_and_the_nearest_is_named() -> None:
+def test_an_unknown_agent_is_not_found_and_a_similar_name_is_suggested() -> None:
     with pytest.raises(NotFound) as unknown:
         load_agents(["demo"]).named("demi")
     assert unknown.value.suggestion == "did you mean 'demo'?"

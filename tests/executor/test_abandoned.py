@@ -120,7 +120,7 @@ async def test_a_turn_without_a_routing_decision_is_voided(stores: Stores) -> No
         assert await plane.conversation("c") == ["lost", "direct"]
 
 
-async def test_an_answer_that_took_longer_than_the_sweep_waits_is_in_the_conversation(stores: Stores) -> None:
+async def test_an_answer_after_the_void_of_its_turn_is_in_the_conversation(stores: Stores) -> None:
     agent = Thinking("direct")
     async with open_plane(stores, ("a", agent), route_timeout=60.0, **SWEEPING) as plane:
         call = asyncio.ensure_future(plane.submit("slow", context_id="c"))
@@ -260,7 +260,7 @@ async def test_a_turn_is_checked_again_after_the_task_store_was_unavailable(stor
         await eventually(lambda: plane.conversation("c"), lambda found: found == [])
 
 
-async def test_executors_that_sweep_at_once_come_to_the_same(stores: Stores) -> None:
+async def test_concurrent_sweeps_of_two_executors_have_the_same_result(stores: Stores) -> None:
     for n in range(4):
         await left_behind(stores, "lost", key=f"k{n}", message_id="m", context_id=f"c{n}")
     async with (

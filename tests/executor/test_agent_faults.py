@@ -67,7 +67,7 @@ async def _fails(plane: Plane, words: str = "go") -> a2a.Task:
 
 
 async def _lives(plane: Plane) -> None:
-    """The plane goes on, and no run is left."""
+    """Checks that the executor works and that no run is left."""
     await until(lambda: not plane.service.runs.active)
     assert not plane.service.runs.bugs
 

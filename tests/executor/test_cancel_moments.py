@@ -91,7 +91,7 @@ class Busy:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_cancel_at_any_moment_closes_everything(stores: Stores, seed: int) -> None:
-    """P8, C7: while a router goes on inside a task, in a tool, in a stream, in an artifact and between: the task is
+    """P8, C7: while a router continues inside a task, in a tool, in a stream, in an artifact and between: the task is
     canceled, or had completed, and the log ends with that."""
     chance = random.Random(seed)
     agent = Busy(chance)

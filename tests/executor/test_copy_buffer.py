@@ -153,7 +153,7 @@ async def test_a_message_that_the_run_did_not_append_is_read_from_the_log(task: 
     assert await task.conversation() == ["go", "and?", "one", "two"]
 
 
-async def test_much_is_not_remembered_but_read(task: Task) -> None:
+async def test_messages_above_the_limit_of_the_buffer_are_read_from_the_log(task: Task) -> None:
     await task.copy()
     words = "x" * (MAX_REMEMBERED_BYTES // 2 + 1)
     for _ in range(2):

@@ -54,9 +54,7 @@ async def test_the_id_of_a_copy_is_made_of_its_event(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("final", ["reject", "fail"])
-async def test_a_task_at_rest_that_could_not_be_copied_is_copied_before_the_next_turn(
-    stores: Stores, final: str
-) -> None:
+async def test_an_uncopied_task_at_rest_is_copied_before_the_next_turn(stores: Stores, final: str) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         if turn.text == "reject":
             yield Reject("no")

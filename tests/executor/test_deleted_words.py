@@ -1,4 +1,4 @@
-"""The words of a deleted task are gone from its session at once, and nothing brings them back. C16, C10, R3, R7."""
+"""The words of a deleted task disappear from its session at once, and nothing restores them. C16, C10, R3, R7."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

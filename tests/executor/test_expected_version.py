@@ -51,7 +51,7 @@ async def test_of_two_sends_with_the_same_expected_version_one_is_accepted(
             assert (again.task.task_id, again.message) == (taken.task.task_id, taken.message)
 
 
-async def test_a_session_that_is_not_there_has_no_version(plane: Plane) -> None:
+async def test_an_expected_version_of_an_unknown_session_is_refused(plane: Plane) -> None:
     with pytest.raises(Conflict):
         await send(plane, 1, context_id="new")
     assert await listed(plane, "new") == []

@@ -393,7 +393,7 @@ async def test_the_answers_of_a_graph_under_one_id_are_kept_in_each_turn(stores:
             assert await plane.conversation(context) == ["one", "answer to one", "two", "answer to two"]
 
 
-async def test_no_call_is_added_for_ids_that_agents_give(stores: Stores) -> None:
+async def test_ids_given_by_agents_cost_no_further_call(stores: Stores) -> None:
     """T12: the history that is read anyway decides."""
     calls: list[dict[str, int]] = []
     for name in ("", "reply"):

@@ -55,8 +55,8 @@ def sweeper(stores: Stores, after: float) -> Imports:
     return Imports(TaskStoreStub(who), SessionHistoryStub(who), after=after)
 
 
-async def test_a_sweep_deletes_the_tasks_of_a_session_that_never_came(tmp_path: Path) -> None:
-    """S: a crash between the two stores leaves nothing, and the session cannot come late."""
+async def test_a_sweep_deletes_imported_tasks_without_a_session(tmp_path: Path) -> None:
+    """S: a crash between the two stores leaves nothing, and the session cannot be committed later."""
     async with open_stores(tmp_path) as stores:
         await half_imported(stores)
         await sweeper(stores, 3600.0).sweep("executor")
@@ -69,7 +69,7 @@ async def test_a_sweep_deletes_the_tasks_of_a_session_that_never_came(tmp_path: 
         assert refused.value.reason == "IMPORT_REPLACED"
 
 
-async def test_a_sweep_keeps_the_tasks_of_a_session_that_came(tmp_path: Path) -> None:
+async def test_a_sweep_keeps_imported_tasks_with_a_session(tmp_path: Path) -> None:
     """S: only its last word was missing."""
     async with open_stores(tmp_path) as stores:
         await half_imported(stores)

@@ -75,7 +75,7 @@ def test_derived_ids_are_reproducible_and_differ_by_purpose_and_invocation() -> 
 
 
 def test_the_ids_of_a_turn_begin_with_its_time() -> None:
-    """So all that a turn stores stands together in the indexes."""
+    """So all rows of a turn stand together in the indexes."""
     invocation_id, _ = identify(request(key=""), ANN, "")
     ids = [invocation_id, derived(invocation_id, "task"), derived(derived(invocation_id, "turn"), "task")]
     assert len({one[:12] for one in ids}) == 1 and len({one[12:] for one in ids}) == 3

@@ -246,7 +246,7 @@ def test_a_stopped_process_does_not_count_as_blocked() -> None:
         assert process.returncode == 0
 
 
-async def test_the_operator_may_have_an_agent_in_a_thread() -> None:
+async def test_the_operator_may_run_an_agent_in_a_thread() -> None:
     """P9: by the name of the agent; an isolation that there is not is refused at start."""
     hosted = load_agents(["quiet=demo@thread", "demo"])
     assert [one.isolation for one in hosted.by_name.values()] == ["thread", ""]

@@ -82,8 +82,8 @@ async def copied(plane: Plane) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_a_message_is_taken_while_the_session_store_cannot_be_asked(stores: Stores) -> None:
-    """T11, C15: a message to a task keeps its id then."""
+async def test_a_message_to_a_task_is_accepted_while_its_id_cannot_be_looked_up(stores: Stores) -> None:
+    """T11, C15: the message keeps its id then."""
     async with open_plane(stores, ("a", Scripted(ask))) as plane:
         task = await paused(plane, "one", message_id="m")
 

@@ -122,8 +122,8 @@ async def test_a_change_that_is_too_large_is_refused_in_the_process_of_the_agent
         (b'["Raised",["a",{"json":0},{"json":0}],[3]]', b'"a"'),
     ],
 )
-async def test_bytes_that_are_no_frame_fail_the_run_at_once(stores: Stores, head: bytes, pieces: bytes) -> None:
-    """P9: by a reason of their own, and nothing of them is run."""
+async def test_bytes_that_are_not_a_frame_fail_the_run_at_once(stores: Stores, head: bytes, pieces: bytes) -> None:
+    """P9: under their own reason, and nothing of them is run."""
     async with open_plane(stores, loaded=[HOSTILE]) as plane:
         code, words = await failed(plane, f"raw {framed(head, pieces).hex()}")
         assert code == GARBLED and "that are not a frame" in words
@@ -282,7 +282,7 @@ def test_no_frame_is_larger_than_the_limit_of_the_executor(change: Change) -> No
         reports.framed(reports.Yielded(change))
 
 
-async def test_a_piece_is_taken_once() -> None:
+async def test_a_piece_of_a_frame_is_used_once() -> None:
     """P9: so that a short frame cannot become a large value."""
     reader = asyncio.StreamReader()
     reader.feed_data(framed(b'["Yielded",["ToolCall",{"id":{"json":0},"name":"","args":{"json":0}}],[2]]', b"[]"))

@@ -45,7 +45,7 @@ async def process_of(plane: Plane, waiting: SubmitResponse) -> int:
 
 
 async def said(plane: Plane, waiting: SubmitResponse, count: int) -> list[str]:
-    """All that the agent said in a task, at least so many messages."""
+    """Returns the messages of the agent in a task, once there are that many."""
 
     async def read() -> list[str]:
         task = await plane.task(waiting.task.task_id)
@@ -210,7 +210,7 @@ async def test_the_text_of_an_agent_error_in_a_process_reaches_the_user(stores: 
         assert await reason(plane, task) == "AGENT_ERROR"
 
 
-async def test_an_agent_in_a_process_waits_while_the_log_cannot_keep_up(stores: Stores, tmp_path: Path) -> None:
+async def test_an_agent_in_a_process_waits_while_the_log_is_behind(stores: Stores, tmp_path: Path) -> None:
     """C13: at a yield, as in the event loop."""
     async with open_plane(stores, loaded=[WORKER]) as plane:
         held = Held(stores, "AppendEvents")

@@ -126,7 +126,7 @@ async def test_the_next_request_finishes_an_interrupted_rewind(stores: Stores, p
         assert await listed(plane) == expected
 
 
-async def test_a_store_that_is_away_for_a_moment_is_waited_for(
+async def test_a_rewind_waits_for_a_briefly_unavailable_store(
     stores: Stores, plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BRIEF", 60.0)
@@ -337,7 +337,7 @@ async def test_a_repeated_refused_turn_is_not_cut_by_a_slow_rewind(stores: Store
         assert (await plane.at_rest(two)).status.state == a2a.TASK_STATE_COMPLETED
 
 
-async def test_a_turn_that_was_taken_back_while_a_router_thought_does_not_run(stores: Stores) -> None:
+async def test_a_turn_cut_while_its_router_decides_does_not_run(stores: Stores) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     class Thinking(Scripted):
@@ -358,7 +358,7 @@ async def test_a_turn_that_was_taken_back_while_a_router_thought_does_not_run(st
     assert agent.turns == []
 
 
-async def test_a_turn_that_waited_in_the_queue_and_was_taken_back_does_not_run(stores: Stores) -> None:
+async def test_a_queued_turn_that_was_cut_does_not_run(stores: Stores) -> None:
     agent = Scripted(answer)
     async with open_plane(stores, ("a", Scripted(answer)), capacity=0) as full:
         reference = await full.submit("one", context_id="c")

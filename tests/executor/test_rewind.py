@@ -91,7 +91,7 @@ async def test_a_rewind_before_a_rewind_reverts_the_earlier_rewind(plane: Plane)
     assert await listed(plane) == [one.id, two.id]
 
 
-async def test_without_a_rewind_there_is_nothing_to_undo(plane: Plane) -> None:
+async def test_an_undo_without_a_rewind_is_refused(plane: Plane) -> None:
     await turns(plane, "one")
     before = await session(plane)
     with pytest.raises(Refused) as refused:
@@ -188,10 +188,11 @@ async def test_repeats_of_an_undo_undo_once(stores: Stores, plane: Plane) -> Non
 
 
 @pytest.mark.parametrize("words", [None, "new"])
-async def test_a_rewind_before_nothing_is_shown_as_a_failed_task_and_changes_nothing(
+async def test_a_rewind_to_an_unknown_turn_is_a_failed_task_and_changes_nothing(
     stores: Stores, words: str | None
 ) -> None:
-    """R9: named in the message, stored nowhere but in the log, no turn; the same for a repeat."""
+    """R9: the message names the turn; only the log has the rewind, and no turn begins. A repeat gets the same
+    answer."""
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two = await turns(plane, "one", "two")
@@ -255,7 +256,7 @@ async def test_an_inconsistent_control_message_is_invalid(plane: Plane, field: s
     assert await session(plane) == before
 
 
-async def test_calls_that_name_nothing_are_invalid(plane: Plane) -> None:
+async def test_calls_without_a_session_or_a_turn_are_invalid(plane: Plane) -> None:
     calls = plane.executor()
     for call in (
         calls.RewindSession(pb.RewindSessionRequest(context_id="c")),

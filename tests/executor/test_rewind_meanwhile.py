@@ -54,7 +54,7 @@ async def test_a_second_rewind_during_a_rewind_is_refused_with_the_version(store
     assert len((await rewind(plane, invocation(one))).rewound.task.history) == 0
 
 
-async def test_a_client_that_goes_away_cancels_nothing(stores: Stores) -> None:
+async def test_a_rewind_completes_after_its_client_has_left(stores: Stores) -> None:
     agent = Scripted(answer)
     async with open_plane(stores, ("a", agent)) as plane:
         one, two = await turns(plane, "one", "two")

@@ -90,7 +90,7 @@ async def test_a_run_continues_the_work_that_its_router_began(stores: Stores) ->
 
 
 @pytest.mark.parametrize("word", ["none", "task"])
-async def test_a_router_may_just_ask_for_a_task(stores: Stores, word: str) -> None:
+async def test_a_router_may_request_a_task_without_beginning_its_work(stores: Stores, word: str) -> None:
     """P2: with a reason or without."""
     agent = Deciding()
     async with open_plane(stores, ("a", agent)) as plane:

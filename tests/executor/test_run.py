@@ -113,7 +113,7 @@ async def test_an_open_text_ends_before_the_next_message(stores: Stores) -> None
     assert conversation == ["go", "thinking", "first answer", "calling", "", "second answer"]
 
 
-async def test_a_status_text_is_shown_and_not_kept(stores: Stores) -> None:
+async def test_a_status_text_is_shown_and_is_in_no_history(stores: Stores) -> None:
     """P4: progress lines are marked and stay out of every history."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -152,7 +152,7 @@ async def test_every_message_carries_the_invocation_of_its_turn(stores: Stores) 
 
 
 async def test_each_message_to_a_running_task_gets_its_own_turn_before_the_task_completes(stores: Stores) -> None:
-    """I1, C8: the store refuses the completion with PENDING_INPUT; the run reads the message and goes on."""
+    """I1, C8: the store refuses the completion with PENDING_INPUT; the run reads the message and continues."""
     running, told = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -231,7 +231,7 @@ async def test_a_message_before_the_final_change_is_answered_and_the_final_text_
     assert sorted(conversation) == sorted([*(text(m) for m in task.history), "answer to late"])
 
 
-async def test_messages_that_the_agent_takes_by_itself_get_no_turn(stores: Stores) -> None:
+async def test_messages_that_the_agent_reads_itself_get_no_turn(stores: Stores) -> None:
     running, told = asyncio.Event(), asyncio.Event()
     seen: list[str] = []
 
@@ -342,7 +342,9 @@ async def test_an_agent_that_swallows_the_cancel_writes_nothing_more(stores: Sto
     assert "after the cancel" not in [text(m) for m in (*task.history, task.status.message)]
 
 
-async def test_a_yield_after_the_final_change_fails_loudly(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_yield_after_the_final_change_raises_if_agents_are_strict(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Complete("the end")
         yield Say("not the end")
@@ -414,7 +416,7 @@ async def test_a_change_that_cannot_be_stored_fails_its_task_with_the_reason_in_
     assert reason in caplog.text and reason not in text(task.status.message)
 
 
-async def test_data_too_deep_to_be_read_again_is_text(stores: Stores) -> None:
+async def test_data_too_deep_to_be_read_again_becomes_text(stores: Stores) -> None:
     deep: object = 1
     for _ in range(30):
         deep = {"in": deep}

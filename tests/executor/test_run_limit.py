@@ -229,7 +229,7 @@ async def test_a_run_without_a_limit_fails_after_a_day(stores: Stores, monkeypat
         assert failed.status.message.metadata.fields["reason"].string_value == "RUN_TIMEOUT"
 
 
-async def test_no_limit_is_chosen_by_zero(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limit_of_zero_is_no_limit(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     working, let_go = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:

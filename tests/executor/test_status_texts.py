@@ -231,7 +231,7 @@ async def test_status_texts_end_with_the_run_even_if_a_library_swallows_the_canc
         await until(lambda: not plane.service.runs.active)
 
 
-async def test_texts_stop_with_a_run_that_is_cancelled_or_fails(stores: Stores) -> None:
+async def test_status_texts_stop_with_a_cancelled_or_failed_run(stores: Stores) -> None:
     """P8, P9: nothing follows the terminal event."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:

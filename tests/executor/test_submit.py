@@ -102,7 +102,7 @@ async def test_a_key_used_with_another_request_is_refused_and_changes_nothing(pl
     assert len(await plane.conversation("c")) == 2
 
 
-async def test_a_key_counts_per_caller_agent_and_kind(stores: Stores) -> None:
+async def test_a_key_is_separate_for_each_caller_agent_and_kind(stores: Stores) -> None:
     async with open_plane(stores, ("a", Scripted(answer)), ("b", Scripted(answer))) as plane:
         replies = [
             await plane.submit("go", key="k", message_id="m"),
@@ -206,7 +206,7 @@ async def test_repeats_get_the_first_routing_decision(stores: Stores) -> None:
     assert [text(reply.message) for reply in replies] == ["first"] * 3
 
 
-async def test_a_caller_that_goes_away_cancels_nothing(stores: Stores) -> None:
+async def test_a_turn_completes_after_its_caller_has_left(stores: Stores) -> None:
     agent = Scripted(answer)
     reached, go_on = asyncio.Event(), asyncio.Event()
 
@@ -235,7 +235,7 @@ async def test_a_caller_that_goes_away_cancels_nothing(stores: Stores) -> None:
     assert len(agent.turns) == 1
 
 
-async def test_a_lost_reply_of_create_task_is_asked_for_again_and_runs_once(
+async def test_create_task_is_repeated_after_a_lost_reply_and_the_task_runs_once(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "BRIEF", 60.0)
@@ -316,8 +316,9 @@ async def test_a_repeat_reverts_a_void(stores: Stores) -> None:
         assert await plane.conversation("c") == ["go", "answer to go"]
 
 
-async def test_a_message_that_names_a_task_is_decided_by_the_task(plane: Plane) -> None:
-    """I1, I2: terminal refused, unknown not found, another context invalid; the context may be left out."""
+async def test_a_message_to_a_task_is_checked_against_its_state_owner_and_context(plane: Plane) -> None:
+    """I1, I2: an ended task is refused, an unknown or foreign one not found, another context invalid; the context may
+    be left out."""
     done = await plane.run("echo done")
     with pytest.raises(Refused) as ended:
         await plane.submit("more", task_id=done.id)
@@ -335,7 +336,7 @@ async def test_a_message_that_names_a_task_is_decided_by_the_task(plane: Plane) 
     assert await plane.conversation(done.context_id) == ["echo done", "done"]
 
 
-async def test_a_keyed_answer_is_added_once(stores: Stores) -> None:
+async def test_an_answer_with_a_key_is_added_once(stores: Stores) -> None:
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield AskInput("more?") if turn.text != "stop" else Complete("stopped")
 

@@ -205,7 +205,7 @@ async def test_a_turn_in_a_deleted_session_has_no_events_and_cannot_append(store
     assert view_of_turn == [[], {}, "NOT_FOUND"]
 
 
-def test_every_call_can_be_made_from_elsewhere() -> None:
-    """P8: a call of the port is made, and is asked for by threads and processes."""
+def test_every_call_of_the_port_exists_for_threads_and_processes() -> None:
+    """P8: the names of both classes are equal."""
     names = {name for name in vars(Calls) if not name.startswith("_")} - set(Calls.__dataclass_fields__)
     assert names == {name for name in vars(AskedCalls) if not name.startswith("_")}

@@ -1,7 +1,5 @@
-"""The isolation matrix of gRPC: for every RPC, the requests that name something of somebody else, and their answers.
-
-Names in braces stand for ids, as in `tests.gateway.isolation`; requests are ProtoJSON with the names of the fields.
-"""
+"""The isolation matrix of gRPC: for every RPC, requests for things of another owner, and their answers. Names in braces
+stand for ids, as in `tests.gateway.isolation`; requests are ProtoJSON with the names of the fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ class Lossy:
         return Policy(on_orphan="fail" if turn.text == "once" else "rerun")
 
     async def run(self, turn: Turn) -> AsyncIterator[Change]:
-        """Half a sentence, and gone."""
+        """Half a sentence, and then the run is lost."""
         yield Text("About to ")
         if turn.attempt == 1 or turn.text == "always":
             (run,) = [one for one in asyncio.all_tasks() if one.get_name() == f"run of task {turn.task_id}"]

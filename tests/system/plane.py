@@ -91,7 +91,7 @@ class Plane:
         return (self.data / f"{name}.log").read_text(errors="replace")[-4000:]
 
     async def kill(self, name: str) -> None:
-        """SIGKILL, and the process is gone when this returns."""
+        """SIGKILL; the process has ended when this returns."""
         process = self.processes[name]
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)

@@ -83,7 +83,7 @@ class Recorder:
     last_event: float = 0.0
 
     async def follow(self, text: str, **fields: Any) -> Record:
-        """Sends `text` by a streaming call and follows its task to its end, however often the stream is cut."""
+        """Sends `text` by a streaming call and follows its task to its end, across any number of cuts."""
         record = Record(text)
         self.records.append(record)
         message = text_message(text, **fields)

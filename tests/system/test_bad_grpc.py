@@ -181,7 +181,7 @@ async def test_a_forged_principal_is_unauthenticated(plane: Plane, name: str) ->
 
 
 async def test_calls_of_services_are_refused_to_other_callers(plane: Plane) -> None:
-    """C8: a caller without a service's principal neither appends nor claims, nor creates a task with a lease."""
+    """C8: appending, claiming, and creating a task with a lease."""
     requests: tuple[tuple[str, Message], ...] = (
         (_TASKS + "AppendEvents", pb.AppendEventsRequest()),
         (_TASKS + "MarkCopied", pb.MarkCopiedRequest(task_uid="x", generation=1)),

@@ -154,7 +154,7 @@ async def test_the_client_resumes_with_its_last_event_id(plane: Plane, version: 
 
 
 @both_versions
-async def test_a_dialogue(plane: Plane, version: str) -> None:
+async def test_the_client_answers_a_question_and_refers_to_the_task(plane: Plane, version: str) -> None:
     """I1, I2, I5: ask, answer on the same task, then a new task that refers to it in the same context."""
     async with official(plane, version, streaming=False) as client:
         (asked,) = await answers(client, message("ask"))

@@ -1,4 +1,4 @@
-"""A stream cut at every position goes on from there: nothing missing, repeated or out of order."""
+"""A stream cut at any position continues from there: nothing missing, repeated or out of order."""
 
 import asyncio
 

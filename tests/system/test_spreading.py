@@ -118,7 +118,7 @@ async def under_load(http: httpx.AsyncClient) -> AsyncGenerator[Load]:
 @pytest.mark.parametrize(
     "form", ["list", pytest.param("name", marks=thorough), pytest.param("balancer", marks=thorough)]
 )
-async def test_replicas_that_are_started_later_get_their_share(cluster: Cluster, tmp_path: Path, form: Form) -> None:
+async def test_replicas_started_later_get_their_share(cluster: Cluster, tmp_path: Path, form: Form) -> None:
     """C14: of a hundred sends both executors, both task stores and both session histories have many."""
     async with (
         two_of_each(form, cluster, tmp_path) as made,

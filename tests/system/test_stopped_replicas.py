@@ -52,7 +52,7 @@ async def begin(http: httpx.AsyncClient, chunks: int) -> list[str]:
 
 @asynccontextmanager
 async def stopped(made: Replicas, name: str) -> AsyncGenerator[None]:
-    """The process is stopped, and goes on at the end."""
+    """The process is stopped during the block, and then continues."""
     made.plane.send_signal(name, signal.SIGSTOP)
     try:
         yield
@@ -154,15 +154,13 @@ async def test_a_stopped_store_costs_no_run(
 
 
 @thorough
-async def test_a_session_history_that_is_stopped_holds_sends_up_for_seconds_only(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+async def test_a_stopped_session_history_delays_sends_by_seconds_only(cluster: Cluster, tmp_path: Path) -> None:
     async with replicas("list", tmp_path, cluster.url(await take(cluster)), leases(5.0), "sessions") as made:
         await costs_no_run(made, "sessions", "AppendEntries", 40, 12.0)
 
 
 async def costs_no_run(made: Replicas, room: str, method: str, chunks: int, silence: float) -> None:
-    """Stop the second replica of a store while runs and sends go on; none of them fails, and none takes long."""
+    """Stop the second replica of a store during runs and sends; none of them fails, and none takes long."""
     async with client(made.plane.url) as http:
         await made.add(room)
         await until_used(made, http, f"{room}2", method)

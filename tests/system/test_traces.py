@@ -157,7 +157,7 @@ async def test_a_takeover_continues_the_trace_and_a_resumed_stream_is_linked_to_
 
 
 @pytest.mark.timeout(180)
-async def test_an_answer_begins_a_run_in_its_own_trace_and_a_message_in_mid_run_is_linked(tmp_path: Path) -> None:
+async def test_an_answer_starts_a_run_in_its_own_trace_and_a_message_in_mid_run_is_linked(tmp_path: Path) -> None:
     async with traced(tmp_path, None) as (plane, folder):
         async with client(plane.url) as http:
             asked = (await send(http, "ask which one", headers={"traceparent": OUTSIDE}))["task"]
@@ -182,7 +182,7 @@ async def test_an_answer_begins_a_run_in_its_own_trace_and_a_message_in_mid_run_
     assert later[run.parent].name.endswith("/AddMessage")
 
 
-async def test_without_an_sdk_the_trace_of_a_client_is_kept_and_nothing_else_is(tmp_path: Path) -> None:
+async def test_without_an_sdk_only_the_trace_of_a_client_is_stored(tmp_path: Path) -> None:
     async with running("one", tmp_path) as plane, client(plane.url) as http:
         untraced = await send(http, "echo untraced")
         task = await send(http, "echo traced", headers={"traceparent": OUTSIDE})

@@ -342,8 +342,8 @@ class Large:
         yield ArtifactChunk("a" * 300, text="more")
 
 
-async def test_a_task_that_a_plane_ends_as_too_large_fails_here_as_well() -> None:
-    """P14: 70 MB of artifacts are more than a task may have."""
+async def test_a_task_that_is_too_large_for_a_plane_fails_in_the_kit() -> None:
+    """P14: 70 MB of artifacts are above the limit of a task."""
     result = await run_turn(Large)
     assert (result.state, result.reason) == ("failed", "TASK_TOO_LARGE")
     assert 60 < len(result.artifacts) < 70

@@ -38,12 +38,12 @@ class Obedient(BaseLlm):
 
     @property
     def waits(self) -> asyncio.Event:
-        """It said a word and says no other."""
+        """It has sent a word and waits."""
         return self._waits
 
     @property
     def left(self) -> asyncio.Event:
-        """It was stopped while it waited."""
+        """It was stopped during the wait."""
         return self._left
 
     async def generate_content_async(
@@ -137,7 +137,7 @@ def pay(amount: str) -> dict[str, Any]:
 
 
 def flood(size: str) -> dict[str, Any]:
-    """Returns more than anybody can keep."""
+    """Returns a result above the limit of an event."""
     return {"text": "x" * int(size)}
 
 

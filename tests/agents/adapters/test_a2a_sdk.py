@@ -249,7 +249,7 @@ async def test_a_cancel_reaches_an_executor_while_it_executes(stores: Stores) ->
     assert executor.stops[0].message is None and executor.stops[0].task_id == task_id
 
 
-async def test_a_cancel_that_hangs_is_cut_off(stores: Stores) -> None:
+async def test_a_hanging_cancel_is_stopped(stores: Stores) -> None:
     """P8, P11: after the `cancel_grace` of the executor."""
     ended = asyncio.Event()
 

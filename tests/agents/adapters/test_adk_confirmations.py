@@ -33,7 +33,7 @@ async def test_a_confirmation_accepts_any_clear_answer(stores: Stores, answer: o
 
 
 async def test_an_unclear_answer_to_a_confirmation_asks_the_same_question_again(stores: Stores) -> None:
-    """I1: the tool is neither called nor denied, and a clear answer afterwards is taken."""
+    """I1: the tool is neither called nor denied, and a later clear answer is accepted."""
     agent, model = obedient()
     async with open_plane(stores, ("adk", adapt(agent, "adk"))) as plane:
         task = await plane.run("pay amount=5", context_id=C)

@@ -1,4 +1,4 @@
-"""The reading of answers to the question whether a tool may be called."""
+"""The reading of an answer to the question whether a tool may be called."""
 
 import pytest
 from hypothesis import given
@@ -34,5 +34,5 @@ def test_anything_else_is_unclear(answer: object) -> None:
 
 
 @given(st.lists(st.text("abcynosek.,!", min_size=1), min_size=2, max_size=4))
-def test_words_in_a_row_decide_nothing(words: list[str]) -> None:
+def test_words_in_a_longer_text_are_unclear(words: list[str]) -> None:
     assert decision(" x ".join(words)) is None

@@ -122,7 +122,7 @@ def test_a_card_of_the_a2a_sdk_is_refused() -> None:
         adapt(Mistaken(), "a")
 
 
-def test_agents_in_code_are_detected_as_well_and_may_be_given_a_policy() -> None:
+def test_agents_created_in_code_are_adapted_and_may_have_a_policy() -> None:
     def echo(text: str) -> str:
         return text
 
@@ -131,7 +131,7 @@ def test_agents_in_code_are_detected_as_well_and_may_be_given_a_policy() -> None
     assert adapt(ours, "a") is ours
     agent = adapt(echo, "a", Policy(on_orphan="rerun"))
     assert isinstance(agent, Policied)
-    turn: Turn = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - it is not looked at
+    turn: Turn = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - the policy does not read it
     assert agent.policy(turn).on_orphan == "rerun"
 
 

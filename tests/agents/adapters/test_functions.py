@@ -176,8 +176,8 @@ async def test_plain_and_async_generators_are_closed_after_a_cancel(stores: Stor
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-async def test_adapted_agents_run_where_any_agent_may(stores: Stores, isolation: str) -> None:
-    """P9: in a thread, and in a process that loads them by the same name."""
+async def test_adapted_agents_run_in_a_thread_or_a_process(stores: Stores, isolation: str) -> None:
+    """P9: a process loads them by the same name."""
     names = [f"{HERE}.plain:pieces", f"{HERE}.plain:attempt", f"{HERE}.pid_graph:graph"]
     if isolation == "thread":
         names += [f"{HERE}.plain:where", f"{HERE}.plain:where_async", f"{HERE}.plain:pieces_async"]

@@ -160,8 +160,8 @@ async def test_a_thread_gets_only_the_messages_that_it_lacks(tmp_path: Path) -> 
             assert (await run(plane, "three", context_id="c-False"))[1] == "one | one | two | one | one | two | three"
 
 
-async def test_a_rewind_reaches_the_thread_by_a_fork(stores: Stores) -> None:
-    """R3: the graph goes on from the last turn that is in effect, or from nothing; an undo brings back the rest."""
+async def test_a_rewind_continues_the_thread_from_the_last_turn_in_effect(stores: Stores) -> None:
+    """R3: or from nothing, by a fork; an undo restores the rest."""
     async with open_plane(stores, ("a", adapt(graph(heard, saver=InMemorySaver()), "a"))) as plane:
         for words, answer in (("one", "one"), ("two", "one | one | two")):
             assert await run(plane, words, context_id="c") == (COMPLETED, answer)
@@ -249,7 +249,9 @@ def acting() -> Any:
         ({"decisions": [{"type": "approve"}, {"type": "reject"}]}, "approve reject"),
     ],
 )
-async def test_actions_are_approved_or_rejected_in_any_clear_form(stores: Stores, answer: object, outcome: str) -> None:
+async def test_actions_are_approved_or_rejected_by_any_clear_answer(
+    stores: Stores, answer: object, outcome: str
+) -> None:
     """I1: an unclear answer asks the same question again."""
     async with open_plane(stores, ("a", adapt(acting(), "a"))) as plane:
         asked = await plane.run("go")

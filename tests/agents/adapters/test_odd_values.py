@@ -183,8 +183,8 @@ async def test_a_graph_may_ask_with_any_data(stores: Stores, make: Callable[[], 
         assert text(done.status.message) == "It is yes."
 
 
-async def test_a_tool_of_adk_returns_anything(stores: Stores) -> None:
-    """P3: its result is in the task and in the session, and the next turn is not harmed."""
+async def test_a_tool_of_adk_may_return_any_data(stores: Stores) -> None:
+    """P3: its result is in the task and in the session, and the next turn works."""
 
     def look() -> dict[str, Any]:
         """Returns odd things."""
@@ -251,8 +251,8 @@ async def test_data_of_an_sdk_executor_that_is_too_deep_becomes_json(stores: Sto
         assert value == "x" if depth == levels else json.loads(value) == deep(levels - depth)
 
 
-async def test_a_question_of_the_port_has_any_message(stores: Stores) -> None:
-    """I1: data that is too deep in a message that an agent built itself."""
+async def test_a_question_with_data_that_is_too_deep_is_stored(stores: Stores) -> None:
+    """I1: in a message that an agent built itself."""
     part = Part()
     inner = part.data
     for _ in range(30):

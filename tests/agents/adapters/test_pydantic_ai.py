@@ -70,8 +70,8 @@ async def test_an_agent_is_served_with_its_text_its_tools_and_its_system_prompt(
         assert second.said[-1] == ("user", "and how?")
 
 
-async def test_a_tool_of_that_name_makes_an_artifact() -> None:
-    """P5: as that of the llm agent does."""
+async def test_a_tool_named_create_artifact_makes_an_artifact() -> None:
+    """P5: like the tool of the llm agent."""
 
     def with_tool(agent: Agent[None, Any]) -> None:
         @agent.tool_plain(name="createArtifact")
@@ -188,7 +188,7 @@ UNCLEAR = ["ok, but not the delete", "not now", "", 0, 1, None, ["yes"], {"appro
 
 @pytest.mark.parametrize("given", UNCLEAR)
 async def test_an_unclear_answer_asks_the_same_question_again(given: object) -> None:
-    """I1: neither is the tool called nor denied, and a clear answer afterwards is taken."""
+    """I1: the tool is neither called nor denied, and a later clear answer is accepted."""
     called: list[str] = []
 
     def with_tool(agent: Agent[None, Any]) -> None:

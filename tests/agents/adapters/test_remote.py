@@ -250,8 +250,8 @@ async def test_a_cancel_waits_for_the_id_of_the_remote_task(stores: Stores, gate
         )
 
 
-async def test_a_login_elsewhere_is_waited_for(stores: Stores, gate: Gate) -> None:
-    """I1: the remote agent asks for authentication and goes on by itself; its request is shown at once."""
+async def test_a_remote_agent_that_waits_for_a_login_continues_by_itself(stores: Stores, gate: Gate) -> None:
+    """I1: its request is shown at once, and the task does not pause."""
     async with far_away(stores, gate) as (plane, _, _):
         reference = await plane.submit("log in")
         await shown(plane, reference.task.task_id, "Log in first.")
@@ -297,7 +297,7 @@ async def test_connections_are_shared_and_closed_with_the_executor(stores: Store
         await until(lambda: server.serving.connections == 0)
 
 
-async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gate: Gate) -> None:
+async def test_an_unreachable_server_fails_the_task_with_a_readable_reason(stores: Stores, gate: Gate) -> None:
     """P9: without its address or the text of an exception."""
     async with sdk_server(FarAway(gate)) as server:
         agent = await remote(server.url)
@@ -307,7 +307,7 @@ async def test_a_server_that_is_away_fails_the_task_readably(stores: Stores, gat
     assert text(task.status.message) == "The remote agent could not be reached."
 
 
-async def test_a_connection_that_stays_away_fails_the_task_readably(
+async def test_a_connection_that_stays_lost_fails_the_task_with_a_readable_reason(
     stores: Stores, gate: Gate, proxy: CuttingProxy
 ) -> None:
     """P9: after the patience of the agent."""
@@ -430,7 +430,9 @@ async def test_a_text_of_another_plane_is_streamed_and_stored_once(
         assert sum(holds(event, "one two three") for event in events) == 2
 
 
-async def test_a_question_of_another_plane_is_answered_there(tmp_path: Path, gate: Gate, proxy: CuttingProxy) -> None:
+async def test_a_question_of_another_plane_is_answered_in_the_same_remote_task(
+    tmp_path: Path, gate: Gate, proxy: CuttingProxy
+) -> None:
     """I1, I5: in the same remote task."""
     gate.set()
     async with two_planes(tmp_path, gate, proxy) as (here, _):

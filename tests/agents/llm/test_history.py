@@ -32,7 +32,7 @@ async def sent(history: list[Message], message: Message | None = None, **of_turn
         return [message for message in messages if message["role"] != "system"]
 
 
-async def test_calls_of_tools_stand_with_their_results() -> None:
+async def test_tool_calls_are_sent_together_with_their_results() -> None:
     """P3: as providers demand, for any order of storage."""
     history = [
         said("why?"),
@@ -89,7 +89,7 @@ async def test_a_call_gets_the_next_result_under_its_id() -> None:
     assert [m["content"] for m in found if m["role"] == "tool"] == ["first", "second"]
 
 
-async def test_parts_that_are_no_text_reach_the_model() -> None:
+async def test_parts_that_are_not_text_reach_the_model() -> None:
     """P3: data and files as text, images as images."""
     parts = [
         a2a.Part(text="See:"),

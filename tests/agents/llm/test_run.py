@@ -79,7 +79,7 @@ async def test_a_task_continues_after_the_create_task_call() -> None:
         assert roles == ["system", "user", "assistant", "tool"]
 
 
-async def test_words_before_a_task_are_a_message_of_their_own() -> None:
+async def test_words_before_a_task_are_a_separate_message() -> None:
     """P3: they do not run into the first words of the task."""
     async with open_agent() as (agent, server):
         server.add([*text("I will.", finish=None), *calls(("createTask", {"reason": "it is long"}))], text("Done."))
@@ -194,7 +194,7 @@ async def test_an_artifact_is_streamed_while_the_model_writes_it(piece: int) -> 
             assert len(made) > 300
 
 
-async def test_two_artifacts_may_be_written_in_turns() -> None:
+async def test_two_interleaved_artifacts_are_both_whole() -> None:
     """P5: each gets its own pieces, and is whole."""
     begin = [CallBegin(0, "a", "createArtifact"), CallBegin(1, "b", "createArtifact")]
     pieces = [
@@ -242,8 +242,9 @@ async def test_a_model_that_cannot_be_forced_fails_with_the_remedy() -> None:
         assert len(server.requests) == 1
 
 
-async def test_an_artifact_that_is_cut_off_fails() -> None:
-    """P9: neither a stream that ends too early nor bad arguments are taken for a whole artifact, or asked for twice."""
+async def test_a_truncated_artifact_fails() -> None:
+    """P9: neither a stream that ends too early nor bad arguments count as a whole artifact, and the call is not
+    repeated."""
     async with open_agent() as (agent, server):
         for steps in (
             calls(("createArtifact", '{"name": "n", "content": "abc'), finish="length"),
@@ -301,7 +302,7 @@ async def test_a_status_text_is_requested_without_tools() -> None:
         assert "Thinking" in request.said[-1][1] and "50 characters" in request.said[-1][1]
 
 
-async def test_messages_that_come_in_are_read_between_two_model_calls() -> None:
+async def test_incoming_messages_are_read_between_two_model_calls() -> None:
     """I1: a message that arrives during a run is in the next request, also after a last answer."""
 
     async def lookup() -> str:
@@ -357,7 +358,7 @@ async def test_a_call_is_repeated_before_its_first_token_up_to_the_set_attempts(
         assert len(server.requests) == 2
 
 
-def test_the_pauses_between_attempts_grow_to_their_longest_and_not_beyond() -> None:
-    """P9: however many attempts are set; a provider that asks for more is not waited for."""
+def test_pauses_between_attempts_grow_to_a_maximum() -> None:
+    """P9: for any number of attempts; a provider that asks for a longer pause is not waited for."""
     assert [pause_after(attempt) for attempt in (1, 2, 6, 7, 8, 10_000)] == [0.5, 1.0, 16.0, 20.0, 20.0, 20.0]
     assert (pause_after(1, 20.0), pause_after(9, 0.0), pause_after(1, 21.0)) == (20.0, 0.0, None)

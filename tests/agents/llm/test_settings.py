@@ -107,7 +107,7 @@ async def test_isolation_in_a_thread_by_the_policy_fails_the_task(
         ("MCP", "python 'x"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKPLANE_LLM_MODEL", "test")
     monkeypatch.setenv(f"TASKPLANE_LLM_{variable}", value)
     with pytest.raises(Invalid, match=f"TASKPLANE_LLM_{variable} ") as raised:

@@ -70,8 +70,8 @@ async def test_an_unreachable_tool_server_fails_before_any_model_request() -> No
             assert not server.requests
 
 
-async def test_a_server_has_as_long_to_start_as_is_set(tmp_path: Path) -> None:
-    """P9, P11: and no longer; its process is gone then."""
+async def test_a_tool_server_that_starts_too_slowly_fails_the_run(tmp_path: Path) -> None:
+    """P9, P11: after the set time; its process ends."""
     notes = tmp_path / "notes"
     async with open_agent(mcp=[plain_command(notes, "late", "60")], mcp_timeout=0.5) as (agent, server):
         with pytest.raises(AgentError, match="tool server"):
@@ -81,7 +81,7 @@ async def test_a_server_has_as_long_to_start_as_is_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not THOROUGH, reason="takes longer than the limit of the library")
-async def test_a_server_may_be_slow_to_start(tmp_path: Path) -> None:
+async def test_a_tool_server_may_start_slowly(tmp_path: Path) -> None:
     """P11: longer than the default of the library."""
     async with open_agent(mcp=[plain_command(tmp_path / "late", "late", "6")]) as (agent, server):
         server.add(text("Here."))

@@ -137,7 +137,7 @@ async def test_a_cancel_closes_the_connection_of_the_model(stores: Stores, at: s
 
 
 async def test_a_cancel_ends_the_tool_servers_of_the_run(stores: Stores, tmp_path: Path) -> None:
-    """P8, P11: their processes are gone."""
+    """P8, P11: their processes end."""
     script = by_stage(work=calls(("wait", {})))
     async with opened(stores, script, mcp=[command(tmp_path / "pid")]) as (plane, _):
         task_id = (await plane.submit("wait")).task.task_id
