@@ -119,7 +119,7 @@ def test_an_unknown_agent_lists_the_known_ones(url: str) -> None:
         assert "the agents are demo" in done.stderr, done.stderr
 
 
-def test_ndjson_prints_every_event_as_received(url: str) -> None:
+def test_ndjson_prints_the_events_from_the_task_to_its_end(url: str) -> None:
     lines = taskplane("chat", "--url", url, "-m", "chunks 3 8", "-o", "ndjson").stdout.splitlines()
     events = [json.loads(line) for line in lines]
     assert "task" in events[0]

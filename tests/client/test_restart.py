@@ -23,7 +23,7 @@ def address(plane: Dev) -> tuple[str, int]:
 
 
 async def test_c5_a_stream_continues_after_a_restart_of_the_killed_plane_without_loss(tmp_path: Path) -> None:
-    """The stream ends with the failure of the task, whose agent was lost."""
+    """The stream ends with the failure of the task, because its agent was lost."""
     with dev(cwd=tmp_path, afresh=True) as first:
         async with (
             cutting(*address(first)) as proxy,

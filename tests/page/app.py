@@ -86,7 +86,7 @@ class App:
         return await until(named)
 
     async def hold(self, part: str) -> asyncio.Event:
-        """Hold requests whose body contains `part`, until the event is set."""
+        """Hold requests with `part` in the body, until the event is set."""
         released = asyncio.Event()
 
         async def wait(route: Route, request: Request) -> None:

@@ -53,7 +53,7 @@ class Seen:
         return list({call.message["messageId"]: call.message for call in self.calls("SendMessage")}.values())
 
     def sent(self, part: str, verb: str = "") -> list[Request]:
-        """The requests until now whose path and query contain `part`."""
+        """The requests until now with `part` in path and query."""
         return [one for one in self.requests if part in one.url and verb in ("", one.method)]
 
     def _requested(self, request: Request) -> None:

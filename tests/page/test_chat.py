@@ -59,7 +59,7 @@ async def test_hostile_text_is_shown_as_text_everywhere(app: App) -> None:
 
 @on_both
 async def test_the_task_that_opens_a_turn_does_not_change_earlier_turns(app: App) -> None:
-    """B5, T7: the stream of a turn begins with a whole task whose history has only the new message."""
+    """B5, T7: the stream of a turn begins with a whole task that has only the new message in its history."""
     await app.open()
     await app.run("first")
     await app.run("second")

@@ -459,7 +459,7 @@ async def _fail(app: App, text: str) -> None:
 
 
 async def _cut_unanswered(app: App, http: httpx.AsyncClient) -> None:
-    """Sends a second message whose answer is lost, and rewinds it as another client. The page learns of neither."""
+    """Sends a second message, loses its answer, and rewinds it as another client. The page does not learn."""
     app.seen.allow(r"net::ERR_FAILED")
     await app.open()
     await app.run("first")

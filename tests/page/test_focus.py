@@ -28,7 +28,7 @@ async def _within(app: App, selector: str) -> bool:
 
 
 async def test_actions_in_the_panel_keep_the_focus_in_the_panel(app: App, gate: Gate) -> None:
-    """B31: a task that was canceled, and an event that was closed, whose row then has the focus."""
+    """B31: a task that was canceled, and an event that was closed; its row then has the focus."""
     await app.open()
     await app.send(str(gate))
     await app.counted(3)

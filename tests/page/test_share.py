@@ -94,7 +94,7 @@ async def test_a_file_that_is_not_a_session_is_refused_with_its_line(app: App) -
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def elsewhere(tmp_path: Path) -> AsyncIterator[Plane]:
-    """A plane whose cards have another address."""
+    """A plane with another address in its cards."""
     async with running("one", tmp_path, {**STEADY, "TASKPLANE_GATEWAY_PUBLIC_URL": "https://plane.example"}) as started:
         yield started
 

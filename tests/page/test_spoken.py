@@ -24,7 +24,7 @@ LISTEN = """() => {
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def listened(app: App) -> App:
-    """A session with one turn, whose announcements are recorded from now on."""
+    """A session with one turn; its announcements are recorded from now on."""
     await app.open()
     await app.run("hello")
     await app.page.evaluate(LISTEN)

@@ -69,7 +69,7 @@ def test_the_metadata_has_the_one_version_and_the_licence_files(built: Built, di
 
 @pytest.mark.parametrize("distribution", BOTH)
 def test_a_wheel_is_typed_and_contains_no_library_of_others(built: Built, distribution: str) -> None:
-    """Except the libraries of the page, whose licences are included."""
+    """Except the libraries of the page, with their licences."""
     packed = [name for name in names(built.wheel(distribution)) if ".dist-info/" not in name]
     assert [name for name in packed if not name.startswith("taskplane/")] == []
     ours = {room for root in SOURCE_ROOTS for room in rooms(root)} if distribution == "taskplane" else rooms("protos")

@@ -12,7 +12,7 @@ from tests.worker.plane import serving_card
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane]:
-    """A plane whose default agent runs in workers only."""
+    """A plane with a default agent that runs in workers only."""
     async with serving_card(tmp_path_factory.mktemp("plane")) as started:
         yield started
 

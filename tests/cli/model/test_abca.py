@@ -196,7 +196,7 @@ class Client(RuleBasedStateMachine):
 
 
 class ClientOfTerseServer(Client):
-    """The same client with a server whose history has no task ids."""
+    """The same client with a server that has no task ids in its history."""
 
     names_tasks = False
 
