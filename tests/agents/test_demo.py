@@ -233,13 +233,13 @@ async def test_a_command_that_harms_the_process_is_refused_unless_allowed(plane:
         ("chunks 1 1048577", "chunks: SIZE must be a whole number from 0 to 1,048,576, not 1048577."),
         (
             "chunks 100000 1048576",
-            "chunks: N times SIZE must be at most 134,217,728 bytes, not 104,857,600,000; choose smaller ones.",
+            "chunks: N times SIZE must be at most 134,217,728 bytes, not 104,857,600,000; give smaller numbers.",
         ),
         ("slow 10001", "slow: N must be a whole number from 0 to 10,000, not 10001."),
         ("rerun 10001", "rerun: N must be a whole number from 0 to 10,000, not 10001."),
         ("rate 0", "rate: N must be a whole number from 1 to 5,000, not 0."),
         ("rate 1 601", "rate: S must be a whole number from 0 to 600, not 601."),
-        ("rate 5000 600", "rate: N times S must be at most 100,000 chunks, not 3,000,000; choose smaller ones."),
+        ("rate 5000 600", "rate: N times S must be at most 100,000 chunks, not 3,000,000; give smaller numbers."),
         ("tools 1001", "tools: N must be a whole number from 0 to 1,000, not 1001."),
         ("progress 1001", "progress: N must be a whole number from 0 to 1,000, not 1001."),
         ("flood 10001", "flood: N must be a whole number from 0 to 10,000, not 10001."),
@@ -250,6 +250,10 @@ async def test_a_number_out_of_range_is_refused_with_the_range(plane: Plane, com
     task = await plane.run(command)
     assert task.status.state == a2a.TASK_STATE_REJECTED
     assert text(task.status.message) == refusal
+
+
+async def test_a_number_may_have_leading_zeros(plane: Plane) -> None:
+    assert text((await plane.run("tools 000001")).status.message) == text((await plane.run("tools 1")).status.message)
 
 
 async def test_the_seconds_of_block_have_a_range(stores: Stores) -> None:

@@ -119,3 +119,25 @@ def test_details_of_somebody_else_are_not_taken_for_ours() -> None:
             grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), grpc.aio.Metadata((DETAILS_KEY, raw)), details="gone"
         )
         assert vars(from_rpc_error(error)) == vars(errors.NotFound("gone"))
+
+
+def received(*details: tuple[str, bytes]) -> PlaneError:
+    """Return our error for a NOT_FOUND status with these details, each a type of google.rpc and its bytes."""
+    status = status_pb2.Status(code=5)
+    for kind, value in details:
+        status.details.add(type_url=f"type.googleapis.com/google.rpc.{kind}", value=value)
+    return from_rpc_error(
+        grpc.aio.AioRpcError(
+            grpc.StatusCode.NOT_FOUND,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata((DETAILS_KEY, status.SerializeToString())),
+            details="gone",
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["ErrorInfo", "BadRequest", "RetryInfo"])
+def test_a_corrupt_detail_is_ignored(kind: str) -> None:
+    info = error_details_pb2.ErrorInfo(reason="WHY", domain="taskplane").SerializeToString()
+    assert vars(received((kind, b"\xff\xff\xff"))) == vars(errors.NotFound("gone"))
+    assert vars(received((kind, b"\xff\xff\xff"), ("ErrorInfo", info))) == vars(errors.NotFound("gone", reason="WHY"))

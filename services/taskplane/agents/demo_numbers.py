@@ -20,9 +20,9 @@ class Number:
     def read(self, command: str, word: str) -> int:
         """Parse a word. Raise OutOfRange if it is not a whole number in the range."""
         try:
-            # Refuse a longer word unread, since Python limits the digits that it parses.
-            number = int(word) if len(word) <= len(str(self.most)) else self.most + 1
+            number = int(word)
         except ValueError:
+            # Not a number, or more digits than Python parses.
             number = -1
         if not self.least <= number <= self.most:
             given = word if len(word) <= 20 else f"{word[:20]}…"
@@ -47,7 +47,7 @@ class Product:
         if product > self.most:
             formula = " times ".join(each.name for each in names)
             raise OutOfRange(
-                f"{command}: {formula} must be at most {self.most:,} {self.unit}, not {product:,}; choose smaller ones."
+                f"{command}: {formula} must be at most {self.most:,} {self.unit}, not {product:,}; give smaller numbers."
             )
 
 

@@ -24,7 +24,7 @@ SUGGESTION_KEY: Final = "suggestion"
 _MAX_MESSAGE: Final = 1_024
 _MAX_TEXT: Final = 256
 _MAX_ENTRIES: Final = 8
-# Bytes of a status; as base64 they take up to 4.5 KiB of the trailers.
+# The maximum size of a status in bytes; as base64 they take up to 4.5 KiB of the trailers.
 _MAX_STATUS: Final = 3_400
 
 _KINDS: Final[tuple[type[PlaneError], ...]] = (
@@ -65,9 +65,9 @@ def code_of(error: PlaneError) -> grpc.StatusCode:
 
 
 def to_status(error: PlaneError) -> status_pb2.Status:
-    """Return the whole status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo if the error has them.
+    """Return the status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo if the error has them.
 
-    The texts of a large status are cut, the message last.
+    Each text is cut to a fixed size. If the status is still too large, all texts but the message are cut further.
     """
     limit = _MAX_TEXT
     status = _status(error, limit)
@@ -104,16 +104,18 @@ def trailers(status: status_pb2.Status) -> tuple[tuple[str, bytes], ...]:
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
-    """Return our error for a failed call. Never raises.
+    """Return our error for a failed call. Corrupt details are ignored.
 
-    A status without our ErrorInfo keeps its code, and its text is replaced for the codes of `_TRANSPORT_TEXTS`. The
-    text of gRPC for a too large message becomes Invalid `MESSAGE_TOO_LARGE`.
+    Without our ErrorInfo, the code of the status decides about the class: CANCELLED becomes UNAVAILABLE, UNKNOWN
+    becomes INTERNAL, and any other code stays. The texts of the codes in `_TRANSPORT_TEXTS` are replaced. The text of
+    gRPC for a too large message becomes Invalid `MESSAGE_TOO_LARGE`.
     """
     code = error.code()
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)
     known: dict[str, Any] = {}
-    # Details with another code come from the handler, after the transport had already ended the call.
+    # If the codes differ, the transport ended the call first, for example by a deadline. The details are the handler's
+    # and are about something else.
     if status is not None and status.code == code.value[0]:
         for detail in status.details:
             _read(detail, known)
@@ -133,14 +135,17 @@ def _read(detail: Any, known: dict[str, Any]) -> None:
         error_details_pb2.BadRequest(),
         error_details_pb2.RetryInfo(),
     )
-    if detail.Unpack(info) and info.domain == DOMAIN:
-        metadata = dict(info.metadata)
-        known["suggestion"] = metadata.pop(SUGGESTION_KEY, "")
-        known["reason"], known["metadata"] = info.reason, metadata
-    elif detail.Unpack(wrong):
-        known["fields"] = {violation.field: violation.description for violation in wrong.field_violations}
-    elif detail.Unpack(retry):
-        known["retry_after"] = retry.retry_delay.ToNanoseconds() / 1e9
+    try:
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            metadata = dict(info.metadata)
+            known["suggestion"] = metadata.pop(SUGGESTION_KEY, "")
+            known["reason"], known["metadata"] = info.reason, metadata
+        elif detail.Unpack(wrong):
+            known["fields"] = {violation.field: violation.description for violation in wrong.field_violations}
+        elif detail.Unpack(retry):
+            known["retry_after"] = retry.retry_delay.ToNanoseconds() / 1e9
+    except DecodeError:
+        return
 
 
 def _attached(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:

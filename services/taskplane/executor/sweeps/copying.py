@@ -1,11 +1,13 @@
 """Copies of committed messages, from the task log into the session.
 
-Copying means: read every message after `copied_generation`, append all of them in the order of their generations, then
-mark the last generation as copied. The entry ids are fixed (`<task uid>-<generation>`; the invocation id for a message
-of the user), so copying twice changes nothing, and any process may copy a task at rest.
+A copy has three steps: read every message after `copied_generation` of the task, append all of them to the session in
+order, and store the generation of the last one as the new `copied_generation`. The entry ids are fixed
+(`<task uid>-<generation>`; the invocation id for a message of the user), so copying twice changes nothing, and any
+process may copy a task at rest.
 
-A process marks a generation as copied only if the session existed after the task was created. If no generation is
-marked, the session may have been deleted while the task was being created. The first copy then creates it again.
+If a task has a `copied_generation`, its session existed after the task was created, and a missing session is not
+created again. If it has none, the session may have been deleted before the task was created. Then the first copy
+creates the session again.
 """
 
 import logging
@@ -63,9 +65,10 @@ class Source:
         )
 
     def rename(self, entries: Iterable[sessions.Entry], error: Refused) -> bool:
-        """Replace the id of an entry that was refused with `KEY_REUSED` by `entry_id(generation)`.
+        """Replace the id of the entry that was refused with `KEY_REUSED` by `entry_id(generation)`.
 
-        Return False if the entry has this id already, or if the error has another reason.
+        Return whether an id was replaced. It is not if the error has another reason, or if the refused entry has this
+        id already.
         """
         refused = error.metadata.get("entry_id") if error.reason == "KEY_REUSED" else None
         for entry in entries:
@@ -89,7 +92,7 @@ class Source:
         return entry
 
     def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
-        """Return session entries for the events with a message of the conversation, in order.
+        """Return the session entries of events that each have a message of user or agent, in order.
 
         The first message of the task is usually in the session already, with the same entry id.
         """
@@ -116,8 +119,8 @@ class Source:
 class Copied(NamedTuple):
     """The result of a copy.
 
-    `generation`: all messages up to it are in the session. `head`: the newest generation when the log was read.
-    `session_gone`: the session does not exist.
+    `generation`: the last message that was read. All messages up to it are in the session, unless `session_gone`: then
+    the session does not exist. `head`: the newest generation when the log was read.
     """
 
     generation: int
@@ -138,9 +141,9 @@ class Copier:
     async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
         """Append entries in their order. Return None if the session does not exist.
 
-        The first message of the task creates a session that was never created. The idempotency key of a further message
-        may belong to an earlier turn; the entry then gets an id of the form `<task uid>-<generation>`. Refused
-        `TASK_DELETED`: the session records that the task was deleted.
+        If the session does not exist, the first message of the task creates it; a later message does not. The id of a
+        user's entry is its invocation id. If another entry has this id already, the new one gets the id
+        `<task uid>-<generation>`. Refused `TASK_DELETED`: the session records that the task was deleted.
         """
         first = entries[0]
         create = (
@@ -181,7 +184,10 @@ class Copier:
             await self.mark(source, found.generation)
 
     async def mark(self, source: Source, generation: int) -> None:
-        """Record in the task store that the session has every message of the task up to `generation`."""
+        """Record in the task store that the messages of the task up to `generation` need no further copy.
+
+        They are in the session, or the session does not exist.
+        """
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
     async def _copy_or_delete(self, source: Source, copied: int) -> None:
@@ -212,7 +218,7 @@ class Copier:
                 log.warning("task %s could not be copied to its session: %s", task.task_id, error)
 
     async def sweep(self, actor: str, context_id: str = "") -> None:
-        """Copy every task at rest that is not copied yet, in all sessions or in one of the caller's.
+        """Copy every task at rest that is not copied yet, in all sessions, or in one session of the caller.
 
         Errors of ListUncopied are raised; errors of single copies are logged.
         """
