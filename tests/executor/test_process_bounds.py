@@ -82,7 +82,7 @@ async def test_an_endless_frame_takes_no_memory_and_fails_its_run_at_once(stores
         before = memory("VmRSS")
         assert await failed(plane, "endless") == (
             GARBLED,
-            "The process of the agent ended unexpectedly: it sent a frame of 268,435,456 bytes, of at most 8,388,608,"
+            "The process of the agent ended unexpectedly: it sent a frame of 268,435,456 bytes, more than the 8,388,608 allowed,"
             " and was killed.",
         )
         assert memory("VmHWM") - before < 32 * MIB
@@ -99,7 +99,7 @@ async def test_a_change_that_is_too_large_is_refused_in_the_process_of_the_agent
         before = memory("VmRSS")
         assert (await failed(plane, "large"))[0] == "AGENT_ERROR"
         assert memory("VmHWM") - before < 32 * MIB
-    assert "a change of 268,435,456 bytes cannot be sent" in caplog.text and "isolated.py" in caplog.text
+    assert "a frame of 268,435,456 bytes or more cannot be sent" in caplog.text and "isolated.py" in caplog.text
 
 
 @pytest.mark.parametrize(

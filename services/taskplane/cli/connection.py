@@ -16,7 +16,8 @@ from taskplane.runtime.settings import environment
 
 TOKEN: Final = "TASKPLANE_TOKEN"
 """The environment variable with the API key, for commands that call a server."""
-# Ids made by the server have this length. Ids made by clients may be shorter.
+# An id of this length is complete, since the server makes ids of this length. A shorter one may be the id of a client,
+# or a shortened id.
 _WHOLE: Final = 32
 # The number of newest ids that a shortened id is compared with.
 _NEWEST: Final = 1_000
@@ -26,7 +27,8 @@ class Connection(Client):
     """A client of one server that completes shortened ids."""
 
     async def task_id(self, given: str) -> str:
-        """Complete a shortened task id from the newest tasks. Return `given` if no id begins with it.
+        """Complete a shortened task id from the newest tasks. Return `given` if it is an id itself, or if no id begins
+        with it.
 
         Declined `AMBIGUOUS`: several ids begin with it.
         """
@@ -43,7 +45,8 @@ class Connection(Client):
         return _completed(given, [str(task["taskId"]) async for task in self.operations.tasks(_NEWEST, {})])
 
     async def session_id(self, given: str) -> str:
-        """Complete a shortened session id from the newest sessions. Return `given` if no id begins with it.
+        """Complete a shortened session id from the newest sessions. Return `given` if it is an id itself, or if no id
+        begins with it.
 
         Declined `AMBIGUOUS`: several ids begin with it.
         """
@@ -66,15 +69,16 @@ def _completed(given: str, known: Sequence[str]) -> str:
 
 @asynccontextmanager
 async def connected(options: Options) -> AsyncGenerator[Connection]:
-    """Open a connection according to the options. Raise BadUsage for a bad URL, or if the variable `token_env` is not
-    set. If the option `token_env` is not given, the API key is read from `TASKPLANE_TOKEN`, if set."""
+    """Open a connection according to the options. Raise BadUsage for a bad URL, or if the environment variable that the
+    option `token_env` names is not set. Without this option the API key is read from `TASKPLANE_TOKEN`, if set."""
     token = token_of(options)
     async with Connection(options.url, agent=options.agent, token=token, growing_text=True) as connection:
         yield connection
 
 
 def token_of(options: Options) -> str:
-    """Return the API key for a server, or "". Raise BadUsage if the variable `token_env` is not set."""
+    """Return the API key for a server, or "". Raise BadUsage if the environment variable that `token_env` names is not
+    set."""
     token = environment().get(options.token_env or TOKEN, "")
     if options.token_env and not token:
         raise BadUsage(

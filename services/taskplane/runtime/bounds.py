@@ -1,4 +1,4 @@
-"""The ranges and choices of settings: each is part of the type of its field, and all are checked in one place."""
+"""The ranges and choices of settings. They are written into the types of the fields, and checked here."""
 
 import dataclasses
 import functools
@@ -43,14 +43,15 @@ Lease = Annotated[float, Range(0.001, _DAY, "seconds")]
 Count = Annotated[int, Range(0, _MOST)]
 Limit = Annotated[int, Range(1, _MOST)]
 Size = Annotated[int, Range(1, 2**40, "bytes")]
-"""Bytes."""
+"""A size in bytes: 1 to 1 TiB."""
 Connections = Annotated[int, Range(1, 1_000)]
 Port = Annotated[int, Range(0, 65_535)]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 class _Rule(NamedTuple):
-    """The rule of a field: a range, for values of these `kinds`, or `choices`, the values that it may have."""
+    """The rule of a field. `allowed` is its range, and `kinds` are the types of its values. If `allowed` is None, the
+    field must have one of `choices`."""
 
     field: str
     allowed: Range | None
@@ -79,7 +80,7 @@ def ranges_of(cls: type[Any]) -> Mapping[str, Range]:
 
 
 def broken_rules(of: object) -> dict[str, str]:
-    """Return the rule that each wrong number or choice of a dataclass breaks, by the name of its field."""
+    """Check the fields of a dataclass. Return a text about each wrong value, by field name."""
     wrong: dict[str, str] = {}
     for field, allowed, kinds, choices in _rules_of(type(of)):  # type: ignore[arg-type]
         value: Any = getattr(of, field)
@@ -92,7 +93,7 @@ def broken_rules(of: object) -> dict[str, str]:
 
 
 def refuse(wrong: Mapping[str, str]) -> None:
-    """Raise Invalid `BAD_SETTING` with every entry of `wrong` (problem by name), if there is one."""
+    """Raise Invalid `BAD_SETTING` if `wrong` (problem by setting) is not empty; the error has all problems."""
     if wrong:
         raise Invalid(
             "invalid settings: " + "; ".join(f"{name} {what}" for name, what in wrong.items()),

@@ -1,4 +1,4 @@
-"""Failpoints: positions in the code where a test can stop, delay or fail the process.
+"""Failpoints: positions in the code where a test can end, delay or pause the process, or raise an error.
 
 They do nothing unless TASKPLANE_FAILPOINTS names them.
 
@@ -94,5 +94,5 @@ def _fail(point: _Point) -> None:
 
 
 ARMED: Final[dict[str, _Point]] = {}
-"""The failpoints by name. On the hot path check that it is not empty before the call; it is empty outside tests."""
+"""The failpoints by name. It is empty outside tests, so write `if ARMED: fp(...)` on hot paths."""
 configure(settings.environment().get(settings.FAILPOINTS, ""))

@@ -1,4 +1,4 @@
-"""The service grpc.health.v1: SERVING while the readiness probe passes, NOT_SERVING while it fails."""
+"""The service grpc.health.v1: SERVING once the readiness probe passes, NOT_SERVING after it fails for `PATIENCE`."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ the load balancers."""
 WHY: Final = "taskplane-why"
 """The key of the trailing metadata with the reason, for a Check that is answered NOT_SERVING."""
 
-# Seconds between two probes of a service that is not ready, so that its clients need not wait when it is.
+# Seconds between two probes of a service that is not ready: short, so that clients can use it as soon as it is ready.
 _SOON: Final = 0.1
 _log = logging.getLogger(__name__)
 _SERVING: Final = int(health_pb2.HealthCheckResponse.SERVING)
@@ -29,7 +29,8 @@ _NOT_SERVING: Final = int(health_pb2.HealthCheckResponse.NOT_SERVING)
 
 
 def why_not(error: BaseException) -> str:
-    """Return the reason and the text of a PlaneError, which never have names of hosts or files; "" for others."""
+    """Return the reason and text of a PlaneError, since these never name hosts or files. Return "" if the error has no
+    reason, or is no PlaneError."""
     return f"{error.reason}: {error.message}" if isinstance(error, PlaneError) and error.reason else ""
 
 

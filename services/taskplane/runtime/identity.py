@@ -18,7 +18,7 @@ class PrincipalSigner:
     """Encodes and signs principals for metadata, and decodes and checks them, with one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        """`secret`: if empty, values are neither signed nor checked; use this on loopback only."""
+        """`secret`: if it is empty, nothing is signed or checked; that is for loopback only."""
         self._secret = secret
         self.known: Final = lru_cache(maxsize=1_024)(self.read)
         """`read` with a cache of its results."""

@@ -1,9 +1,8 @@
 """Common handling of every gRPC call: unary or streaming, by socket or in process.
 
 The handler of a method is wrapped once, when its service is registered. The wrapper sets the request id, opens the
-span, checks principal and policy, calls the handler, converts its error, and writes log and metrics. Unary calls and
-streams use the same wrapper, and it does not know whether the call came by a socket or in process. A stream is given to
-gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator after its client has disconnected.
+span, checks principal and policy, calls the handler, converts its error, and writes log and metrics. A stream is given
+to gRPC as a coroutine that writes, not as a generator: gRPC never closes a generator after its client has disconnected.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class Malformed:
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """Return `parse`, if given, with the result Malformed instead of a DecodeError, which gRPC would report as
+    """Wrap `parse`, if given, so that it returns Malformed instead of raising DecodeError: gRPC reports that as
     UNKNOWN."""
     if parse is None:
         return None
@@ -73,8 +72,8 @@ class ClientGone(asyncio.CancelledError):
 class Method:
     """A registered method.
 
-    `access`: the allowed callers; None: the policy does not mention the method. `default`: the principal of a call
-    without one. `pacer` counts the running unary calls.
+    `access`: the allowed callers. None: no caller is allowed, since the policy does not mention the method. `default`:
+    the principal of calls that bring none. `pacer` counts the running unary calls.
     """
 
     path: str
@@ -88,8 +87,8 @@ class Method:
 class _Observer:
     """Writes one line in the log and counts each call.
 
-    INTERNAL is logged at ERROR, other failures and slow unary calls at INFO, the rest at DEBUG: quick successes,
-    NOT_FOUND and CANCELLED.
+    Levels: ERROR for INTERNAL; DEBUG for NOT_FOUND, CANCELLED and all successes but slow unary calls; INFO for
+    everything else.
     """
 
     def __init__(self, method: Method) -> None:
@@ -155,7 +154,8 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
 
 
 def _answer(error: BaseException, request_id: str) -> BaseException:
-    """Return the error to send to the client: a PlaneError, unless the client cancelled or the handler sent a status.
+    """Return the error to raise for `error`: a PlaneError, except that a cancellation by the client and a status that
+    the handler sent stay as they are.
 
     An unexpected error becomes INTERNAL: its text goes to the log, the client gets the request id. A CancelledError
     that nobody requested becomes ABORTED, since gRPC clients would wait until their deadline (grpc/grpc#29248).
@@ -203,7 +203,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     pacer = method.pacer
     # The pacer must not count streams, which may be open for days.
     counted = 0 if method.streaming else 1
-    open_to_all = access is Access.USER
+    any_caller = access is Access.USER
     known = method.signer.known
     name = method.path.removeprefix("/")
     attributes = {"rpc.system.name": "grpc", "rpc.method": name}
@@ -227,7 +227,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
         try:
             caller = known(signed) if signed is not None else method.default
             _enter_principal(caller)
-            if caller is None or not open_to_all:
+            if caller is None or not any_caller:
                 _admit(access, caller)
             if type(request) is Malformed:
                 raise Invalid("the request is not a message of the type of this method", reason="MALFORMED_REQUEST")
@@ -249,7 +249,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
         try:
             await _refuse(context, error)
         finally:
-            del error  # an exception in a variable of its own frame is a reference cycle
+            del error  # the exception refers to this frame by its traceback: a reference cycle
 
     return serve
 
@@ -271,7 +271,7 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
         try:
             raise error
         finally:
-            del error  # a frame that holds its own exception is a cycle
+            del error  # the exception refers to this frame by its traceback: a reference cycle
     whole = status.to_status(error)
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 

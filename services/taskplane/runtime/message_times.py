@@ -1,4 +1,7 @@
-"""The time at which a message was committed, in its metadata under `taskplane.dev/time` (RFC 3339, UTC)."""
+"""The time of a message in its metadata, under `taskplane.dev/time` (RFC 3339, UTC).
+
+It is the time of its commit or, for a message that begins a turn, the time when the executor received it.
+"""
 
 from copy import deepcopy
 from functools import lru_cache
@@ -15,7 +18,7 @@ KEY: Final = "taskplane.dev/time"
 
 
 def add_time(metadata: Struct, micros: int) -> None:
-    """Add a time (microseconds since 1970) to the metadata of a message, unless they have one."""
+    """Add a time (microseconds since 1970) to the metadata of a message, unless the metadata has a time already."""
     if KEY not in metadata.fields:
         metadata.fields[KEY].string_value = _text(micros)
 
@@ -46,7 +49,7 @@ def _content(message: Message) -> bytes:
 
 @lru_cache(64)
 def serialized(micros: int) -> bytes:
-    """Return serialized metadata that consists of a time (microseconds since 1970)."""
+    """Return serialized metadata with a time (microseconds since 1970) and nothing else."""
     metadata = Struct()
     add_time(metadata, micros)
     return metadata.SerializeToString()

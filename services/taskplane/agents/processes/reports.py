@@ -15,7 +15,8 @@ from taskplane.agents.faults import AgentProcessGarbled
 from taskplane.runtime.plain_json import plain
 
 MAX_FRAME: Final = 8 * 1024 * 1024
-"""The maximum size of a frame in bytes. A message has at most 3 MiB; as JSON it is longer because of escapes."""
+"""The maximum size of a frame in bytes. A message or a value has at most 3 MiB. A JSON value is longer in a frame,
+because of its escapes."""
 _LENGTH: Final = 4
 # A text of at most this number of characters is part of the head.
 _SHORT: Final = 256
@@ -23,7 +24,7 @@ _SHORT: Final = 256
 _LONGEST_TRACE: Final = 64 * 1024
 # The maximum number of characters of a text for clients.
 _LONGEST_TEXT: Final = 4 * 1024
-# Names of fields that contain any JSON value, in every kind of change.
+# Fields with these names contain a JSON value, whatever the kind of the change.
 _JSON: Final = frozenset({"data", "args", "response", "metadata", "figures"})
 _CHANGES: Final[Mapping[str, Any]] = {each.__name__: each for each in get_args(port.Change)}
 _PIECES: Final[Mapping[str, Callable[[bytes], Any]]] = {
@@ -118,7 +119,7 @@ async def receive(reader: asyncio.StreamReader) -> Report | None:
     try:
         size = int.from_bytes(await reader.readexactly(_LENGTH))
         if size > MAX_FRAME:
-            raise AgentProcessGarbled(f"a frame of {size:,} bytes, of at most {MAX_FRAME:,}")
+            raise AgentProcessGarbled(f"a frame of {size:,} bytes, more than the {MAX_FRAME:,} allowed")
         body = await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
@@ -161,17 +162,17 @@ class _Packer:
         """Return the JSON of a change: its name, and the fields that differ from their default."""
         for name, kind in _CHANGES.items():
             if isinstance(value, kind):
-                given = {each.name: (getattr(value, each.name), each.default) for each in fields(kind)}
+                values = {each.name: (getattr(value, each.name), each.default) for each in fields(kind)}
                 return [
                     name,
-                    {field: self.field(field, one) for field, (one, usual) in given.items() if one is not usual},
+                    {field: self.field(field, one) for field, (one, default) in values.items() if one is not default},
                 ]
         raise TypeError(f"run must yield changes, not {type(value).__name__}")
 
     def field(self, name: str, value: Any) -> Any:
         """Return the JSON of a field of a change."""
         if name in _JSON:
-            # As the executor converts it for an agent in its event loop.
+            # The executor converts values of agents in its event loop in the same way.
             return None if value is None else self.json(plain(value))
         if isinstance(value, str):
             return self.text(value)
@@ -211,7 +212,8 @@ class _Packer:
 
 
 class _Unpacker:
-    """The pieces of a frame. Each piece can be read only once, so a small head cannot multiply a large piece."""
+    """The pieces of a frame. Each piece can be read only once: a small head that refers to one large piece many times
+    would fill the memory."""
 
     def __init__(self, body: bytes, start: int, lengths: list[int]) -> None:
         self._pieces: dict[int, bytes] = {}
@@ -249,4 +251,7 @@ def _end(trace: str) -> str:
 
 
 def _too_large(size: int) -> ValueError:
-    return ValueError(f"a change of {size:,} bytes cannot be sent to the executor, which accepts at most {MAX_FRAME:,}")
+    """Return the error for a frame; `size` may be the size of a part of it that is too large already."""
+    return ValueError(
+        f"a frame of {size:,} bytes or more cannot be sent to the executor, which accepts at most {MAX_FRAME:,}"
+    )

@@ -1,4 +1,4 @@
-"""Compute the overview of a tenant for operators from counts of the database. No I/O."""
+"""Compute from counts what operators see of a tenant. No I/O."""
 
 import math
 from collections import Counter
@@ -25,9 +25,10 @@ class Queued(NamedTuple):
 
 
 class Running(NamedTuple):
-    """The leases of one process on the tasks of one owner and agent in one state.
+    """The leases of one process, counted by owner, agent and state.
 
-    Owner None: tasks of other tenants, of any agent and state. `unexpired`: the number of leases that have not expired.
+    Tasks of other tenants are one row: owner None, whatever the agent and the state. `unexpired`: the number of leases
+    that have not expired.
     """
 
     process_id: str
@@ -39,9 +40,10 @@ class Running(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """The number of tasks of one agent in one state with the same minute of creation and of last change of state.
+    """Tasks of one agent and state that were created in one minute and last changed their state in another.
 
-    `created`, `changed`: these minutes, since 1970. `oldest`: the time of the first of these changes (microseconds).
+    `created`, `changed`: the two minutes, counted from 1970. `number`: how many tasks. `oldest`: the time of the
+    earliest of the changes (microseconds).
     """
 
     agent: str
@@ -53,7 +55,8 @@ class Recent(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """The number of tasks that were created, ended and failed in one minute. `at`: its beginning (microseconds)."""
+    """One minute: how many tasks were created (`begun`), how many ended, and how many of these failed. `at`: the
+    beginning of the minute (microseconds)."""
 
     at: int
     begun: int
@@ -71,7 +74,8 @@ class Percentiles(NamedTuple):
 class QueueOf(NamedTuple):
     """The queue of one agent.
 
-    `oldest`: the age of its first task in seconds. `unserved`: no process that is alive runs the agent.
+    `oldest`: the seconds for which its first task has been ready to start. `unserved`: no process that is alive runs
+    the agent.
     """
 
     agent: str
@@ -83,8 +87,8 @@ class QueueOf(NamedTuple):
 class ExecutorSeen(NamedTuple):
     """A process that runs tasks.
 
-    `leases`: its leases on tasks of the tenant. `running`: those that have not expired. `last_seen`: seconds since its
-    last renewal. `agents`: the agents of its tasks. `capacity`: its number of slots.
+    `leases`: the number of its leases on tasks of the tenant. `running`: the number of these that have not expired.
+    `last_seen`: seconds since its last renewal. `agents`: the agents of its tasks. `capacity`: its number of slots.
     """
 
     process_id: str
@@ -112,8 +116,8 @@ class Capacity(NamedTuple):
 class Overview(NamedTuple):
     """The figures of a tenant at the time `at` (microseconds).
 
-    `tasks`: their number by agent and state. `since`: the time from which `minutes` are complete. `bounded`: a count
-    has reached its limit.
+    `tasks`: the number of tasks by agent and state. `since`: the time from which `minutes` are complete. `bounded`:
+    some counts are too small, since a limit was reached.
     """
 
     at: int
@@ -156,7 +160,8 @@ def tasks_of(
 
 
 def queues_of(waiting: Iterable[Queued], serving: Iterable[str | None], now: int) -> Sequence[QueueOf]:
-    """Return the queue of each agent with queued tasks. `serving`: the stored agents of each process that is alive."""
+    """Return the queue of each agent with queued tasks. `serving`: for each living process, the agents that it
+    reported, as stored."""
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
     for each in waiting:

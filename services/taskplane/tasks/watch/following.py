@@ -1,4 +1,4 @@
-"""Streams of WatchSession: the tasks of a session, then each new or changed task."""
+"""Streams of WatchSession: the tasks of a session, then each task that is new, changed or removed."""
 
 import time
 from collections.abc import AsyncGenerator, Callable

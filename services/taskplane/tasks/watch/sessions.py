@@ -13,7 +13,7 @@ from taskplane.tasks.rings import Notified, concerns_session, session_key
 from taskplane.tasks.store import Session, WatchLog
 
 _SESSIONS: Final = WATCHERS.labels("session")
-# Up to this number, changed tasks are read by uid; if there are more, the whole session is read.
+# If more tasks than this have changed, the whole session is read instead of the tasks by uid.
 _BY_UID: Final = 200
 
 
@@ -27,7 +27,7 @@ class TaskChange(NamedTuple):
 
 
 class WatchedSession:
-    """The tasks of one session in their last read state, shared by all watchers of the session.
+    """The tasks of one session as they were last read, shared by all watchers of the session.
 
     Changes are numbered. A watcher remembers the number of the last change that it has seen, and gets each task that
     changed later, in its current state. The first watcher that wakes reads for all.
@@ -44,7 +44,7 @@ class WatchedSession:
         self._uids: dict[str, str] = {}
         # Tasks that left the session, in their last known state.
         self._gone: dict[str, Info] = {}
-        # By uid: the number of the last change of the task, in the order of these numbers.
+        # The number of each task's last change, by uid. The dict is ordered by these numbers.
         self._changes: dict[str, int] = {}
         # By uid: the number of the first change of the task.
         self._first: dict[str, int] = {}
@@ -82,12 +82,12 @@ class WatchedSession:
         try:
             if stale or len(dirty) > _BY_UID:
                 infos = await self._log.session(self._scope, self._context_id)
-                self._forget(self._infos.keys() - {info.task.uid for info in infos})
+                self._record_gone(self._infos.keys() - {info.task.uid for info in infos})
             else:
                 found = await self._log.infos_of(list(dirty))
                 # A document may have been moved to another session.
                 infos = [info for info in found if info.task.context_id == self._context_id]
-                self._forget(dirty - {info.task.uid for info in infos})
+                self._record_gone(dirty - {info.task.uid for info in infos})
         except BaseException:
             self._stale, self._dirty = self._stale or stale, self._dirty | dirty
             raise
@@ -111,7 +111,7 @@ class WatchedSession:
         self._changes.pop(uid, None)
         self._changes[uid] = self.number
 
-    def _forget(self, uids: Iterable[str]) -> None:
+    def _record_gone(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
             info = self._infos.pop(uid, None)
             self._uids.pop(key_of(uid), None)
@@ -138,7 +138,7 @@ class WatchedSession:
     def drop(self, uid: str) -> None:
         """Remove a deleted task, and wake the watchers."""
         self._dirty.discard(uid)
-        self._forget((uid,))
+        self._record_gone((uid,))
         self.wake()
 
     def compare(self, found: Sequence[int]) -> None:
@@ -157,8 +157,9 @@ class WatchedSession:
 class WatchedSessions:
     """The sessions being watched in this process.
 
-    A commit of this process wakes the watchers at once if it creates, deletes, imports, hides or restores a task,
-    changes its state, or replaces a document. `check` finds all other changes, by one statement for all sessions.
+    A commit of this process wakes the watchers at once if it creates, deletes, imports, hides or restores a task, or
+    changes its state. It also wakes them if it replaces a document. Changes of other processes come by `notified`.
+    `check` finds the changes that were missed, by one statement for all sessions.
     """
 
     def __init__(self, log: WatchLog) -> None:
@@ -204,7 +205,7 @@ class WatchedSessions:
                 session.drop(row.uid)
 
     async def check(self) -> None:
-        """Find changes without a notification. Raise Unavailable if the database cannot be reached."""
+        """Find changes whose notification was missed. Raise Unavailable if the database cannot be reached."""
         names = list(self._sessions)
         if not names:
             return
