@@ -82,8 +82,8 @@ async def test_an_endless_frame_takes_no_memory_and_fails_its_run_at_once(stores
         before = memory("VmRSS")
         assert await failed(plane, "endless") == (
             GARBLED,
-            "The process of the agent ended unexpectedly: it sent a frame of 268,435,456 bytes, more than the 8,388,608 allowed,"
-            " and was killed.",
+            "The process of the agent ended unexpectedly: it sent a frame of 268,435,456 bytes,"
+            " more than the 8,388,608 allowed, and was killed.",
         )
         assert memory("VmHWM") - before < 32 * MIB
         assert text((await plane.run("well")).status.message) == "well"

@@ -47,7 +47,8 @@ class Product:
         if product > self.most:
             formula = " times ".join(each.name for each in names)
             raise OutOfRange(
-                f"{command}: {formula} must be at most {self.most:,} {self.unit}, not {product:,}; give smaller numbers."
+                f"{command}: {formula} must be at most {self.most:,} {self.unit}, not {product:,};"
+                " give smaller numbers."
             )
 
 
