@@ -1,4 +1,4 @@
-"""Large tasks: artifacts are stored in the log only, and joined when a task is read. P7, C13."""
+"""Large tasks: their artifacts are usually stored in the log only, and joined when a task is read. P7, C13."""
 
 import re
 
@@ -25,7 +25,7 @@ async def written(plane: Plane, *, pieces: int, size: int) -> Row:
 
 
 async def test_a_large_artifact_is_stored_once_and_read_like_any_other(plane: Plane) -> None:
-    """P7, C13: no snapshot repeats the artifacts of a large task, until the log is trimmed."""
+    """P7, C13: after its end, the snapshot of this task does not repeat its artifact; after a trim it does."""
     row = await written(plane, pieces=128, size=32_000)
     assert content_size(await plane.check(row)) > LARGE
     ended = await plane.complete(row)

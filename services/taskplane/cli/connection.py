@@ -37,7 +37,7 @@ class Connection(Client):
             return given
         return _completed(given, [task.id async for task in self.tasks(_NEWEST, historyLength=0)])
 
-    async def operated_id(self, given: str) -> str:
+    async def any_owner_task_id(self, given: str) -> str:
         """Complete a shortened task id as `task_id` does, from the newest tasks of all owners. For operators."""
         given = given.rstrip(CUT)
         if len(given) >= _WHOLE:

@@ -39,7 +39,7 @@ def show_task(options: Options, task_id: str) -> int:
     """Show a task of any owner with its whole log."""
 
     async def main(connection: Connection) -> int:
-        found = await connection.operations.task(await connection.operated_id(task_id))
+        found = await connection.operations.task(await connection.any_owner_task_id(task_id))
         if options.output == "text":
             print(f"{task_text(found['task'])}\n\n{log_text(found['events'])}")
         else:
@@ -53,7 +53,7 @@ def cancel_task(options: Options, task_id: str) -> int:
     """Cancel a task of any owner, and show it."""
 
     async def main(connection: Connection) -> int:
-        task = await connection.operations.cancel(await connection.operated_id(task_id))
+        task = await connection.operations.cancel(await connection.any_owner_task_id(task_id))
         if options.output == "text":
             print(task_text(task))
         else:
@@ -69,7 +69,7 @@ def delete_task(options: Options, task_id: str, yes: bool) -> int:
         return report_error(nobody_to_ask(f"Task {task_id} was not deleted"), options.output)
 
     async def main(connection: Connection) -> int:
-        task = await connection.operated_id(task_id)
+        task = await connection.any_owner_task_id(task_id)
         if not yes:
             found = (await connection.operations.task(task))["task"]
             if not confirm(f"Delete task {task} of {found['owner']} with its log and its messages permanently? [y/N] "):

@@ -60,12 +60,12 @@ class Health:
     async def register(self, server: grpc.aio.Server) -> None:
         """Add the health service to a server before it starts. NOT_SERVING until the first probe passes."""
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-        await self._say(False)
+        await self._report(False)
 
     async def run(self) -> None:
         """Probe until `shut` is called. Probe more often while the services are not ready."""
         if self._probe is None:
-            await self._say(True)
+            await self._report(True)
             return
         loop = asyncio.get_running_loop()
         passed = loop.time() - self._patience
@@ -73,9 +73,9 @@ class Health:
             if await self._passes(self._probe):
                 passed = loop.time()
                 if not self._serving:
-                    await self._say(True)
+                    await self._report(True)
             elif self._serving and loop.time() - passed >= self._patience:
-                await self._say(False)
+                await self._report(False)
             await asyncio.sleep(self._period if self._serving else min(_SOON, self._period))
 
     async def shut(self) -> None:
@@ -85,20 +85,20 @@ class Health:
 
     async def _passes(self, probe: Probe) -> bool:
         why: str | None = "it is not ready yet"
-        told = ""
+        public_reason = ""
         try:
             async with asyncio.timeout(self._period):
                 if await probe():
                     why = None
         except Exception as error:  # noqa: BLE001 - any error means that the service is not ready
             why = f"{type(error).__name__}: {error}"
-            told = why_not(error)
+            public_reason = why_not(error)
         if (why is None) != (self._failing is None):
             _log.log(logging.WARNING if why else logging.INFO, "readiness probe: %s", why or "passes")
-        self._failing, self.why = why, told
+        self._failing, self.why = why, public_reason
         return why is None
 
-    async def _say(self, serving: bool) -> None:
+    async def _report(self, serving: bool) -> None:
         self._serving = serving and not self._shut
         for name in self._names:
             await self._servicer.set(name, _SERVING if serving else _NOT_SERVING)

@@ -14,10 +14,10 @@ _MAX_TEXT: Final = MAX_CHUNK_BYTES // 4
 
 
 def chunks(artifact: a2a.Artifact, *, append: bool, last: bool) -> Iterator[ArtifactChunk]:
-    """Yield the chunks of an artifact, or with `append` of its next piece.
+    """Yield the chunks of `artifact`; with `append` it is the next piece of an artifact.
 
-    A chunk is larger than the limit only if it is a single part that is not plain text. An empty last piece only ends
-    the artifact; any other empty piece raises NoContent.
+    A chunk is larger than the limit only if it is a single part that is not plain text. Without parts: with `append`
+    and `last` one empty text ends the artifact; otherwise ArtifactChunk raises NoContent.
     """
     groups = list(_groups(artifact.parts)) or [[a2a.Part(text="")] if append and last else []]
     for index, parts in enumerate(groups):
@@ -34,7 +34,7 @@ def chunks(artifact: a2a.Artifact, *, append: bool, last: bool) -> Iterator[Arti
 
 
 class ShownArtifacts:
-    """Remembers the shown parts of each artifact of a task, so that a later snapshot adds only the new parts."""
+    """Remembers which parts of each artifact were yielded already, so that a later snapshot adds only the new parts."""
 
     def __init__(self, before: Iterable[a2a.Artifact] = ()) -> None:
         """`before`: the artifacts of the task that are already shown."""
@@ -49,7 +49,8 @@ class ShownArtifacts:
         return chunks(update.artifact, append=append, last=update.last_chunk)
 
     def snapshot(self, artifact: a2a.Artifact, *, last: bool) -> Iterator[ArtifactChunk]:
-        """Yield the chunks of a whole artifact that were not shown yet; all chunks if the shown content differs."""
+        """Yield the new parts at the end of a whole artifact; the whole artifact if it does not begin with the parts
+        shown before."""
         shown = self._shown.get(artifact.artifact_id)
         rest = None if shown is None else shown.rest(artifact.parts)
         if rest is None:
@@ -68,7 +69,7 @@ class ShownArtifacts:
 
 
 class _Shown:
-    """The number and the hash of the shown parts of one artifact. Adjacent plain texts count as one part."""
+    """A hash and the length of the shown parts of one artifact. Adjacent plain texts count as one part."""
 
     def __init__(self) -> None:
         self._hash = sha256()

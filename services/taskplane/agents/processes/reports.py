@@ -43,7 +43,7 @@ CALLS: Final[Mapping[str, tuple[type, ...]]] = {
     "session_state": (),
     "artifact": (str, str, dict),
 }
-"""The methods of `TurnCalls` and their arguments, each JSON."""
+"""The methods of `TurnCalls`, with the JSON types of their arguments."""
 
 
 @dataclass(frozen=True, slots=True)

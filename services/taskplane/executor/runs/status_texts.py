@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MAX_LENGTH: Final = 50
 """The maximum number of characters of a status text."""
 REMEMBERED: Final = 5
-"""The number of recent texts: a new text must differ from each of them."""
+"""A new text must differ from this number of texts before it."""
 
 
 class StatusTexts:
@@ -46,7 +46,7 @@ class StatusTexts:
 
     @contextmanager
     def beside(self, turn: Callable[[], port.Turn]) -> Generator[None]:
-        """Write texts while the body runs. `turn()` returns the current Turn; it is called before each text."""
+        """Write texts until the `with` block ends. `turn()` returns the current Turn; it is called before each text."""
         if self._writer is None:
             yield
             return

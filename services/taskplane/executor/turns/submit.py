@@ -1,4 +1,4 @@
-"""Handle Submit requests. The message of a request continues a task, begins a turn, or rewinds the session.
+"""Handle Submit requests. The message continues a task, begins a new task or direct answer, or rewinds the session.
 
 The work is a background task of the executor: the caller only waits for it, so a caller that disconnects cancels
 nothing.
@@ -42,8 +42,8 @@ class Submits:
         unary_route_timeout: float,
         abandoned_after: float,
     ) -> None:
-        """`route_timeout`: seconds a router may take before its turn becomes a task; `unary_route_timeout`: the same
-        for a client that waits for the end of the turn.
+        """`route_timeout`: seconds for which an agent may decide whether a turn needs a task; after them it gets one;
+        `unary_route_timeout`: the same for a client that waits for the end of the turn.
 
         `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
         """
@@ -63,7 +63,7 @@ class Submits:
         )
 
     async def submit(self, request: pb.SubmitRequest, caller: Principal) -> pb.SubmitResponse:
-        """Return the direct answer, the task or the rewound session, after it was committed.
+        """Commit the direct answer, the task or the rewind, and return it.
 
         Errors as in the contract.
         """
@@ -76,7 +76,7 @@ class Submits:
             hosted = self._agents.named(request.agent)
             agent = hosted.name
         except NotFound:
-            # A rewind without a text needs no agent: the agent may have been removed or renamed since.
+            # A rewind without content for a new turn needs no agent: the agent may have been removed or renamed since.
             if not rewind_messages.is_rewind(given) or rewind_messages.says_something(given):
                 raise
             hosted, agent = self._agents.named(""), request.agent
@@ -125,13 +125,15 @@ class Submits:
                 await self._check_not_deleted(send)
                 raise
         except Refused as error:
-            # A repeat of the message that created the task is not a further message: it gets the first answer again.
+            # The message may be a repeat of the one that created the task. Then it is no further message, and `begin`
+            # returns the first answer again.
             if not (send.create_unknown_task and error.reason == "KEY_REUSED"):
                 raise
         return await self._new_turns.begin(send, send.task_id)
 
     async def _check_not_deleted(self, send: Submission) -> None:
-        """Raise Refused `TASK_DELETED` if the message is a repeat, its task was deleted, and it names the session."""
+        """Raise Refused `TASK_DELETED` if the message has a key and a task with this message was deleted in its
+        session."""
         if not send.keyed:
             return
         with suppress(NotFound):
@@ -163,7 +165,7 @@ class Submits:
             try:
                 begun = await self._new_turns.begin(after, derived(turn, "task"))
             except PlaneError as error:
-                # The rewind is committed: a client must not restore the messages, since a reload would remove them.
+                # The rewind is committed. Tell the client, so that it does not show the cut messages again.
                 error.metadata["rewound"] = "true"
                 raise
             rewound.next.CopyFrom(begun.task)

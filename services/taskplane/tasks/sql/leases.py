@@ -1,6 +1,6 @@
 """Renewals of leases, and queries about leases and the processes that hold them.
 
-To take or lose a lease changes the task; these statements are in `apply`.
+Statements that give or take a lease also change the task; they are in `apply`.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ from taskplane.tasks.sql.clock import LeaseClock
 from taskplane.tasks.store import Held, Renewed
 from taskplane.tasks.tables import executor, lease, task
 
-# The time in microseconds after which the row of a process that is no longer alive is deleted.
+# Microseconds for which the row of a dead process is kept.
 _REMEMBERED: Final = 3600 * 1_000_000
 
 _until: Final = bindparam("until", type_=BigInteger)
@@ -40,7 +40,7 @@ _process: Final = bindparam("process", type_=Text)
 _named: Final = table_of("named", "uids", "fences")
 _is_named: Final = and_(lease.c.task_uid == _named.c.uids, lease.c.fence == cast(_named.c.fences, BigInteger))
 
-_LEFT: Final = select(lease.c.lease_until).where(
+_TIME_LEFT: Final = select(lease.c.lease_until).where(
     lease.c.task_uid == bindparam("uid"), lease.c.fence == bindparam("fence")
 )
 _LOADS: Final = (
@@ -59,7 +59,7 @@ _EXPIRED: Final = (
 _ALL: Final = select(lease).order_by(lease.c.owner)
 _HELD: Final = select(lease).where(lease.c.owner == _process)
 _RESTART: Final = update(lease).values(lease_until=_until)
-# Finds the leases that were not renewed although the task still has this process as its holder, and this fence.
+# Finds leases of this process that were not renewed (their rows were locked), but are still held under the same fence.
 _STILL_HELD: Final = (
     select(task.c.uid, task.c.fence)
     .select_from(_named)
@@ -171,7 +171,7 @@ def unserved_of(conn: Connection, agents: Iterable[str], clock: LeaseClock) -> f
 
 def lease_left(conn: Connection, uid: str, fence: int, clock: LeaseClock) -> float:
     """Implement `TaskLog.lease_left`."""
-    until = conn.execute(_LEFT, {"uid": uid, "fence": fence}).scalar_one_or_none()
+    until = conn.execute(_TIME_LEFT, {"uid": uid, "fence": fence}).scalar_one_or_none()
     return 0.0 if until is None else max(0.0, (until - clock.now(conn)) / 1_000_000)
 
 

@@ -305,8 +305,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkCopied(self, request, context):
-        """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
-        changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
+        """Records that the messages up to `generation` need no further copy: the session has them, or it was deleted. A lower
+        value than the stored one changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -93,8 +93,8 @@ class TaskStoreStub:
     PERMISSION_DENIED `SERVICE_ONLY`: only services may omit `context_id`, which lists the tasks of every session.
     """
     MarkCopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkCopiedRequest, _tasks_pb2.MarkCopiedResponse]
-    """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
-    changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
+    """Records that the messages up to `generation` need no further copy: the session has them, or it was deleted. A lower
+    value than the stored one changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
     """
     MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
     """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
@@ -321,8 +321,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.MarkCopiedRequest,
         context: _aio.ServicerContext[_tasks_pb2.MarkCopiedRequest, _abc.Awaitable[_tasks_pb2.MarkCopiedResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.MarkCopiedResponse]:
-        """Records that the session holds every message of the task up to `generation`. A lower value than the stored one
-        changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
+        """Records that the messages up to `generation` need no further copy: the session has them, or it was deleted. A lower
+        value than the stored one changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

@@ -35,7 +35,7 @@ from taskplane.runtime.struct_values import mark_converted, to_value
 RECURSION_LIMIT: Final = 100
 """The maximum number of steps of a run, if the graph sets no limit."""
 INTERRUPT: Final = "interrupt_id"
-"""The metadata key of a part of a question, with the id of its interrupt."""
+"""The key under which the metadata of a part of a question has the id of the interrupt."""
 _MODES: Final = ["messages", "custom", "updates", "values"]
 _FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
 
@@ -43,7 +43,7 @@ _FINAL: Final = (AskAuth, AskInput, Complete, Fail, Reject)
 def adapt(found: Any, name: str) -> Agent:
     """Return the agent that runs a graph, compiled or not, or an entrypoint.
 
-    Invalid `BAD_AGENT`: the input of the graph is neither `messages` nor a single key.
+    Invalid `BAD_AGENT`: the input of the graph has several keys or none, and none of them is `messages`.
     """
     graph = found.compile() if _is_builder(found) else found
     return GraphAgent(graph, name, _input_key(graph, name), _output_key(graph))
@@ -69,7 +69,7 @@ def _input_key(graph: Any, name: str) -> str:
 
 
 def _output_key(graph: Any) -> str | None:
-    """Return the output key with the answer: "" if the whole output is the answer, None if no single key has it."""
+    """Return the key of the output that has the answer. "": the output itself. None: there is no such key."""
     builder = getattr(graph, "builder", None)
     if builder is None:
         return ""
