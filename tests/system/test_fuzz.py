@@ -170,7 +170,7 @@ def _wrong_body(status: int, body: Any) -> str:
     error: Any = found.get("error")
     if not error:
         return "an error without a text" if status >= 400 else ""
-    if "details" in error:
+    if not isinstance(error, str) and "details" in error:
         return _wrong_rest_error(status, error)
     if "jsonrpc" not in found:
         code = found.get("code", "")
