@@ -3,9 +3,11 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
+import grimp
 import pytest
 from tests.repo.tree import ROOT, SOURCE_ROOTS
 
@@ -64,3 +66,11 @@ def test_a_missing_module_is_found() -> None:
 def test_the_contract_of_a_room_is_exhaustive(room: str) -> None:
     """A new module has no place in the contract until a developer adds it."""
     assert [one["exhaustive"] for one in CONTRACTS if room in one.get("containers", ())] == [True]
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    graph = grimp.build_graph(*packages)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    # A circle is a CycleError, which names its modules.
+    TopologicalSorter(imports).prepare()
