@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.repo.tree import ROOT
 
 _LAST_FIELD = re.compile(r"(class Row\(NamedTuple\):.*?)\n\n\n", re.DOTALL)
@@ -36,6 +37,7 @@ def downgrade() -> None:
 """
 
 
+@pytest.mark.more
 def test_a_declaration_and_a_migration_add_a_column(tmp_path: Path) -> None:
     """The tests of the schema are green with it. They fail if one of the two is missing."""
     copy = tmp_path / "taskplane" / "tasks"

@@ -10,6 +10,7 @@ from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, Final, cast
 
+import pytest
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from tests.executor.odd_turns import CHANGES, SCRIPTS, Odd, OddRouter, OddThread
@@ -218,6 +219,7 @@ async def served(folder: Path) -> AsyncGenerator[Side]:
         yield Side(AgentExecutorStub(called), TaskStoreStub(called), SessionHistoryStub(called))
 
 
+@pytest.mark.more
 async def test_the_kit_and_a_plane_give_the_same_events_and_the_same_task(tmp_path: Path) -> None:
     """P14: also for an agent that breaks the rules of the port, so that its test fails as well."""
     different: dict[str, list[str]] = {}

@@ -23,6 +23,7 @@ async def sizes(plane: Plane, *paths: str) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.more
 async def test_a_task_at_its_limit_says_so_and_can_be_read(tmp_path: Path) -> None:
     """L1: everywhere; its next message begins a new one."""
     async with open_all(tmp_path) as plane:
