@@ -170,11 +170,11 @@ def _wrong_body(status: int, body: Any) -> str:
     error: Any = found.get("error")
     if not error:
         return "an error without a text" if status >= 400 else ""
-    if not isinstance(error, str) and "details" in error:
-        return _wrong_rest_error(status, error)
-    if "jsonrpc" not in found:
+    if "jsonrpc" not in found and "reason" in found:
         code = found.get("code", "")
         return "" if CODE.fullmatch(code) and code not in FAULTS else f"an error with the code {code}"
+    if "details" in error:
+        return _wrong_rest_error(status, error)
     data = error.get("data")
     # Of 1.0 a list of details, of 0.3 an object.
     reason = (data if "reason" in data else data[0])["reason"]
