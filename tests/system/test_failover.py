@@ -58,7 +58,7 @@ async def until_unready(plane: Plane) -> httpx.Response:
     [
         "stops",
         "is cut off",
-        # A commit that waits for the standby ends only after seven seconds.
+        # The old primary lives on, so a commit there waits seven seconds for its standby.
         pytest.param("lives on", marks=pytest.mark.skipif(not THOROUGH, reason="it takes half a minute")),
     ],
 )

@@ -19,7 +19,7 @@ from taskplane.storage.engine import open_engine
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_both_engines]
 
-# The message for the demo agent that leads to each end of a task.
+# For each terminal state, the message with which the demo agent reaches it.
 ENDS = {"completed": "artifact", "failed": "fail", "canceled": "slow 400", "rejected": "reject"}
 every_end = pytest.mark.parametrize("end", ENDS)
 
