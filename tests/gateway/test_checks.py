@@ -103,6 +103,16 @@ def test_other_requests_are_refused_by_each_field_that_is_wrong(check: Any, requ
         (V1_0, {"message": {"role": "x", "parts": {}}}, ["role", "parts", "messageId"]),
         (V1_0, {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 7}]}}, ["parts[0].text"]),
         (V0_3, {"message": {"messageId": "m", "role": "user", "parts": [{"text": "a"}]}}, ["parts[0].kind"]),
+        (
+            V1_0,
+            {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [7, {"text": "a"}, {}]}},
+            ["parts[0]", "parts[2]"],
+        ),
+        (
+            V0_3,
+            {"message": {"messageId": "m", "role": "user", "parts": [7, {"kind": "text", "text": "a"}, {"text": "a"}]}},
+            ["parts[0]", "parts[2].kind"],
+        ),
     ],
 )
 def test_what_could_not_be_read_is_told_once(dialect: Any, sent: Any, paths: list[str]) -> None:

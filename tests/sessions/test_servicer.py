@@ -323,6 +323,30 @@ async def test_a_drain_ends_watches_cleanly(plane: Plane) -> None:
     assert [one async for one in seen] == []
 
 
+@pytest.mark.parametrize(
+    ("entry", "fields"),
+    [
+        (pb.Entry(kind=pb.ENTRY_KIND_MESSAGE), {"message": "is required in an entry of kind MESSAGE"}),
+        (
+            pb.Entry(kind=pb.ENTRY_KIND_PUSHED, data="{}"),
+            {"data": "must not be set in an entry of kind PUSHED, whose payload is pushed"},
+        ),
+        (
+            pb.Entry(kind=pb.ENTRY_KIND_OUTCOME, data="{}"),
+            {"data": "must not be set in an entry of kind OUTCOME, whose payload is message"},
+        ),
+    ],
+    ids=["missing", "other", "other than an optional one"],
+)
+async def test_an_entry_with_the_payload_of_another_kind_is_refused(
+    ann: SessionHistoryStub, entry: pb.Entry, fields: dict[str, str]
+) -> None:
+    entry.id = "e"
+    with pytest.raises(Invalid) as refused:
+        await ann.AppendEntries(pb.AppendEntriesRequest(context_id="c", entries=[entry]))
+    assert refused.value.fields == {f"entries[0].{name}": rule for name, rule in fields.items()}
+
+
 async def test_nobody_in_particular_is_refused(plane: Plane) -> None:
     stub = SessionHistoryStub(plane.channel)
     with pytest.raises(grpc.aio.AioRpcError) as refused:

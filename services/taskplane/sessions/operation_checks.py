@@ -309,5 +309,8 @@ def check_payload(where: str, kind: int, payload: str | None) -> None:
     allowed = _PAYLOADS.get(kind, _ANY)
     if payload in allowed or kind not in KINDS:
         return
-    names = " or ".join(name or "no payload" for name in allowed)
-    raise invalid({f"{where}.{payload or allowed[0]}": f"must be {names} in an entry of kind {KINDS[kind]}"})
+    names = " or ".join(name for name in allowed if name)
+    entry = f"in an entry of kind {KINDS[kind]}"
+    if payload is None:
+        raise invalid({f"{where}.{names}": f"is required {entry}"})
+    raise invalid({f"{where}.{payload}": f"must not be set {entry}, whose payload is {names}"})

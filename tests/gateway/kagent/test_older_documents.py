@@ -38,6 +38,8 @@ PARTS: list[tuple[Json, Json, Json]] = [
     ),
     # A member that happens to have this name is none of the protocol.
     ({"data": {"a": 1}, "type": "function_call"}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
+    ({"data": {"a": 1}, "type": ["file"]}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
+    ({"data": {"a": 1}, "type": {"file": 1}}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
 ]
 IDS = [" ".join(map(str, part.values()))[:40] for part, _, _ in PARTS]
 

@@ -66,8 +66,8 @@ def read_task(body: Any) -> a2a.Task:
 
 
 def read_messages(source: Fields, name: str) -> list[a2a.Message]:
-    """Return a list of messages that a runtime stored. They may have no id, and partial ones are left out. Reading
-    are recorded."""
+    """Return a list of messages that a runtime stored. They may have no id, and partial ones are left out. Wrong
+    fields are recorded."""
     messages: list[a2a.Message] = []
     for one in source.inners(name):
         message = a2a.Message()
@@ -135,9 +135,10 @@ def _with_kind(part: Fields) -> Fields | None:
     beside it."""
     given = dict(part.source)
     if "kind" not in given:
-        if given.get("type") not in _KINDS:
+        kind = given.get("type")
+        if not isinstance(kind, str) or kind not in _KINDS:
             return None
-        given["kind"] = given["type"]
+        given["kind"] = kind
     if given["kind"] == "file" and "file" not in given:
         given["file"] = {name: given[name] for name in ("bytes", "uri", "name", "mimeType") if name in given}
     return Fields(given, part.at, part.bad)

@@ -144,12 +144,17 @@ class Fields:
 
     def inners(self, name: str, *, most: int = MAX_ITEMS) -> list["Fields"]:
         """Read a list of at most `most` nested objects; a longer list is not read at all."""
-        found: list[Fields] = []
+        return [element for element in self.elements(name, most=most) if element is not None]
+
+    def elements(self, name: str, *, most: int = MAX_ITEMS) -> list["Fields | None"]:
+        """Read a list as `inners` does, with None at the index of each element that is no object."""
+        found: list[Fields | None] = []
         for index, value in enumerate(self._items(name, most)):
             if isinstance(value, dict):
                 found.append(Fields(value, self.path(f"{name}[{index}]"), self.bad))  # pyright: ignore[reportUnknownArgumentType]
             else:
                 self.wrong(f"{name}[{index}]", "must be an object")
+                found.append(None)
         return found
 
     def _items(self, name: str, most: int) -> list[Any]:

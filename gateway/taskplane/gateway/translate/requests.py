@@ -125,8 +125,12 @@ class Requests:
             into.role = number
         elif role:
             source.wrong("role", self.role_rule)
-        for part in source.inners("parts", most=MAX_PARTS):
-            self.read_part(part, into.parts)
+        for part in source.elements("parts", most=MAX_PARTS):
+            if part is None:
+                # The checks of the protobuf name each part by its index.
+                into.parts.add()
+            else:
+                self.read_part(part, into.parts)
         fill_own_metadata(into.metadata, source)
         into.extensions.extend(source.names("extensions"))
         into.reference_task_ids.extend(source.names("referenceTaskIds"))
