@@ -11,7 +11,7 @@ def shout(text):
 
 
 def report(turn: Turn) -> Iterator[str | Change]:
-    """Writes a short report, and asks what about if that was not said."""
+    """Writes a short report. Asks for a subject if there is none."""
     topic = turn.text.removeprefix("report").strip()
     if not topic:
         yield AskInput("What shall it be about?")

@@ -1,4 +1,4 @@
-"""An agent that asks what about, and writes a short report."""
+"""An agent that asks for a subject and writes a short report about it."""
 
 from collections.abc import AsyncIterator
 

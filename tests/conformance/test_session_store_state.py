@@ -1,4 +1,4 @@
-"""The state of a session, computed from its events, at the port of the session log, on every engine."""
+"""The state that the session log computes from the events of a session, on SQLite and PostgreSQL."""
 
 import asyncio
 import json
@@ -50,7 +50,8 @@ async def test_the_state_of_a_session_is_computed_from_its_events(sessions: Sess
 
 
 async def test_a_rewind_restores_the_state_and_lists_the_changes(sessions: Sessions) -> None:
-    """R4, R8, R12: the entry of the rewind has the changed keys and artifact versions. An undo reverts them."""
+    """R4, R8, R12: the entry of the rewind has the values and artifact versions from before the cut turn. An undo
+    brings the later ones back."""
     await sessions.append("s", adk_event("e1", "A", "", {"f": 0}, x=1, y=1))
     await sessions.append("s", adk_event("e2", "B", "", {"f": 1, "g": 0, "user:h": 3}, x=2, y=None, z=2, user__u=1))
     entry = await rewound(sessions, "B", "r")
@@ -70,7 +71,7 @@ async def test_a_late_event_of_a_cut_turn_does_not_touch_the_state(sessions: Ses
 
 
 async def test_a_runtime_that_rewinds_by_itself_gets_the_same_state(sessions: Sessions) -> None:
-    """R10, R12: also if a rewind of ours cuts the rewind of the runtime."""
+    """R10, R12: a rewind of the plane may undo a rewind that the runtime stored as an event."""
     await sessions.append("s", adk_event("e1", "A", x=1), adk_event("e2", "B", x=2, y=2))
     await sessions.append("s", adk_event("e3", "R", "B", x=1, y=None))
     assert await state(sessions) == {"x": 1}
@@ -117,7 +118,7 @@ async def test_concurrent_writes_of_one_key_all_succeed(sessions: Sessions) -> N
 
 
 async def test_a_repeated_event_does_not_change_the_state_again(sessions: Sessions) -> None:
-    """C6: later values stay."""
+    """C6: a repeat of an old event does not bring its values back."""
     await sessions.append("s", adk_event("e1", "A", x=1, user__u=1))
     await sessions.append("s", adk_event("e2", "A", x=2, user__u=2))
     await sessions.append("s", adk_event("e1", "A", x=1, user__u=1), adk_event("e3", "A", y=3))

@@ -74,7 +74,8 @@ async def test_a_document_is_never_run_continued_or_canceled(plane: Plane) -> No
 
 
 async def test_a_managed_task_is_not_replaced_and_an_id_belongs_to_one_owner(plane: Plane) -> None:
-    """T4: a document cannot replace a managed task, nor a task of another owner; a managed task no document."""
+    """T4: a document replaces neither a managed task nor a task of another owner. A new managed task does not replace a
+    document."""
     await plane.create(name="run")
     await plane.put("doc", "one")
     with pytest.raises(Refused) as managed:
@@ -125,7 +126,8 @@ async def test_a_task_of_another_owner_can_be_neither_read_nor_changed(plane: Pl
 
 
 async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: Plane) -> None:
-    """C6: the list has the tasks with messages missing in their session, oldest first, of one session or of all."""
+    """C6: the list has the tasks at rest whose messages are not marked as copied, oldest first, of one session or of
+    all."""
     first, second = await plane.create(), await plane.create(context_id="c2")
     for row in (first, second):
         await plane.append(row, status(WORKING, message("the answer", f"{row.id}-m2")))
@@ -143,7 +145,7 @@ async def test_a_task_at_rest_is_uncopied_until_its_messages_are_marked(plane: P
 
 
 async def test_uncopied_tasks_are_listed_page_by_page(plane: Plane) -> None:
-    """C6: tasks with the same time are split between pages as well, so tasks that cannot be copied stop no sweep."""
+    """C6: a page may end between tasks with the same time, so a sweep can go past tasks that it cannot copy."""
     rows = [await plane.create(context_id=f"c{number % 2}") for number in range(5)]
     await asyncio.gather(*(plane.pause(row) for row in rows))
     for context in (None, ("", "ada", "c0")):
@@ -165,7 +167,7 @@ async def test_a_paused_task_is_uncopied_and_a_running_one_is_not(plane: Plane) 
 
 
 async def test_the_copied_generation_never_falls_or_exceeds_the_head(plane: Plane) -> None:
-    """C6: a lower generation changes nothing; an appended item may also report one."""
+    """C6: an appended item may report a copied generation, too. A lower one changes nothing."""
     row = await plane.create()
     await plane.append(row, status(WORKING, message("so", "m2")))
     assert (await plane.append(row, chunk("x"), copied_generation=3)).refusal is None
@@ -179,7 +181,7 @@ async def test_the_copied_generation_never_falls_or_exceeds_the_head(plane: Plan
 
 
 async def test_a_document_with_an_unknown_state_or_without_a_context_is_refused(plane: Plane) -> None:
-    """T4: a document without a state is stored unchanged."""
+    """T4: a missing state is accepted, and the document is stored unchanged."""
     for wrong in (a2a.Task(id="d", context_id=""), a2a.Task(id="d", context_id="c", status=a2a.TaskStatus(state=77))):  # type: ignore[arg-type]
         with pytest.raises(PlaneError):
             await plane.log.submit(commands.Put(scope=ADA, uid="u", salt="s", task=wrong))

@@ -40,7 +40,7 @@ async def test_a_large_artifact_is_stored_once_and_read_like_any_other(plane: Pl
 
 @pytest.mark.parametrize("of", ["versions", "small pieces", "messages"])
 async def test_a_large_task_gets_a_snapshot_if_that_is_cheaper_to_read(plane: Plane, of: str) -> None:
-    """C13: the cost of reading depends on the present size of the task, not on replaced content or on its events."""
+    """C13: the cost of reading depends on the size of the task now, not on the length of its log."""
     row = await plane.create()
     if of == "versions":
         for _ in range(10):
@@ -70,7 +70,8 @@ async def stored(plane: Plane, row: Row) -> int:
 async def test_large_pieces_are_stored_compressed_and_uncompressed_rows_stay_readable(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P7: PostgreSQL compresses rows itself; for SQLite the store does. Uncompressed rows stay readable."""
+    """P7: PostgreSQL compresses rows itself; on SQLite the store compresses large pieces. Uncompressed rows stay
+    readable."""
     row = await plane.create()
     with monkeypatch.context() as before:
         before.setattr("taskplane.tasks.sql.packing.LARGE_PIECE", 1 << 60)
@@ -125,7 +126,7 @@ async def test_a_text_that_is_open_in_a_large_task_is_closed_without_reading_the
 
 
 async def test_the_messages_of_a_large_task_are_read_without_its_artifacts(plane: Plane) -> None:
-    """C13, P10: also if no snapshot contains the messages."""
+    """C13, P10: the messages are read from the log if no snapshot contains them."""
     row = await plane.create()
     await plane.append(row, *(chunk(WORDS, append=number > 0) for number in range(20)))
     await plane.complete(row, "the end")

@@ -85,7 +85,7 @@ async def test_an_uncopied_task_at_rest_is_copied_before_the_next_turn(stores: S
 
 
 async def test_the_run_of_a_failed_agent_marks_its_task_as_copied(stores: Stores) -> None:
-    """C6: no sweep copies it again; this plane sweeps at its start only."""
+    """C6: the run marks the task. This plane sweeps at its start only, so no sweep marks it."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Say("at work")
@@ -147,7 +147,7 @@ async def test_a_sweep_continues_after_a_page_of_tasks_that_cannot_be_copied(sto
 async def test_an_end_and_a_pause_wait_for_their_copy_while_sessions_are_unavailable(
     stores: Stores, said: str, shown: str
 ) -> None:
-    """C6: once a task is completed or asks, all of it can be read in the session."""
+    """C6: once a task is completed or asks, its messages are all in the session."""
     asked, back = asyncio.Event(), asyncio.Event()
 
     async def sessions_down(request: sessions.AppendEntriesRequest) -> None:

@@ -1,4 +1,4 @@
-"""Fields read from payloads: turns and rewinds of runtimes' events, turns of pushed messages."""
+"""What is read from stored entries: turns and rewind targets of runtimes' events, turns of pushed messages."""
 
 import json
 
@@ -35,6 +35,7 @@ def test_turn_and_rewind_target_are_read_from_an_event(data: str, expected: tupl
 
 
 def test_the_turns_of_pushed_messages_are_written_as_lines() -> None:
+    """A line has the turn of one message. A tab marks a turn of which messages were left out."""
     pushed = pb.Messages(messages=[message("1", invocation="A"), message("2"), message("3", invocation="a\nb")])
     assert listed(pushed) == "A\n\n\n"
     assert listed(pb.Messages()) == ""
@@ -59,7 +60,7 @@ def test_a_payload_keeps_all_or_some_of_its_messages() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 16_000, 16_384, 300_000])
 @pytest.mark.parametrize("which", ["message", "data", "pushed"])
-def test_an_entry_is_stored_as_its_payload_alone(which: str, size: int) -> None:
+def test_an_entry_is_stored_without_the_fields_beside_its_payload(which: str, size: int) -> None:
     said = a2a.Message(message_id="x" * size)
     payloads = {
         "message": pb.Entry(message=said),

@@ -337,7 +337,7 @@ async def test_a_graph_of_messages_or_one_text_is_accepted_and_any_other_is_refu
         assert await run(plane, "why", agent="a") == (COMPLETED, "why? ann")
         assert await run(plane, "why", agent="b") == (COMPLETED, "WHY")
         assert await run(plane, "why", agent="c") == (COMPLETED, "why? 42")
-    with pytest.raises(Invalid, match="takes question, answer") as refused:
+    with pytest.raises(Invalid, match="needs the keys question, answer") as refused:
         adapt(graph(answer, state=State), "a")
     assert "input_schema" in refused.value.suggestion
 

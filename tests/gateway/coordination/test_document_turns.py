@@ -134,7 +134,8 @@ async def test_late_messages_of_a_cut_turn_stay_cut(plane: Plane) -> None:
 
 
 async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> None:
-    """R4: all its turns are cut with it. Stored again it stays hidden; with a new turn only that turn is shown."""
+    """R4: a rewind to the first turn cuts all turns of the document. Stored again it stays hidden; with a new turn only
+    that turn is shown."""
     context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)
@@ -148,7 +149,7 @@ async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> Non
 
 
 async def test_a_pushed_history_replaces_documents(plane: Plane) -> None:
-    """R7: also documents with turns that no event names. A document of a new turn is shown after the history."""
+    """R7: it also replaces documents whose turns no event names. A document of a new turn is shown after it."""
     context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)
@@ -172,7 +173,7 @@ async def test_a_pushed_history_keeps_the_documents_of_the_turns_that_it_names(p
     assert await shown(plane, context) == texts_of_turns(one)
 
 
-async def test_an_imported_document_has_its_cut_turns_and_the_rewind_can_be_undone(plane: Plane) -> None:
+async def test_an_imported_document_keeps_its_cut_turns_hidden_and_the_rewind_can_be_undone(plane: Plane) -> None:
     """O4: after an export and an import under another id, the rewind can be undone in the new session."""
     context = await new_session(plane)
     one, two = (f"{context}-{name}" for name in ("i1", "i2"))

@@ -22,7 +22,7 @@ def named(user: str) -> dict[str, str]:
 
 
 async def test_a_session_is_created_listed_read_renamed_and_deleted(plane: Plane) -> None:
-    """S1, S3, S4: the envelope, the agent's identifier, the shape; the newest update first."""
+    """S1, S3, S4: the answers have kagent's envelope, fields and agent id. The session changed last is listed first."""
     user = fresh()
     assert (await plane.http.get("/api/sessions", headers=named(user))).json() == {
         "error": False,
@@ -113,7 +113,7 @@ async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
         assert (await plane.http.get(f"{path}?{query}")).status_code == 400
 
 
-async def test_an_event_of_a_wrong_agent_or_without_session_or_content_is_refused(plane: Plane) -> None:
+async def test_an_invalid_event_is_refused(plane: Plane) -> None:
     """S5, S2: `X-Agent-Name` names the calling runtime. Another agent gets 403, an unknown session 404."""
     one = await created(plane, "local")
     path = f"/api/sessions/{one['id']}/events"
@@ -139,7 +139,7 @@ async def test_an_empty_session_has_an_empty_list_of_events(plane: Plane) -> Non
 async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
     plane: Plane, text: str, named_context: bool
 ) -> None:
-    """S7, S2: whether the message names a new context or none, and whether it is answered directly or by a task."""
+    """S7, S2: this holds with and without a contextId, and for direct answers and tasks."""
     user, given = fresh(), {"contextId": fresh()} if named_context else {}
     params = {"message": said(text, **given)}
     answer = await plane.result("SendMessage", params, x_user_id=user)

@@ -1,4 +1,4 @@
-"""Headers of every response, and requests that offer another protocol."""
+"""The header nosniff on every response, offers of another protocol, and the encoding of list headers."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ def path_of(pattern: str, ids: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("has", [True, False])
 async def test_every_response_with_a_body_has_nosniff(plane: Plane, has: bool) -> None:
-    """T9: every route but DELETE, which would remove the objects: JSON, streams, files, errors and pages."""
+    """T9: JSON, streams, files, errors and pages. DELETE is left out, since it would remove the objects."""
     task = await plane.send("artifact")
     ids = {
         "{session}": task["contextId"] if has else "none",
@@ -68,7 +68,7 @@ async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warnin
 
 
 async def test_the_elements_of_a_list_are_utf_8_where_their_bytes_are() -> None:
-    """P3: as single headers are."""
+    """P3: the elements of a list header are decoded like single headers: UTF-8, else Latin-1."""
     sent = [(b"a2a-extensions", "a:\u00fc, a:b".encode()), (b"x-a2a-extensions", "a:\u00e9".encode("latin-1"))]
 
     async def receive() -> Message:

@@ -37,7 +37,7 @@ class ShownArtifacts:
     """Remembers which parts of each artifact were yielded already, so that a later snapshot adds only the new parts."""
 
     def __init__(self, before: Iterable[a2a.Artifact] = ()) -> None:
-        """`before`: the artifacts of the task that are already shown."""
+        """`before`: the artifacts of the task that were yielded already."""
         self._shown: dict[str, _Shown] = {}
         for artifact in before:
             self._note(artifact, append=False)

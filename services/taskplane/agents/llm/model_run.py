@@ -28,7 +28,8 @@ class ModelRun:
         incoming: Turn | None = None,
         **options: Any,
     ) -> None:
-        """`incoming`: the turn. Its further messages are read before each later model call and after the last answer.
+        """`incoming`: the turn, if messages that the user sends during the run shall be read. They are read before each
+        model call but the first, and after the last answer.
 
         `options`: passed to `Agent.iter`.
         """

@@ -85,11 +85,11 @@ class StatusTexts:
             except BaseException as error:
                 if is_ours(error) or (ended.is_set() and isinstance(error, asyncio.CancelledError)):
                     raise
-                self._tell(error)
+                self._log(error)
 
-    def _tell(self, error: BaseException) -> None:
+    def _log(self, error: BaseException) -> None:
         """Log the exception of a call. Only the first one of a run has a traceback, since every call may fail."""
-        text = "the agent of task %s gave no status text: %s"
+        text = "status_text of the agent of task %s failed: %s"
         log.error(text, self.task_id, described(error), exc_info=None if self._failed else error)
         self._failed = True
 

@@ -61,8 +61,8 @@ class CachedTask:
 class EventCache:
     """Tasks that this process changed recently. The least recently used task is removed first.
 
-    All cached events are committed. Newer events of other processes may be missing. Without the cache, a stream has 54
-    % fewer events per second (`bench`).
+    All cached events are committed. Newer events of other processes may be missing. Without the cache, a stream has
+    54 % fewer events per second (`bench`).
     """
 
     def __init__(self, render: Render, *, max_bytes: int = 64 * 1024 * 1024) -> None:

@@ -63,7 +63,8 @@ def _input_key(graph: Any, name: str) -> str:
     if MESSAGES in keys:
         return MESSAGES
     if len(keys) != 1:
-        problem = f"its graph takes {', '.join(keys) or 'nothing'}, and a message is one text"
+        wanted = f"needs the keys {', '.join(keys)}" if keys else "takes no input"
+        problem = f"its graph {wanted}, but a message gives one text"
         raise bad_agent(name, problem, "StateGraph(State, input_schema=...) with `messages`, or with one key")
     return str(keys[0])
 
@@ -94,29 +95,29 @@ class GraphAgent:
 
     async def run(self, turn: Turn) -> AsyncGenerator[Change]:
         """Run the graph with the message, resume it with an answer, or continue a lost attempt."""
-        goes_on = turn.attempt > 1 and self.policy(turn).on_orphan == "resume"
+        continues_lost_attempt = turn.attempt > 1 and self.policy(turn).on_orphan == "resume"
         if self._keeps_threads:
-            point = await Thread(self._graph, self._name, turn).resume_point(turn.history, own=goes_on)
+            point = await Thread(self._graph, self._name, turn).resume_point(turn.history, own=continues_lost_attempt)
         else:
             point = ResumePoint({"configurable": {}}, None, "")
-        given: Any
-        if goes_on and point.invocation == turn.invocation_id:
+        graph_input: Any
+        if continues_lost_attempt and point.invocation == turn.invocation_id:
             if point.snapshot.interrupts:
                 yield _question(point.snapshot.interrupts)
                 return
             if not point.snapshot.next:
                 yield Complete(last_answer(point.snapshot.values))
                 return
-            given = None
+            graph_input = None
         elif asked := _asked(turn):
             answers = await self._answers(turn, point, asked)
             if answers is None:
                 yield AskInput(last_question(turn) or "")
                 return
-            given = Command(resume=answers)
+            graph_input = Command(resume=answers)
         else:
-            given = self._input(turn, point)
-        async with aclosing(self._stream(turn, point, given)) as changes:
+            graph_input = self._input(turn, point)
+        async with aclosing(self._stream(turn, point, graph_input)) as changes:
             async for change in changes:
                 yield change
 
@@ -126,13 +127,15 @@ class GraphAgent:
         return {self._input_key: turn.text} if self._input_key else turn.text
 
     async def _answers(self, turn: Turn, point: ResumePoint, asked: list[str]) -> dict[str, Any] | None:
-        """Return the answers of a message by interrupt id; None if an answer neither allows nor refuses the actions.
+        """Return the answers of a message by interrupt id.
 
-        AgentError: no interrupt of the question is open.
+        None: a question asks for approval of actions, and its answer neither allows nor refuses them. AgentError: no
+        interrupt of the question is open.
         """
         waiting: dict[str, Any] = {}
         if point.snapshot is not None:
-            # Read the state at the checkpoint: it also has the interrupts that an earlier attempt has answered.
+            # Read the state at the checkpoint. An earlier attempt at this turn may have answered the interrupts
+            # already, and only this state still lists them.
             snapshot = await self._graph.aget_state(point.snapshot.config)
             interrupted = {interrupt.id: interrupt.value for interrupt in snapshot.interrupts}
             waiting = {name: interrupted[name] for name in asked if name in interrupted}
@@ -141,19 +144,19 @@ class GraphAgent:
                 "The question of this task is no longer open: the conversation continued without an answer, or the"
                 " state of the agent was lost."
             )
-        given = _value(turn.message)
-        by_id: dict[str, Any] = {name: given[name] for name in waiting if isinstance(given, dict) and name in given}
+        answer = _value(turn.message)
+        by_id: dict[str, Any] = {name: answer[name] for name in waiting if isinstance(answer, dict) and name in answer}
         answers = {
-            name: _decided(waiting[name], answer) for name, answer in (by_id or {next(iter(waiting)): given}).items()
+            name: _decided(waiting[name], each) for name, each in (by_id or {next(iter(waiting)): answer}).items()
         }
         return None if None in answers.values() else answers
 
-    async def _stream(self, turn: Turn, point: ResumePoint, given: Any) -> AsyncGenerator[Change]:
-        messages = GraphMessages(point.snapshot.values if point.snapshot is not None else None, given)
+    async def _stream(self, turn: Turn, point: ResumePoint, graph_input: Any) -> AsyncGenerator[Change]:
+        messages = GraphMessages(point.snapshot.values if point.snapshot is not None else None, graph_input)
         interrupts: dict[str, Any] = {}
         state: Any = None
         config = self._config(turn, point)
-        stream = self._graph.astream(given, config, stream_mode=_MODES, subgraphs=True)
+        stream = self._graph.astream(graph_input, config, stream_mode=_MODES, subgraphs=True)
         try:
             async with aclosing(stream):
                 async for inside, mode, data in stream:
@@ -208,7 +211,7 @@ def _check_asked(interrupts: tuple[Any, ...]) -> None:
 
 
 def _asked(turn: Turn) -> list[str]:
-    """Return the interrupts that the message answers: the interrupts in the last message of the agent in this task."""
+    """Return the ids of the interrupts that the message answers: those in the agent's last message in this task."""
     for message in reversed(turn.task.history if turn.task is not None else ()):
         # Skip messages of a lost attempt at the current turn.
         if message.role != turn.message.role and invocation_in(message) != turn.invocation_id:
@@ -217,18 +220,18 @@ def _asked(turn: Turn) -> list[str]:
     return []
 
 
-def _decided(asked: Any, given: Any) -> Any:
+def _decided(asked: Any, answer: Any) -> Any:
     """Return an answer in the form that the graph expects; None if it must allow or refuse actions and does neither.
 
     A question of langchain's HumanInTheLoopMiddleware has `action_requests`, an answer to it has `decisions`.
     """
     actions: Any = members(asked).get("action_requests")
-    if not isinstance(actions, list) or "decisions" in members(given):
-        return given
-    allowed = decision(given)
+    if not isinstance(actions, list) or "decisions" in members(answer):
+        return answer
+    allowed = decision(answer)
     if allowed is None:
         return None
-    why = reason(given)
+    why = reason(answer)
     one = {"type": "approve"} if allowed else {"type": "reject", **({"message": why} if why else {})}
     return {"decisions": [one for _ in actions]}  # pyright: ignore[reportUnknownVariableType]
 
