@@ -176,6 +176,6 @@ async def test_two_executors_copy_one_task_without_duplicates(stores: Stores) ->
             )
             with acting_as(Principal("tenant", "ann", "copier", service=True)):
                 await asyncio.gather(
-                    *(each.service.runs.ports.copier.task(source, 0) for each in (plane, other, plane, other))
+                    *(each.service.runs.ports.copier.copy_task(source, 0) for each in (plane, other, plane, other))
                 )
         assert len(await plane.conversation("c")) == 41

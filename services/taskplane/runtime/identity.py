@@ -20,7 +20,7 @@ class PrincipalSigner:
     def __init__(self, secret: bytes) -> None:
         """`secret`: if it is empty, nothing is signed or checked; that is for loopback only."""
         self._secret = secret
-        self.known: Final = lru_cache(maxsize=1_024)(self.read)
+        self.cached_read: Final = lru_cache(maxsize=1_024)(self.read)
         """`read` with a cache of its results."""
 
     def write(self, principal: Principal) -> str:

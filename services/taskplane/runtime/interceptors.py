@@ -48,7 +48,7 @@ class Malformed:
     """A request whose bytes are not a message of its type."""
 
 
-def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+def _parse_or_malformed(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
     """Wrap `parse`, if given, so that it returns Malformed instead of raising DecodeError: gRPC reports that as
     UNKNOWN."""
     if parse is None:
@@ -185,18 +185,23 @@ def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.Rp
         raise TypeError(f"{method.path}: methods with request streams are not supported")
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler(
-            cast("Any", _around(_written(cast("Any", handler.unary_stream), OPEN_STREAMS.labels(method.path)), method)),
-            _tolerant(handler.request_deserializer),
+            cast(
+                "Any",
+                _wrap_handler(
+                    _write_stream(cast("Any", handler.unary_stream), OPEN_STREAMS.labels(method.path)), method
+                ),
+            ),
+            _parse_or_malformed(handler.request_deserializer),
             handler.response_serializer,
         )
     return grpc.unary_unary_rpc_method_handler(
-        cast("Any", _around(cast("Any", handler.unary_unary), method)),
-        _tolerant(handler.request_deserializer),
+        cast("Any", _wrap_handler(cast("Any", handler.unary_unary), method)),
+        _parse_or_malformed(handler.request_deserializer),
         handler.response_serializer,
     )
 
 
-def _around(behaviour: Handler, method: Method) -> Handler:
+def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
     observer = _Observer(method)
     answered = observer.answered
     access = method.access
@@ -204,7 +209,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
     # The pacer must not count streams, which may be open for days.
     counted = 0 if method.streaming else 1
     any_caller = access is Access.USER
-    known = method.signer.known
+    read_principal = method.signer.cached_read
     name = method.path.removeprefix("/")
     attributes = {"rpc.system.name": "grpc", "rpc.method": name}
 
@@ -225,7 +230,7 @@ def _around(behaviour: Handler, method: Method) -> Handler:
         span = tracing.serve(name, traced, attributes) if traced or tracing.LIVE.on else None
         caller: Principal | None = None
         try:
-            caller = known(signed) if signed is not None else method.default
+            caller = read_principal(signed) if signed is not None else method.default
             _enter_principal(caller)
             if caller is None or not any_caller:
                 _admit(access, caller)
@@ -276,7 +281,7 @@ async def _refuse(context: Context, error: BaseException) -> NoReturn:
     await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
 
 
-def _written(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:
+def _write_stream(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:
     async def write_all(request: Any, context: Context) -> None:
         replies = behaviour(request, context)
         with open_streams.during():

@@ -149,7 +149,8 @@ async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> Non
 
 
 async def test_a_pushed_history_replaces_documents(plane: Plane) -> None:
-    """R7: it also replaces documents whose turns no event names. A document of a new turn is shown after it."""
+    """R7: it also replaces documents whose turns no event names. A document of a new turn is shown after the
+    history."""
     context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)

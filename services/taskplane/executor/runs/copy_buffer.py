@@ -71,7 +71,7 @@ class CopyBuffer:
             self.copied = entries[-1].generation
             del self._said[: len(entries)]
         else:
-            found = await copier.from_log(self._source, self.copied)
+            found = await copier.copy_messages(self._source, self.copied)
             self.copied, self.session_gone = found.generation, found.session_gone
             self.entries_before = 0
             self._remembered = found.head >= self._head

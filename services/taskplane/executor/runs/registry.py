@@ -220,7 +220,7 @@ class Runs:
             response = await self.ports.store.GetTask(pb.GetTaskRequest(task_id=run.task_id, history_length=0))
             record = response.record
             if record.state in AT_REST and record.copied_generation < record.message_generation:
-                await self.ports.copier.task(Source.of(record), record.copied_generation)
+                await self.ports.copier.copy_task(Source.of(record), record.copied_generation)
             if run.unchecked and not record.superseded:
                 # Its end may have been committed without an answer; then nobody else would supersede the task.
                 with suppress(NotFound):

@@ -246,7 +246,7 @@ class Run:
         """Copy the message that the session store did not accept. Raise Unavailable if the store still accepts none
         after a while: then the new task fails, so that its sender need not wait."""
         try:
-            await retry_briefly(lambda: self._ports.copier.task(self._source, self._record.copied_generation))
+            await retry_briefly(lambda: self._ports.copier.copy_task(self._source, self._record.copied_generation))
         except Refused as error:
             if error.reason == TASK_DELETED:
                 raise SessionGone from error

@@ -91,14 +91,14 @@ class Source:
         entry.request_hash = request_hash
         return entry
 
-    def entries_of(self, happened: Iterable[pb.Event]) -> list[sessions.Entry]:
+    def entries_of(self, message_events: Iterable[pb.Event]) -> list[sessions.Entry]:
         """Return the session entries of events that each have a message of user or agent, in order.
 
         The first message of the task is usually in the session already, with the same entry id.
         """
         entries: list[sessions.Entry] = []
         turn = self.invocation_id
-        for event in happened:
+        for event in message_events:
             if event.kind == pb.EVENT_KIND_CREATED:
                 message = event.event.task.history[0]
             elif event.event.HasField("message"):
@@ -131,7 +131,7 @@ class Copied(NamedTuple):
 class Copier:
     """Copies messages of tasks into their sessions.
 
-    `write`, `from_log`, `task` and `mark` act as the current principal, which must own the task.
+    `write`, `copy_messages`, `copy_task` and `mark` act as the current principal, which must own the task.
     """
 
     def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
@@ -164,23 +164,23 @@ class Copier:
                 if not source.rename(entries, error):
                     raise
 
-    async def from_log(self, source: Source, copied: int) -> Copied:
-        """Copy the messages after generation `copied` from the log."""
+    async def copy_messages(self, source: Source, copied_generation: int) -> Copied:
+        """Copy the messages after `copied_generation` from the log."""
         found: list[pb.Event] = []
-        head = copied
-        async for page in events(self._store, source.task_id, after=copied, speaking=True):
+        head = copied_generation
+        async for page in events(self._store, source.task_id, after=copied_generation, speaking=True):
             found.extend(page.events)
             head = page.record.generation
         if not found:
-            return Copied(copied, head)
+            return Copied(copied_generation, head)
         stored = await self.write(source, source.entries_of(found))
         return Copied(found[-1].generation, head, session_gone=stored is None)
 
-    async def task(self, source: Source, copied: int) -> None:
-        """Copy the messages after generation `copied` and mark them as copied. No run of this process may be at work
+    async def copy_task(self, source: Source, copied_generation: int) -> None:
+        """Copy the messages after `copied_generation` and mark them as copied. No run of this process may be at work
         on the task."""
-        found = await self.from_log(source, copied)
-        if found.generation > copied:
+        found = await self.copy_messages(source, copied_generation)
+        if found.generation > copied_generation:
             await self.mark(source, found.generation)
 
     async def mark(self, source: Source, generation: int) -> None:
@@ -190,10 +190,10 @@ class Copier:
         """
         await self._store.MarkCopied(pb.MarkCopiedRequest(task_uid=source.uid, generation=generation))
 
-    async def _copy_or_delete(self, source: Source, copied: int) -> None:
+    async def _copy_or_delete(self, source: Source, copied_generation: int) -> None:
         """Copy a task. If the session refuses it with `TASK_DELETED`, delete the task."""
         try:
-            await self.task(source, copied)
+            await self.copy_task(source, copied_generation)
         except Refused as error:
             if error.reason != TASK_DELETED:
                 raise
@@ -201,7 +201,7 @@ class Copier:
             with suppress(NotFound):
                 await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=source.task_id))
 
-    async def uncopied(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
+    async def copy_all(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
         """Copy tasks at rest, each on behalf of its owner. If one copy fails, the others are still made."""
         for task in tasks:
             source = Source(
@@ -224,5 +224,5 @@ class Copier:
         """
         request = pb.ListUncopiedRequest(context_id=context_id)
         while tasks := (await self._store.ListUncopied(request)).tasks:
-            await self.uncopied(tasks, actor)
+            await self.copy_all(tasks, actor)
             request.after.CopyFrom(tasks[-1])

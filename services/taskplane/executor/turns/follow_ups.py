@@ -96,6 +96,6 @@ class FollowUps:
                 await self._copier.write(source, [entry])
                 await self._copier.mark(source, generation)
             else:
-                await self._copier.task(source, record.copied_generation)
+                await self._copier.copy_task(source, record.copied_generation)
         except PlaneError as error:
             log.warning("a message to task %s is not copied to its session yet: %s", record.id, error)

@@ -81,7 +81,7 @@ class NewTurns:
 
     async def begin(self, send: Submission, task_id: str) -> pb.SubmitResponse:
         """Save and decide a new turn, and create its task unless it was answered."""
-        if not send.keyed or send.router is None:
+        if not send.has_key or send.router is None:
             return await self._begin(send, task_id)
         # A repeat waits while the first request asks the router, and then finds the decision.
         lock = self._asking.setdefault(send.invocation_id, asyncio.Lock())
@@ -125,7 +125,7 @@ class NewTurns:
             # time. If only the task store succeeds, the message is copied from there like any other message. The
             # session must decide first if it may refuse the version, or if it may know the task id, made by a client,
             # as deleted.
-            new = not send.keyed and not send.expected_version and not send.task_id
+            new = not send.has_key and not send.expected_version and not send.task_id
             overlaps = new and (routing is None or (await routing.is_decided_early() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
                 # Before the router begins work that only a run in this process can continue.
@@ -288,7 +288,7 @@ class NewTurns:
         """Void a refused turn, so that prompts leave it out. An unknown outcome is left to a repeat or the sweep."""
         if error.reason in ("KEY_REUSED", TASK_DELETED) or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
-        if send.explicit_key and isinstance(error, RETRYABLE):
+        if send.has_explicit_key and isinstance(error, RETRYABLE):
             return
         try:
             await void(self._sessions, send.context_id, send.invocation_id)

@@ -18,8 +18,8 @@ class Submission:
     caller: Principal
     invocation_id: str
     request_hash: bytes
-    keyed: bool
-    explicit_key: bool
+    has_key: bool
+    has_explicit_key: bool
     create_unknown_task: bool
     expected_version: int
     request: a2a.SendMessageRequest

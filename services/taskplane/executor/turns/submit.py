@@ -93,8 +93,8 @@ class Submits:
             caller=caller,
             invocation_id=invocation_id,
             request_hash=request_hash,
-            keyed=bool(request.idempotency_key),
-            explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
+            has_key=bool(request.idempotency_key),
+            has_explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
             create_unknown_task=request.create_unknown_task,
             expected_version=request.expected_version,
             request=request.request,
@@ -134,7 +134,7 @@ class Submits:
     async def _check_not_deleted(self, send: Submission) -> None:
         """Raise Refused `TASK_DELETED` if the message has a key and a task with this message was deleted in its
         session."""
-        if not send.keyed:
+        if not send.has_key:
             return
         with suppress(NotFound):
             if await self._sessions.is_deleted(send.context_id, send.invocation_id):
