@@ -29,8 +29,8 @@ async def state(sessions: Sessions, context_id: str = "s", scope: Scope = ADA) -
     return MessageToDict((await sessions.log.state(scope, context_id))[1])
 
 
-async def rewound(sessions: Sessions, before: str, own: str) -> pb.Entry:
-    request = pb.RewindRequest(context_id="s", before_invocation_id=before, id=own)
+async def rewound(sessions: Sessions, before: str, rewind_id: str) -> pb.Entry:
+    request = pb.RewindRequest(context_id="s", before_invocation_id=before, id=rewind_id)
     await sessions.log.rewind(wire.rewind(request, ADA))
     return wire.entry((await sessions.entries("s"))[-1])
 

@@ -14,8 +14,8 @@ class Number:
 
     name: str
     default: int
-    most: int
-    least: int = 0
+    maximum: int
+    minimum: int = 0
 
     def read(self, command: str, word: str) -> int:
         """Parse a word. Raise OutOfRange if it is not a whole number in the range."""
@@ -24,10 +24,10 @@ class Number:
         except ValueError:
             # Not a number, or more digits than Python parses.
             number = -1
-        if not self.least <= number <= self.most:
+        if not self.minimum <= number <= self.maximum:
             given = word if len(word) <= 20 else f"{word[:20]}…"
             raise OutOfRange(
-                f"{command}: {self.name} must be a whole number from {self.least:,} to {self.most:,}, not {given}."
+                f"{command}: {self.name} must be a whole number from {self.minimum:,} to {self.maximum:,}, not {given}."
             )
         return number
 
@@ -36,7 +36,7 @@ class Number:
 class Product:
     """The maximum of the product of a command's numbers, and the unit of the product."""
 
-    most: int
+    maximum: int
     unit: str
 
     def check(self, command: str, names: Sequence[Number], numbers: Sequence[int]) -> None:
@@ -44,10 +44,10 @@ class Product:
         product = 1
         for number in numbers:
             product *= number
-        if product > self.most:
+        if product > self.maximum:
             formula = " times ".join(each.name for each in names)
             raise OutOfRange(
-                f"{command}: {formula} must be at most {self.most:,} {self.unit}, not {product:,};"
+                f"{command}: {formula} must be at most {self.maximum:,} {self.unit}, not {product:,};"
                 " give smaller numbers."
             )
 

@@ -35,7 +35,7 @@ class SessionStreams:
         session = sessions.enter(scope, context_id, bell)
         try:
             await session.catch_up(anew=not self._alone)
-            place, infos = session.number, session.infos()
+            last_change, infos = session.number, session.infos()
             # Uids of tasks that were never reported to this watcher.
             hidden = {info.task.uid for info in infos if info.task.superseded}
             yield _snapshot([self._render(info) for info in infos if not info.task.superseded])
@@ -43,21 +43,25 @@ class SessionStreams:
             while not self._watched.draining:
                 await afp("watch_session.before_read")
                 await session.catch_up()
-                changes, place = session.changes_after(place), session.number
+                changes, last_change = session.changes_after(last_change), session.number
                 for uid, info, first, gone in changes:
-                    is_new = first or uid in hidden
+                    unreported = first or uid in hidden
                     if gone:
                         hidden.discard(uid)
-                        if not is_new:
+                        if not unreported:
                             yield pb.WatchSessionResponse(removed=info.task.id)
                             sent_at = time.monotonic()
                         continue
-                    if is_new and info.task.superseded:
+                    if unreported and info.task.superseded:
                         hidden.add(uid)
                         continue
                     hidden.discard(uid)
                     shown = self._render(info)
-                    yield pb.WatchSessionResponse(received=shown) if is_new else pb.WatchSessionResponse(changed=shown)
+                    yield (
+                        pb.WatchSessionResponse(received=shown)
+                        if unreported
+                        else pb.WatchSessionResponse(changed=shown)
+                    )
                     sent_at = time.monotonic()
                 quiet = sent_at + self._quiet_after - time.monotonic()
                 if quiet <= 0:
