@@ -4,4 +4,4 @@ import warnings
 
 from taskplane.agents.adapters import *  # noqa: F403
 
-warnings.warn("taskplane.executor.adapters is taskplane.agents.adapters now", DeprecationWarning, stacklevel=2)
+warnings.warn("taskplane.executor.adapters is taskplane.agents.adapters now", FutureWarning, stacklevel=2)

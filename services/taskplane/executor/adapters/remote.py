@@ -7,5 +7,5 @@ from taskplane.agents.adapters.remote import RemoteAgent, adapt
 __all__ = ["RemoteAgent", "adapt"]
 
 warnings.warn(
-    "taskplane.executor.adapters.remote is taskplane.agents.adapters.remote now", DeprecationWarning, stacklevel=2
+    "taskplane.executor.adapters.remote is taskplane.agents.adapters.remote now", FutureWarning, stacklevel=2
 )
