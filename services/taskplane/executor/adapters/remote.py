@@ -6,6 +6,4 @@ from taskplane.agents.adapters.remote import RemoteAgent, adapt
 
 __all__ = ["RemoteAgent", "adapt"]
 
-warnings.warn(
-    "taskplane.executor.adapters.remote is taskplane.agents.adapters.remote now", FutureWarning, stacklevel=2
-)
+warnings.warn("taskplane.executor.adapters.remote is taskplane.agents.adapters.remote now", FutureWarning, stacklevel=2)
