@@ -1,6 +1,7 @@
 """The file of API keys."""
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -29,6 +30,10 @@ def written(path: Path, *names: str) -> Path:
         ('[[keys]]\nid = "a"\nsha256 = "abc"\nowner = "o"\n', "64 hexadecimal digits"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscope = "x"\n', "unknown field scope"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = ["admin"]\n', "scopes must be"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = 5\n', "scopes must be"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = [["read"]]\n', "scopes must be"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\ntenant = 5\n', "tenant must be"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{"é" * 64}"\nowner = "o"\n', "64 hexadecimal digits"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nexpires = 5\n', "expires"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\n' * 2, "same id"),
     ],
@@ -59,6 +64,34 @@ def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypa
     assert not keys.alive(one)
     with pytest.raises(Unauthenticated):
         keys.find("one.secret")
+
+
+def test_a_mistake_in_a_changed_file_is_logged_once_and_concerns_no_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The keys read before count until the file is right again, whoever asks first."""
+    monkeypatch.setattr(module, "_RELOAD_INTERVAL", 0.0)
+    path = written(tmp_path / "keys.toml", "one", "two")
+    keys = KeyFile(path, "default")
+    one = keys.find("one.secret")
+    path.write_text("[[keys]")
+    # Times of files are coarse.
+    moment = path.stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(moment, moment))
+    assert keys.alive(one)
+    assert keys.find("two.secret").id == "two"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "cannot read" in caplog.text
+    written(path, "two")
+    os.utime(path, ns=(moment, moment))
+    assert not keys.alive(one)
+    with pytest.raises(Unauthenticated):
+        keys.find("one.secret")
+    assert keys.find("two.secret").id == "two"
+    path.write_text("")
+    os.utime(path, ns=(moment + 10**9, moment + 10**9))
+    assert keys.find("two.secret").id == "two"
+    assert len(caplog.records) == 2
 
 
 def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path) -> None:

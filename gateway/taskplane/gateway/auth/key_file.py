@@ -2,6 +2,8 @@
 
 import hashlib
 import hmac
+import logging
+import re
 import time
 import tomllib
 from collections.abc import Mapping
@@ -12,11 +14,13 @@ from typing import Any, Final, cast
 
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
+_log = logging.getLogger(__name__)
 _FIELDS: Final = frozenset({"id", "sha256", "tenant", "owner", "scopes", "expires"})
 SCOPES: Final = frozenset({"read", "write", "operate"})
 _DEFAULT_SCOPES: Final = frozenset({"read", "write"})
 # Seconds between two checks of the file.
 _RELOAD_INTERVAL: Final = 5.0
+_DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _NO_DIGEST: Final = "0" * 64
 
 
@@ -42,7 +46,8 @@ class KeyFile:
 
     The file has `[[keys]]` tables with `id`, `sha256` (of the secret, in hexadecimal), `owner`, and optionally
     `tenant`, `scopes` ("read", "write" and "operate"; the first two by default) and `expires` (a TOML date-time).
-    Clients send `<id>.<secret>`.
+    Clients send `<id>.<secret>`. While a changed file has a mistake, the keys read before count, and the log has an
+    error.
     """
 
     def __init__(self, path: Path, tenant: str) -> None:
@@ -50,6 +55,7 @@ class KeyFile:
         self._path = path
         self._tenant = tenant
         self._stamp = 0
+        self._refused_stamp = 0
         self._checked_at = 0.0
         self._keys: Mapping[str, Key] = {}
         self._load()
@@ -85,15 +91,22 @@ class KeyFile:
             return
         self._checked_at = now
         try:
-            changed = self._path.stat().st_mtime_ns != self._stamp
+            stamp = self._path.stat().st_mtime_ns
         except OSError:
             return
-        if changed:
+        if stamp == self._stamp:
+            return
+        try:
             self._load()
+        except Invalid as error:
+            if stamp != self._refused_stamp:
+                self._refused_stamp = stamp
+                _log.error("the keys read before stay valid: %s", error.message)
 
     def _load(self) -> None:
+        """Read the file. Raise Invalid, and change nothing, if it has a mistake."""
         try:
-            self._stamp = self._path.stat().st_mtime_ns
+            stamp = self._path.stat().st_mtime_ns
             found = tomllib.loads(self._path.read_text("utf-8-sig"))
         except (OSError, ValueError) as error:
             raise Invalid(f"cannot read the API keys in {self._path}: {error}", reason="BAD_KEY_FILE") from error
@@ -103,7 +116,7 @@ class KeyFile:
         keys = [self._read(table, index) for index, table in enumerate(tables)]
         if len({key.id for key in keys}) != len(keys):
             raise Invalid(f"{self._path} has two keys with the same id", reason="BAD_KEY_FILE")
-        self._keys = {key.id: key for key in keys}
+        self._keys, self._stamp = {key.id: key for key in keys}, stamp
 
     def _read(self, table: Any, index: int) -> Key:
         where = f"{self._path}: key {index + 1}"
@@ -114,12 +127,16 @@ class KeyFile:
         name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
         if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
             raise Invalid(f"{where}: id, sha256 and owner are required", reason="BAD_KEY_FILE")
-        if "." in name or len(digest) != 64:
+        if "." in name or not _DIGEST.fullmatch(digest):
             raise Invalid(
                 f"{where}: id must not contain a dot, and sha256 must have 64 hexadecimal digits", reason="BAD_KEY_FILE"
             )
-        scopes = set(fields.get("scopes", _DEFAULT_SCOPES))
-        if not scopes or not scopes <= SCOPES:
+        scopes = cast("list[Any] | None", fields.get("scopes", [*_DEFAULT_SCOPES]))
+        if (
+            not isinstance(scopes, list)
+            or not scopes
+            or not all(isinstance(one, str) and one in SCOPES for one in scopes)
+        ):
             raise Invalid(f'{where}: scopes must be "read", "write" or "operate"', reason="BAD_KEY_FILE")
         expires = fields.get("expires")
         if expires is not None and not isinstance(expires, datetime):
@@ -129,5 +146,7 @@ class KeyFile:
             moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
         may_write, may_operate = "write" in scopes, "operate" in scopes
         may_read = may_write or "read" in scopes
-        tenant: str = fields.get("tenant", self._tenant)
+        tenant = fields.get("tenant", self._tenant)
+        if not isinstance(tenant, str):
+            raise Invalid(f"{where}: tenant must be a string", reason="BAD_KEY_FILE")
         return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)
