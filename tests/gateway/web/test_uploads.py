@@ -77,6 +77,7 @@ async def until_refused(plane: Plane, user: str, content: bytes) -> None:
     ("at", "kind"),
     [
         ("POST /", "application/json"),
+        ("POST /message:send", "application/json"),
         ("POST /api/tasks", "application/json"),
         ("POST /api/sessions", "application/json"),
         ("PUT /api/sessions/s", "application/json"),
