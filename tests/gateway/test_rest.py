@@ -52,6 +52,23 @@ async def test_a_query_has_either_spelling_and_its_texts_are_numbers_and_boolean
     assert [each["field"] for each in refused["details"][1]["fieldViolations"]] == ["pageSize", "includeArtifacts"]
 
 
+@pytest.mark.parametrize("context", ["true", "false", "3"])
+async def test_a_text_of_a_query_stays_one_where_it_reads_like_another_value(plane: Plane, context: str) -> None:
+    task = await plane.send("hello", message={"contextId": context})
+    (listed,) = (await plane.http.get("/tasks", params={"contextId": context})).json()["tasks"]
+    assert listed["id"] == task["id"]
+
+
+async def test_a_query_names_a_state_by_its_name_or_its_number(plane: Plane) -> None:
+    context = fresh()
+    task = await plane.send("hello", message={"contextId": context})
+    for status, ids in (("TASK_STATE_COMPLETED", [task["id"]]), ("3", [task["id"]]), ("4", [])):
+        reply = await plane.http.get("/tasks", params={"contextId": context, "status": status})
+        assert [one["id"] for one in reply.json()["tasks"]] == ids
+    for status in ("99", "9" * 5000, "none"):
+        assert (await plane.http.get("/tasks", params={"status": status})).status_code == 400
+
+
 async def test_a_subscription_is_made_by_get_and_by_post(tmp_path: Path) -> None:
     agent = Stepped()
     async with open_all(tmp_path, ("a", agent)) as plane:

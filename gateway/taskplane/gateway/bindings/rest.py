@@ -5,6 +5,7 @@ Checks are made in the order of the JSON-RPC binding. What a path says wins over
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,8 +34,9 @@ from taskplane.runtime.errors import Internal, Invalid, PlaneError
 
 _log = logging.getLogger(__name__)
 _A2A_JSON: Final = b"application/a2a+json"
-# Texts of a query for the values of JSON that are no texts; numbers are read from texts anyway.
+_FLAGS: Final = ("includeArtifacts", "include_artifacts")
 _VALUES: Final = {"true": True, "false": False}
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Rest:
 async def _params(plane: Plane, request: Request) -> dict[str, Any]:
     """Return the fields of the request, of its query or of its body, which may be missing."""
     if request.method in ("GET", "HEAD", "DELETE"):
-        return {name: _VALUES.get(value, value) for name, value in request.query.items() if value}
+        return {name: _value(name, value) for name, value in request.query.items() if value}
     request.check_json()
     body = await plane.uploads.whole(request)
     if not body:
@@ -96,6 +98,13 @@ async def _params(plane: Plane, request: Request) -> dict[str, Any]:
     if not is_object(value):
         raise Invalid("the body must be a JSON object", reason="INVALID_REQUEST")
     return value
+
+
+def _value(name: str, text: str) -> Any:
+    """Return the JSON value that the text of a query is in this field. Other numbers are read from texts anyway."""
+    if name in _FLAGS:
+        return _VALUES.get(text, text)
+    return int(text) if name == "status" and _NUMBER.fullmatch(text) else text
 
 
 async def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
