@@ -151,6 +151,11 @@ async def test_each_mistake_has_its_status(
     assert (reply.status_code, error["code"], error["status"]) == (status, status, name)
 
 
+async def test_the_suggested_version_is_one_of_this_binding(plane: Plane) -> None:
+    reply = await plane.http.get("/tasks", headers={"a2a-version": "0.3"})
+    assert reply.json()["error"]["details"][0]["metadata"]["suggestion"] == "use A2A-Version 1.0"
+
+
 async def test_a_key_used_for_another_message_is_a_conflict(plane: Plane) -> None:
     """C10."""
     headers = {"idempotency-key": fresh()}

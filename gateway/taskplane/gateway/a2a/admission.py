@@ -9,8 +9,9 @@ from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 
-async def admit(call: Call, operation: Operation, asked: str) -> None:
+async def admit(call: Call, operation: Operation, asked: str, offered: str) -> None:
     """Check the call and find its agent. `asked` is the A2A version that the client names; empty: that of the request.
+    `offered` names the versions of the binding to the client.
 
     Raise Refused `VERSION_NOT_SUPPORTED` or `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied
     `READ_ONLY_KEY`; Unavailable.
@@ -19,7 +20,7 @@ async def admit(call: Call, operation: Operation, asked: str) -> None:
         raise Refused(
             f"A2A version {asked[:20]} is not supported",
             reason="VERSION_NOT_SUPPORTED",
-            suggestion="use A2A-Version 1.0 or 0.3; each has its own method names",
+            suggestion=f"use A2A-Version {offered}",
         )
     call.agent = call.plane.agents.fresh(call.path)
     if call.agent is None:

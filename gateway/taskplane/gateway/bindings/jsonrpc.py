@@ -62,6 +62,7 @@ METHODS: Final[Mapping[str, tuple[Operation, Dialect]]] = {
     "agent/getAuthenticatedExtendedCard": (OPERATIONS["GetExtendedAgentCard"], V0_3),
 }
 
+_VERSIONS: Final = "1.0 or 0.3; each has its own method names"
 _log = logging.getLogger(__name__)
 
 
@@ -118,7 +119,7 @@ async def _answer(
     if asked and dialect is V0_3 and version_of(asked) == "1.0":
         raise _no_method("this method does not exist in A2A 1.0")
     call = call_of(plane, request, caller, dialect.version)
-    await admit(call, operation, asked)
+    await admit(call, operation, asked, _VERSIONS)
     frame.headers = echo(call)
     exact = plane.settings.large_integers == "refuse"
     found = await plane.worker.run(request.size, read, operation, dialect, params, exact=exact)

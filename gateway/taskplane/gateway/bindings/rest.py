@@ -68,7 +68,7 @@ class Rest:
         params = await _params(plane, request)
         params |= {name: request.arguments[part] for name, part in self.ids}
         call = call_of(plane, request, caller, V1_0.version)
-        await admit(call, operation, asked_version(request))
+        await admit(call, operation, asked_version(request), V1_0.version)
         exact = plane.settings.large_integers == "refuse"
         found = await plane.worker.run(request.size, read, operation, V1_0, params, exact=exact)
         if isinstance(operation, Stream):
