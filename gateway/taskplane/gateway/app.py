@@ -153,7 +153,7 @@ def _failure(error: PlaneError) -> Response:
     headers: Headers = []
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
-    headers += remedies(error) or ([(b"retry-after", b"1")] if status == 503 else [])
+    headers += remedies(error, status)
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
     return json_reply(status, error_api(error, logs.request_id.get()), headers)

@@ -159,7 +159,9 @@ def rest_status(error: PlaneError) -> tuple[int, str]:
     if error.reason == "METHOD_NOT_FOUND":
         return 404, error.code
     if known is INVALID_PARAMS:
-        return (status if status in (408, 409, 413) else 400), "ABORTED" if error.code == "ABORTED" else "INVALID_ARGUMENT"
+        return (
+            status if status in (408, 409, 413) else 400
+        ), "ABORTED" if error.code == "ABORTED" else "INVALID_ARGUMENT"
     if known.reason == "CONTENT_TYPE_NOT_SUPPORTED":
         return status, "INVALID_ARGUMENT"
     if status == 500 or known.reason == "INVALID_AGENT_RESPONSE":

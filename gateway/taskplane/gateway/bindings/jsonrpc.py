@@ -207,7 +207,7 @@ def _failed(name: str, rpc_id: bytes, error: PlaneError) -> Reply:
     if not rpc_id:
         return empty_reply(204 if status == 200 else status)
     body = _error(_dialect_of(name), error)
-    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, remedies(error))
+    return json_reply(status, {"jsonrpc": "2.0", "id": orjson.Fragment(rpc_id), "error": body}, remedies(error, status))
 
 
 def _dialect_of(name: str) -> Dialect | None:

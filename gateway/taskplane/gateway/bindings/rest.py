@@ -130,7 +130,7 @@ def _failed(request: Request, name: str, error: PlaneError) -> Response:
     answered(name, error.reason)
     tracing.describe({"error.type": error.reason})
     status, _ = rest_status(error)
-    return _content(request, status, error_rest(error, logs.request_id.get()), remedies(error))
+    return _content(request, status, error_rest(error, logs.request_id.get()), remedies(error, status))
 
 
 def _content(request: Request, status: int, value: Any, headers: Headers) -> Response:

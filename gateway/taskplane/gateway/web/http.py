@@ -65,13 +65,15 @@ def empty_reply(status: int) -> Response:
     return Response(status_code=status)
 
 
-def remedies(error: PlaneError) -> Headers:
-    """Return the headers that say how to send a request which failed: `Retry-After` in whole seconds, if it is to be
-    sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16). A connection with a body
-    that is not read to its end is closed."""
+def remedies(error: PlaneError, status: int) -> Headers:
+    """Return the headers that say how to send a request which failed with this status: `Retry-After` in whole seconds,
+    if it is to be sent again later; `Accept-Encoding`, if its body was compressed (RFC 9110 section 15.5.16). A
+    connection with a body that is not read to its end is closed."""
     headers: Headers = []
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))
+    elif status == 503:
+        headers.append((b"retry-after", b"1"))
     if isinstance(error, BodyEncoded):
         headers.append((b"accept-encoding", b"identity"))
     if isinstance(error, BodyTooSlow) or error.reason in _UNREAD:
