@@ -84,6 +84,17 @@ async def test_a_wrong_path_or_method_is_answered_in_the_envelope(plane: Plane) 
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_a_wrong_method_of_a_rest_path_is_answered_as_rest_answers_errors(plane: Plane) -> None:
+    for path, allowed in (("/tasks", "GET"), ("/agents/demo/message:send", "POST"), ("/tasks/a:cancel", "GET, POST")):
+        refused = await plane.http.put(path)
+        assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+        assert refused.headers["content-type"] == "application/a2a+json"
+        error = refused.json()["error"]
+        assert (error["code"], error["status"]) == (405, "UNIMPLEMENTED")
+        assert error["details"][0]["reason"] == "METHOD_NOT_ALLOWED"
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_request_id_of_the_client_is_in_the_error(plane: Plane) -> None:
     reply = await plane.http.get("/api/tasks/none", headers={"X-Request-Id": "abc-1"})
     assert reply.json()["requestId"] == "abc-1"

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.bindings import rest
 from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
@@ -65,15 +66,18 @@ class App:
             span.end()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request: Request) -> None:
+        of_rest = False
         try:
             route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
             if isinstance(route, PublicRoute):
                 answering, principal = route.handler(self._plane, request), ANONYMOUS
             else:
+                of_rest = route.rest
                 caller = self._caller(route, request)
                 answering, principal = route.handler(self._plane, request, caller), caller.principal
         except PlaneError as error:
-            await _failure(error)(scope, receive, send)
+            of_rest = of_rest or (isinstance(error, MethodNotAllowed) and error.rest)
+            await _failure(error, request if of_rest else None)(scope, receive, send)
             return
         # The server runs each request in a context of its own.
         enter(principal)
@@ -148,12 +152,14 @@ def _observed(send: Send, span: Span) -> Send:
     return observed
 
 
-def _failure(error: PlaneError) -> Response:
+def _failure(error: PlaneError, of_rest: Request | None = None) -> Response:
+    """Return the response of an error: in the form of the REST binding for a request of it, else in that of /api."""
     status = http_status(error)
     headers: Headers = []
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
-    headers += remedies(error, status)
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
-    return json_reply(status, error_api(error, logs.request_id.get()), headers)
+    if of_rest is not None:
+        return rest.failure(of_rest, error, headers)
+    return json_reply(status, error_api(error, logs.request_id.get()), headers + remedies(error, status))

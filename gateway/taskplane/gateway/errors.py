@@ -93,14 +93,15 @@ _RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "
 
 
 class MethodNotAllowed(PlaneError):
-    """A path that exists for other methods."""
+    """A path that exists for other methods. `rest`: it belongs to the REST binding."""
 
     code = "UNIMPLEMENTED"
     default_reason = "METHOD_NOT_ALLOWED"
 
-    def __init__(self, allowed: Sequence[str]) -> None:
+    def __init__(self, allowed: Sequence[str], *, rest: bool = False) -> None:
         super().__init__(f"this path supports {', '.join(allowed)} only")
         self.allowed = ", ".join(allowed)
+        self.rest = rest
 
 
 def no_such_route() -> NotFound:

@@ -55,6 +55,10 @@ async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) ->
             reply = await sent(plane, headers)
             assert (reply.status_code, reply.headers["www-authenticate"]) == (401, 'Bearer realm="taskplane"')
             assert reply.json()["code"] == "NO_CREDENTIALS"
+            reply = await plane.http.get("/tasks", headers=headers)
+            assert (reply.status_code, reply.headers["www-authenticate"]) == (401, 'Bearer realm="taskplane"')
+            error = reply.json()["error"]
+            assert (error["status"], error["details"][0]["reason"]) == ("UNAUTHENTICATED", "NO_CREDENTIALS")
         for token in ("", ".", "ann_1", "ann_1.", "ann_1.wrong", "none.s3cret", "old_1.gone", "ann_1.s3cret.x"):
             reply = await plane.http.get("/api/sessions", headers={"X-API-Key": token})
             assert reply.status_code == 401, token
@@ -85,6 +89,19 @@ async def test_a_key_that_may_only_read_reads_only(tmp_path: Path, keys: Path) -
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, -32043)
         deleted = await plane.http.delete(f"/api/tasks/{task['id']}", headers=bearer("eve_1"))
         assert (deleted.status_code, deleted.json()["code"]) == (403, "READ_ONLY_KEY")
+
+
+@pytest.fixture
+def operating(keys: Path) -> Path:
+    """The file, with an operator in the place of the one who may only read."""
+    keys.write_text(keys.read_text().replace('scopes = ["read"]', 'scopes = ["operate"]'))
+    return keys
+
+
+async def test_a_key_that_may_only_operate_is_refused_as_rest_answers_errors(tmp_path: Path, operating: Path) -> None:
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(operating)) as plane:
+        refused = await plane.http.get("/tasks", headers=bearer("eve_1"))
+        assert (refused.status_code, refused.json()["error"]["status"]) == (403, "PERMISSION_DENIED")
 
 
 async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path, keys: Path) -> None:

@@ -129,8 +129,15 @@ def _failed(request: Request, name: str, error: PlaneError) -> Response:
     error = without_agent(error)
     answered(name, error.reason)
     tracing.describe({"error.type": error.reason})
+    return failure(request, error)
+
+
+def failure(request: Request, error: PlaneError, headers: Headers | None = None) -> Response:
+    """Return the response to a request that failed, with further headers."""
     status, _ = rest_status(error)
-    return _content(request, status, error_rest(error, logs.request_id.get()), remedies(error, status))
+    return _content(
+        request, status, error_rest(error, logs.request_id.get()), [*(headers or ()), *remedies(error, status)]
+    )
 
 
 def _content(request: Request, status: int, value: Any, headers: Headers) -> Response:
