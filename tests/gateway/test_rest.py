@@ -85,6 +85,16 @@ async def test_a_subscription_is_made_by_get_and_by_post(tmp_path: Path) -> None
                 assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+async def test_a_head_of_a_subscription_ends_at_once_and_keeps_no_stream(tmp_path: Path) -> None:
+    async with open_all(tmp_path, ("a", Stepped()), max_streams=1) as plane, asyncio.timeout(20):
+        task = await plane.send("go", returnImmediately=True)
+        for _ in range(2):
+            reply = await plane.http.head(f"/tasks/{task['id']}:subscribe")
+            assert (reply.status_code, reply.content) == (200, b"")
+            assert reply.headers["content-type"].startswith("text/event-stream")
+        assert (await plane.http.head("/tasks/none:subscribe")).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("headers", "media_type"),
     [

@@ -93,11 +93,14 @@ class EventStream:
         await self._events.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events until they end, the client leaves, or the process drains."""
+        """Send the events until they end, the client leaves, or the process drains. For HEAD send only the headers."""
         self._task = asyncio.current_task()
         supervisor: asyncio.Task[None] | None = None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
             with self._streams.running(self), STREAMS.labels().during():
                 supervisor = asyncio.create_task(self._supervise(receive, send))
                 if self._streams.draining:
