@@ -16,7 +16,7 @@ from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Wait
-from taskplane.gateway.translate.rewinds import has_rewind
+from taskplane.gateway.translate.rewinds import is_rewind
 from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import Unavailable
 from taskplane.runtime.validation import invalid
@@ -42,7 +42,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     `SUPERSEDED` or `KEY_REUSED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
     """
     # A rewind needs no agent unless it begins a turn, which only the executor can decide.
-    if call.missing is not None and not has_rewind(request.message):
+    if call.missing is not None and not is_rewind(request.message):
         raise call.missing
     if call.cursor:
         raise invalid({"Last-Event-ID": "is for streams only"})

@@ -16,7 +16,7 @@ from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.coordination import conversation
 from taskplane.gateway.limits import check_cursor
 from taskplane.gateway.translate.dialect import Payload
-from taskplane.gateway.translate.rewinds import has_rewind
+from taskplane.gateway.translate.rewinds import is_rewind
 from taskplane.runtime.errors import Invalid, Refused
 
 # The stream of a send ends when the agent is done or waits for the user, and stays open while it waits for a login.
@@ -32,7 +32,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
     A repeated send continues after the cursor of the call. Raise as `sending.send` does, and Invalid for a cursor
     without an idempotency key.
     """
-    if call.missing is not None and not has_rewind(request.message):
+    if call.missing is not None and not is_rewind(request.message):
         raise call.missing
     cursor = call.cursor
     submitted = submission(call, request)

@@ -13,14 +13,10 @@ _MAX_DIGITS: Final = 18
 _WRONG_VERSION: Final = "must be a positive whole number"
 
 
-def has_rewind(message: a2a.Message) -> bool:
-    """Return whether the metadata of the message has the key of a rewind, whatever its value."""
-    return message.HasField("metadata") and REWIND_BEFORE in message.metadata.fields
-
-
 def is_rewind(message: a2a.Message) -> bool:
-    """Return whether a message, which has metadata, is a rewind; one needs no id and no parts. Null and an empty text
-    ask for none."""
+    """Return whether a message is a rewind; one needs no id and no parts. Null and an empty text ask for none."""
+    if not message.HasField("metadata"):
+        return False
     fields = message.metadata.fields
     return REWIND_BEFORE in fields and to_json(fields[REWIND_BEFORE]) not in (None, "")
 
