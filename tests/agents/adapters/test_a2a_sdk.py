@@ -418,7 +418,7 @@ def test_an_agent_has_the_card_of_its_executor_or_one_made_of_its_name() -> None
         return
 
     plain = adapt(Doing(work), "worker").card
-    assert (plain.name, plain.version) == ("worker", "1") and plain.description.startswith("Does what it is given")
+    assert (plain.name, plain.version) == ("worker", "1") and plain.description.startswith("Does the given work")
     executor = Doing(work)
     executor.agent_card = SdkCard(name="Painter", version="3")  # type: ignore[attr-defined]
     executor.agent_card.supported_interfaces.add(url="http://elsewhere")  # type: ignore[attr-defined]
