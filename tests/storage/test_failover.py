@@ -1,6 +1,7 @@
 """PostgreSQL takes no writes for a while, or another server takes them: connections follow."""
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, suppress
@@ -129,8 +130,12 @@ async def test_reads_and_the_bell_follow_the_writes_to_another_server(server: Cl
                 proxy.aim("127.0.0.1", other.port)
                 # New connections meet a standby, those of before a server that takes no writes any more.
                 await asyncio.to_thread(server.configure, default_transaction_read_only="on")
-                with pytest.raises(Unavailable) as refused:
-                    await engine.write(add, 1)
+                numbers = itertools.count()
+                # Connections read the configuration again a moment later.
+                async with asyncio.timeout(20):
+                    with pytest.raises(Unavailable) as refused:
+                        while True:
+                            await engine.write(add, next(numbers))
                 assert refused.value.reason == "DATABASE_READ_ONLY"
                 with pytest.raises(Unavailable):
                     await engine.read(port)
@@ -138,7 +143,7 @@ async def test_reads_and_the_bell_follow_the_writes_to_another_server(server: Cl
                 await asyncio.to_thread(other.promote)
                 await asyncio.to_thread(other.configure, default_transaction_read_only="off")
                 await engine.probe()
-                await engine.write(add, 1)
+                await engine.write(add, next(numbers))
                 assert {await engine.read(port) for _ in range(8)} == {other.port}
                 async with asyncio.timeout(20):
                     await heard.wait()
