@@ -10,7 +10,8 @@ from tests.executor.scripted import Stepped
 from tests.gateway.plane import Plane, fresh, open_behind, open_front
 from tests.support.cutting import CuttingProxy, cutting
 
-from taskplane.client import Client, Ended, FullTask, Received, Unreachable
+from taskplane.client import Client, Ended, FullTask, Received, State, Unreachable
+from taskplane.client.task_log import Logged
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _EVENTS = 200
@@ -141,6 +142,60 @@ async def test_a_program_that_starts_again_with_its_key_gets_the_same_task(plane
         (again,) = [received async for received in later.stream("count 3", key=key)]
         assert isinstance(again.event, FullTask)
         assert (again.task_id, again.state, again.cursor) == (events[0].task_id, "completed", events[-1].cursor)
+
+
+async def test_p12_a_quiet_stream_and_log_outlive_breaks_that_are_further_apart_than_the_time_to_give_up(
+    plane: Plane, proxy: CuttingProxy
+) -> None:
+    """Between its breaks the stream was open, with comments only."""
+    async with (
+        Client(plane.gateway.url) as direct,
+        Client(f"http://127.0.0.1:{proxy.port}", give_up_after=1.0) as client,
+        asyncio.timeout(30),
+    ):
+        asked = await direct.send("ask")
+        assert isinstance(asked, FullTask)
+        async with (
+            aclosing(client.resume(asked.id, asked.cursor)) as stream,
+            aclosing(client.log.events(asked.id, after=asked.cursor)) as log,
+        ):
+            following = asyncio.create_task(remaining(stream))
+            logging = asyncio.create_task(last_state(log))
+            await answered(proxy, 2)
+            proxy.cut()
+            await answered(proxy, 4)
+            # The life of the streams, longer than the longest pause and than the time to give up.
+            await asyncio.sleep(2.0)
+            proxy.cut()
+            await direct.send("blue", task=asked.id)
+            assert (await following)[-1].state == "completed"
+            assert await logging == "completed"
+
+
+async def test_a_server_that_closes_each_stream_at_once_is_given_up() -> None:
+    """A stream that opens is no success by itself."""
+
+    async def close_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(close_at_once, "127.0.0.1", 0) as server, asyncio.timeout(20):
+        port = server.sockets[0].getsockname()[1]
+        async with Client(f"http://127.0.0.1:{port}", give_up_after=0.3) as client:
+            with pytest.raises(Unreachable) as lost:
+                await anext(client.log.events("t"))
+    assert lost.value.reason == "STREAM_CLOSED"
+
+
+async def last_state(log: AsyncIterator[Logged]) -> State | None:
+    return [logged.state async for logged in log if logged.state][-1]
+
+
+async def answered(proxy: CuttingProxy, connections: int) -> None:
+    """Until so many connections have passed bytes towards the client."""
+    while proxy.answers < connections:
+        await asyncio.sleep(0.01)
 
 
 async def test_a_stream_without_success_is_given_up_after_the_given_time(plane: Plane, proxy: CuttingProxy) -> None:

@@ -18,6 +18,8 @@ class CuttingProxy:
         self._server: asyncio.Server | None = None
         self.port = 0
         self.cuts = 0
+        self.answers = 0
+        """Connections that have passed bytes towards the client."""
         self.cut_after: int | None = None
         """Cuts a connection once it has passed so many bytes towards the client; then never again by itself."""
         self.cut_every: int | None = None
@@ -78,6 +80,7 @@ class CuttingProxy:
                 await self._cut_with(writer, data[: self.cut_after - passed])
                 self.cut_after = None
                 return
+            self.answers += counted and not passed
             passed += len(data)
             writer.write(data)
             await writer.drain()

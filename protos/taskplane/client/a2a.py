@@ -119,7 +119,7 @@ class A2AClient:
         while not position.task_id:
             position.rewinds = REWIND_BEFORE in said.metadata
             try:
-                async with aclosing(self._stream("SendStreamingMessage", {"message": sent}, headers)) as events:
+                async with aclosing(self._stream("SendStreamingMessage", {"message": sent}, headers, pauses)) as events:
                     async for received in events:
                         pauses.reset()
                         position.note(received)
@@ -179,7 +179,8 @@ class A2AClient:
             refused: Failure = _closed()
             try:
                 try:
-                    async with aclosing(self._stream("SubscribeToTask", {"id": position.task_id}, headers)) as events:
+                    params = {"id": position.task_id}
+                    async with aclosing(self._stream("SubscribeToTask", params, headers, pauses)) as events:
                         async for received in events:
                             pauses.reset()
                             position.note(received)
@@ -197,19 +198,21 @@ class A2AClient:
                         # A server without cursors, which sends nothing of a task that has ended.
                         yield Received(task, {"task": task.json}, task.cursor)
                     return
+                pauses.answered()
                 raise refused
             except Unreachable as error:
                 await pauses.wait(error)
             resumed = position.seen
 
     async def _stream(
-        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str], pauses: Pauses
     ) -> AsyncGenerator[Received]:
         body = self._envelope(method, params)
         async with self._http.stream("POST", self._path, body=body, headers={**self._headers, **headers}) as stream:
-            async for event in stream.events:
-                result = self._result(parsed(self._http.url, event.data))
-                yield Received(classify(result), result, event.id)
+            with pauses.open_stream():
+                async for event in stream.events:
+                    result = self._result(parsed(self._http.url, event.data))
+                    yield Received(classify(result), result, event.id)
 
     async def _call(
         self,

@@ -2,9 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from taskplane.client.failures import NotConnected, Unreachable
+from taskplane.client.http import STREAM_SILENCE
 
 GIVE_UP_AFTER: Final = 60.0
 """Seconds without any success after which a call or a stream is given up."""
@@ -26,8 +29,30 @@ class Pauses:
         self._reached = False
 
     def reset(self) -> None:
-        """Record that the server has answered."""
-        self._attempts, self._failing_since, self._reached = 0, None, True
+        """Record a success: the pauses begin anew."""
+        self.answered()
+        self._attempts = 0
+
+    def answered(self) -> None:
+        """Record an answer without progress: the server is there, and the pauses go on growing."""
+        self._failing_since, self._reached = None, True
+
+    @contextmanager
+    def open_stream(self) -> Generator[None]:
+        """Record a success if the stream that is open inside lives longer than the longest pause, also without events.
+
+        A shorter life is none: a server that closes each stream at once would be asked without a pause.
+        """
+        clock = asyncio.get_running_loop()
+        opened, silence = clock.time(), 0.0
+        try:
+            yield
+        except Unreachable as error:
+            silence = STREAM_SILENCE if error.reason == "SILENT" else 0.0
+            raise
+        finally:
+            if clock.time() - silence - opened > _LONGEST:
+                self.reset()
 
     async def wait(self, error: Unreachable) -> None:
         """Wait before the next attempt, for as long as the server asked if it did; raise `error` to give up."""

@@ -37,8 +37,8 @@ class TaskLog:
     """The logs of the tasks of one server."""
 
     def __init__(self, http: Http, *, give_up_after: float = GIVE_UP_AFTER) -> None:
-        """Read through `http`, inside its `async with`. A stream without any event for `give_up_after` seconds raises
-        `Unreachable`."""
+        """Read through `http`, inside its `async with`. A stream that cannot be opened again for `give_up_after`
+        seconds raises `Unreachable`."""
         self._http = http
         self._give_up_after = give_up_after
 
@@ -60,7 +60,7 @@ class TaskLog:
                     if stream.nothing_left:
                         return
                     ended = False
-                    async with aclosing(self._logged(stream.events)) as events:
+                    async with aclosing(self._logged(stream.events, pauses)) as events:
                         async for logged in events:
                             pauses.reset()
                             yielded = replace(logged, resumed_after=cursor) if resumed else logged
@@ -75,11 +75,12 @@ class TaskLog:
                 await pauses.wait(error)
             resumed = True
 
-    async def _logged(self, events: AsyncIterator[SseEvent]) -> AsyncGenerator[Logged]:
+    async def _logged(self, events: AsyncIterator[SseEvent], pauses: Pauses) -> AsyncGenerator[Logged]:
         url = self._http.url
-        async for event in events:
-            record = members(url, parsed(url, event.data))
-            if event.name == "error":
-                raise failure_of_event(record)
-            inner = members(url, record, "generation", "time").get("event")
-            yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
+        with pauses.open_stream():
+            async for event in events:
+                record = members(url, parsed(url, event.data))
+                if event.name == "error":
+                    raise failure_of_event(record)
+                inner = members(url, record, "generation", "time").get("event")
+                yield Logged(event.id, int(record.get("generation") or 0), record, classify(inner) if inner else None)
