@@ -1,4 +1,4 @@
-"""The import contracts name modules that exist, and order every room."""
+"""The import contracts name modules that exist, and order every package."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ CONTRACTS: Final = cast(
     "list[dict[str, Any]]",
     tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"],
 )
-# Rooms with a contract that lists every module.
+# Packages with a contract that lists every module.
 COMPLETE: Final = ("taskplane.gateway", "taskplane.cli", "taskplane.runtime", "taskplane.storage")
 _SEPARATORS: Final = re.compile(r"[|:()\s]+")
 
@@ -62,10 +62,10 @@ def test_a_missing_module_is_found() -> None:
     assert list(missing({"layers": ["taskplane.cli : taskplane.gone"]})) == ["taskplane.gone"]
 
 
-@pytest.mark.parametrize("room", COMPLETE)
-def test_the_contract_of_a_room_is_exhaustive(room: str) -> None:
+@pytest.mark.parametrize("package", COMPLETE)
+def test_the_contract_of_a_package_is_exhaustive(package: str) -> None:
     """A new module has no place in the contract until a developer adds it."""
-    assert [one["exhaustive"] for one in CONTRACTS if room in one.get("containers", ())] == [True]
+    assert [one["exhaustive"] for one in CONTRACTS if package in one.get("containers", ())] == [True]
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:

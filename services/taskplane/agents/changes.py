@@ -142,7 +142,7 @@ class Status:
 
 
 @dataclass(slots=True)
-class StatusText:
+class StatusTextChange:
     """A text of a StatusWriter."""
 
     message: a2a.Message
@@ -174,7 +174,7 @@ class Data:
         setattr(change, self.field, self.data)
 
 
-Put = Status | StatusText | Data
+Put = Status | StatusTextChange | Data
 """A change to which nothing is joined."""
 
 

@@ -1,11 +1,12 @@
 """The policy of an agent about its tasks. `taskplane.agents.agent` has it, too."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from taskplane.runtime.bounds import Duration, Range, broken_rules
 
-ISOLATIONS = ("none", "thread", "process")
+Isolation = Literal["none", "thread", "process"]
+ISOLATIONS: Final[tuple[str, ...]] = get_args(Isolation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Policy:
     queue_limit: Duration | None = None
     pause_limit: Duration | None = None
     strategy: Literal["parallel", "queue", "reject", "interrupt"] = "parallel"
-    isolation: Literal["none", "thread", "process"] = "none"
+    isolation: Isolation = "none"
 
     def __post_init__(self) -> None:
         if wrong := broken_rules(self):

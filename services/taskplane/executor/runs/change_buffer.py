@@ -12,7 +12,7 @@ from taskplane.agents.changes import (
     Ending,
     MessageFactory,
     Status,
-    StatusText,
+    StatusTextChange,
     is_plain_text,
     storable_chunk,
     text_size,
@@ -109,7 +109,7 @@ class ChangeBuffer:
     def status_text(self, text: str) -> bool:
         """Put a text of a StatusWriter; return False, and put nothing, once an artifact began or the turn has ended."""
         if self.takes_status_texts:
-            self._outbox.put(StatusText(self.factory.status_text(text)))
+            self._outbox.put(StatusTextChange(self.factory.status_text(text)))
         return self.takes_status_texts
 
     def message(self, given: str | a2a.Message, *, grows: bool = True) -> tuple[a2a.Message, bool]:
