@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from tests.gateway.plane import Plane, fresh
 from tests.support.cutting import CuttingProxy
+from tests.support.ports import refusing_port
 
-from taskplane.client import Client, Declined, Ended, FullTask, Message, Missing, Unreachable, user_message
+from taskplane.client import BadUsage, Client, Declined, Ended, FullTask, Message, Missing, Unreachable, user_message
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -89,8 +90,28 @@ async def test_i1_a_waiting_task_is_answered_and_an_ended_one_refuses(plane: Pla
 
 async def test_a_session_beside_a_message_object_is_refused(plane: Plane) -> None:
     async with Client(plane.gateway.url) as client:
-        with pytest.raises(ValueError, match="contextId"):
+        with pytest.raises(BadUsage, match="contextId") as refused:
             await client.send(user_message("hello"), session="s")
+    assert refused.value.reason == "BAD_MESSAGE"
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "tab\t", " space", "k" * 256])
+async def test_a_key_that_no_header_carries_is_refused_before_it_is_sent(key: str) -> None:
+    with refusing_port() as port:
+        async with Client(f"http://127.0.0.1:{port}") as client:
+            for call in (client.send("hello", key=key), anext(client.stream("hello", key=key))):
+                with pytest.raises(BadUsage) as refused:
+                    await call
+                assert refused.value.reason == "BAD_KEY"
+
+
+async def test_a_cursor_that_no_header_carries_is_refused_before_it_is_sent() -> None:
+    with refusing_port() as port:
+        async with Client(f"http://127.0.0.1:{port}") as client:
+            for first in (anext(client.resume("t", "ü-1")), anext(client.log.events("t", after="a\n1"))):
+                with pytest.raises(BadUsage) as refused:
+                    await first
+                assert refused.value.reason == "BAD_HEADER"
 
 
 async def test_an_unknown_agent_is_missing_and_a_named_one_answers(plane: Plane) -> None:

@@ -82,7 +82,8 @@ class A2AClient:
         `message`: a text, to `session` and `task` as `user_message` takes them, or a whole message as A2A 1.0 JSON.
         `key`: the idempotency key; empty: a random one. A message is done once for each key, however often it is sent,
         by this program or a later one; a repeat of the same message returns the same task. Raise `Declined` for a key
-        of another message, `Ended` for a task that takes no message, `Unreachable`, `Missing`, `Unauthorized`.
+        of another message, `Ended` for a task that takes no message, `BadUsage` for a key that is not of 1 to 255
+        printable ASCII characters, `Unreachable`, `Missing`, `Unauthorized`.
         """
         key = key or secrets.token_hex(16)
         sent, headers = as_message(message, session, task, key), {"Idempotency-Key": key}

@@ -143,6 +143,9 @@ class Http:
         timeout: httpx.Timeout,
     ) -> httpx.Request:
         headers = {**({"Content-Type": "application/json"} if content is not None else {}), **(headers or {})}
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable() and value == value.strip()):
+                raise BadUsage(f"{name} must consist of printable ASCII characters.", reason="BAD_HEADER")
         with _as_failure(self.url):
             return self._client.build_request(
                 method, self.url + path, content=content, headers=headers, timeout=timeout

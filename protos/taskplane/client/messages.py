@@ -3,9 +3,12 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from taskplane.api.message_metadata import REWIND_BEFORE
+from taskplane.client.failures import BadUsage
+
+_LONGEST_KEY: Final = 255
 
 
 def user_message(
@@ -46,11 +49,16 @@ def rewind_message(
 def as_message(given: str | Mapping[str, Any], session: str, task: str, key: str) -> Mapping[str, Any]:
     """Return a text as a message to a session and a task, or a message as it is.
 
-    A text has the same message id for the same key, so that a later program repeats the same message. ValueError:
-    `session` or `task` beside a message, which names them itself.
+    A text has the same message id for the same key, so that a later program repeats the same message. Raise BadUsage
+    `BAD_KEY` for a key that no header can carry, `BAD_MESSAGE` for `session` or `task` beside a message.
     """
+    if not (key.isascii() and key.isprintable() and key == key.strip() and len(key) <= _LONGEST_KEY):
+        raise BadUsage(
+            f"The key must consist of 1 to {_LONGEST_KEY} printable ASCII characters, without spaces at its ends.",
+            reason="BAD_KEY",
+        )
     if isinstance(given, str):
         return user_message(given, session=session, task=task, message_id=sha256(key.encode()).hexdigest()[:32])
     if session or task:
-        raise ValueError("a message names its session and task itself: contextId, taskId")
+        raise BadUsage("A message names its session and task itself: contextId, taskId.", reason="BAD_MESSAGE")
     return given
