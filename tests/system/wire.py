@@ -131,10 +131,6 @@ async def data(http: httpx.AsyncClient, path: str) -> Any:
     return answer.json().get("data")
 
 
-def cursor_header(cursor: str) -> dict[str, str]:
-    return {"Last-Event-ID": cursor} if cursor else {}
-
-
 def task_of(events: list[Sse]) -> Json:
     """The Task that opens a stream."""
     return dict(events[0].result["task"])

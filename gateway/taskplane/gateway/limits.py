@@ -15,9 +15,7 @@ MAX_REQUEST_BYTES: Final = MAX_REQUEST - 64 * 1024
 MAX_GROWTH: Final = 8
 # JSON values of one request that are converted to protobuf, which takes far longer than parsing.
 MAX_VALUES: Final = 400_000
-# Bytes of one `metadata`.
 MAX_METADATA_BYTES: Final = 64 * 1024
-# Parts of one message.
 MAX_PARTS: Final = 100
 # References to tasks, or extensions, of one message or artifact: each is looked up or compared.
 MAX_NAMES: Final = 100

@@ -17,9 +17,8 @@ EVERY: Final = 10.0
 class Sampler:
     """Keeps the gauges of tasks up to date; each store process shows the counts of the whole database."""
 
-    def __init__(self, log: CountLog, *, every: float = EVERY) -> None:
+    def __init__(self, log: CountLog) -> None:
         self._log = log
-        self._every = every
         self._agents: set[str] = set()
 
     async def run(self) -> None:
@@ -29,7 +28,7 @@ class Sampler:
                 self.show(await self._log.open_tasks())
             except PlaneError as error:
                 _log.warning("tasks could not be counted, will retry: %s", error)
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(EVERY)
 
     def show(self, found: OpenTasks) -> None:
         """Set the gauges."""

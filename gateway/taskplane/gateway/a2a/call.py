@@ -79,9 +79,7 @@ class Call:
         # The URIs of extensions that the client names, each once, by the header of either version.
         self.extensions: Sequence[str] = list(dict.fromkeys(headers.headers(*_EXTENSIONS)))
         self.growing_text = grows or growing_text.EXTENSION in self.extensions
-        # The last event that the client has seen.
         self.cursor = headers.header(b"last-event-id")
-        # The idempotency key.
         self.key = headers.header(b"idempotency-key")
         self.if_match = headers.header(b"if-match")
         # When a send is answered; None: as its request says.

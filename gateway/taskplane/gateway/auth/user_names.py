@@ -8,7 +8,6 @@ from taskplane.gateway.limits import check_user
 from taskplane.gateway.metrics import IGNORED_NAMES
 from taskplane.runtime.errors import Unauthenticated
 
-# The places of a name.
 IN_HEADER: Final = "header"
 IN_QUERY: Final = "query"
 

@@ -142,12 +142,15 @@ class Fields:
             self.wrong(name, "is required")
         return None
 
-    def inners(self, name: str, *, most: int = MAX_ITEMS) -> list["Fields"]:
-        """Read a list of at most `most` nested objects; a longer list is not read at all."""
-        return [element for element in self.elements(name, most=most) if element is not None]
+    def inners(self, name: str) -> list["Fields"]:
+        """Read a list of nested objects, of at most 100,000; a longer list is not read at all."""
+        return [element for element in self.elements(name) if element is not None]
 
     def elements(self, name: str, *, most: int = MAX_ITEMS) -> list["Fields | None"]:
-        """Read a list as `inners` does, with None at the index of each element that is no object."""
+        """Read a list of at most `most` nested objects, with None at the index of each element that is no object.
+
+        A longer list is not read at all.
+        """
         found: list[Fields | None] = []
         for index, value in enumerate(self._items(name, most)):
             if isinstance(value, dict):

@@ -67,10 +67,10 @@ def fill_value(value: Value, source: Any, at: str, bad: Reading) -> None:
     reading.end(source)
 
 
-def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> None:
-    """Copy the object in the field `name`, of at most 64 KiB, into `struct`, which stays unset without one. Keys of
+def fill_metadata(struct: Struct, fields: Fields) -> None:
+    """Copy the object in the field `metadata`, of at most 64 KiB, into `struct`, which stays unset without one. Keys of
     this server are left out. Raise Invalid as `fill_value` does."""
-    source = fields.inner(name)
+    source = fields.inner("metadata")
     if source is None:
         return
     bad = fields.bad
@@ -89,7 +89,7 @@ def fill_metadata(struct: Struct, fields: Fields, name: str = "metadata") -> Non
         bad.max_values = MAX_VALUES
     reading.end(given)
     if large:
-        fields.wrong(name, TOO_LARGE)
+        fields.wrong("metadata", TOO_LARGE)
 
 
 def fill_own_metadata(struct: Struct, fields: Fields) -> None:

@@ -47,11 +47,10 @@ class HistoryIndex(NamedTuple):
 class HistoryIndexCache:
     """The indexes that were used last. For any number of threads."""
 
-    def __init__(self, most: int = _MOST_ENTRIES) -> None:
-        """`most`: entries of all of them."""
+    def __init__(self) -> None:
         self._lock = Lock()
         # The indexes of each session by their numbers of entries, in the order in which they were made.
-        self._sessions: LRUCache[_Key, Mapping[int, HistoryIndex]] = LRUCache(most, getsizeof=sum)
+        self._sessions: LRUCache[_Key, Mapping[int, HistoryIndex]] = LRUCache(_MOST_ENTRIES, getsizeof=sum)
 
     def newest(self, of: Session) -> HistoryIndex | None:
         """Return the index with the same number of entries as the session, or else the longest of the shorter

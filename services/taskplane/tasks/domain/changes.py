@@ -110,9 +110,9 @@ def read_artifact(update: a2a.TaskArtifactUpdateEvent, field: str) -> ArtifactUp
     return ArtifactUpdate(_serialized(update, field), artifact_id, update.append, complete)
 
 
-def read_message(message: a2a.Message, field: str = "message") -> UserMessage:
-    """Read a message of a user. Raise Invalid `TOO_DEEP`, naming the `field` of the request."""
-    return UserMessage(_serialized(message, field), message.message_id, _is_timed(message))
+def read_message(message: a2a.Message) -> UserMessage:
+    """Read the `message` of a request. Raise Invalid `TOO_DEEP`."""
+    return UserMessage(_serialized(message, "message"), message.message_id, _is_timed(message))
 
 
 def _is_timed(message: a2a.Message) -> bool:

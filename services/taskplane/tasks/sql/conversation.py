@@ -84,10 +84,9 @@ class MessageIdCache:
     Without it the first page of a long session takes 2.8 times as long (`bench`).
     """
 
-    def __init__(self, most: int = _MOST_IDS) -> None:
-        """`most`: ids of tasks and messages."""
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._sessions: LRUCache[_Key, Mapping[str, _Said]] = LRUCache(most, getsizeof=_weight)
+        self._sessions: LRUCache[_Key, Mapping[str, _Said]] = LRUCache(_MOST_IDS, getsizeof=_weight)
 
     def find(self, key: _Key) -> Mapping[str, _Said]:
         """Return the known tasks of a session, by uid; read only."""
