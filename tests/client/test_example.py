@@ -63,7 +63,7 @@ async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plan
     arguments = (plane.gateway.url, "ask-2", "slow 1000")
     async with asking(tmp_path, *arguments) as process:
         before = [await number(process) for _ in range(5)]
-    task_id, cursor = (tmp_path / "ask-2.cursor").read_text().split()
+    task_id, cursor, _ = (tmp_path / "ask-2.cursor").read_text().split(" ")
     last = int(cursor.rpartition("-")[2])
     # The program may have been killed between the line and the file.
     assert before == [1, 2, 3, 4, 5]
@@ -73,6 +73,24 @@ async def test_p12_the_killed_program_continues_after_its_last_event(plane: Plan
         async with Client(plane.gateway.url) as client:
             await client.cancel(task_id)
         await process.wait()
+
+
+async def test_the_program_of_a_task_that_waits_for_the_user_ends_the_first_time_and_later(
+    plane: Plane, tmp_path: Path
+) -> None:
+    arguments = (plane.gateway.url, "ask-4", "ask")
+    file = tmp_path / "ask-4.cursor"
+    async with asyncio.timeout(60):
+        code, whole, _ = await finished(tmp_path, *arguments)
+        assert code == 0
+        assert " input-required" in whole.splitlines()[-1]
+        assert await finished(tmp_path, *arguments) == (0, "", "")
+        # As if killed after the first event.
+        task_id, cursor, _ = file.read_text().split(" ")
+        file.write_text(f"{task_id} {cursor.rpartition('-')[0]}-1 submitted")
+        assert await finished(tmp_path, *arguments) == (0, whole.partition("\n")[2], "")
+    async with Client(plane.gateway.url) as client:
+        await client.cancel(task_id)
 
 
 async def test_a_refused_call_prints_its_reason(plane: Plane, tmp_path: Path) -> None:
