@@ -114,6 +114,13 @@ async def test_a_cursor_that_no_header_carries_is_refused_before_it_is_sent() ->
                 assert refused.value.reason == "BAD_HEADER"
 
 
+async def test_a_limit_of_zero_asks_for_nothing() -> None:
+    with refusing_port() as port:
+        async with Client(f"http://127.0.0.1:{port}") as client:
+            assert [task async for task in client.tasks(0)] == []
+            assert await client.sessions.find(limit=0) == []
+
+
 async def test_an_unknown_agent_is_missing_and_a_named_one_answers(plane: Plane) -> None:
     async with Client(plane.gateway.url, agent="nobody") as client:
         with pytest.raises(Missing) as missing:

@@ -84,6 +84,9 @@ class A2AClient:
         by this program or a later one; a repeat of the same message returns the same task. Raise `Declined` for a key
         of another message, `Ended` for a task that takes no message, `BadUsage` for a key that is not of 1 to 255
         printable ASCII characters, `Unreachable`, `Missing`, `Unauthorized`.
+
+        A task may take any time, so a server that vanishes without closing the connection is not noticed here; `stream`
+        notices its silence.
         """
         key = key or secrets.token_hex(16)
         sent, headers = as_message(message, session, task, key), {"Idempotency-Key": key}
@@ -156,13 +159,13 @@ class A2AClient:
         """Yield the caller's tasks, newest state change first, at most `limit`; `filters` are parameters of
         `ListTasks`, such as `contextId` and `historyLength`."""
         token = ""
-        while True:
+        while limit > 0:
             page = await self._call("ListTasks", {"pageSize": min(100, limit), **filters, "pageToken": token})
             for task in page.get("tasks", [])[:limit]:
                 limit -= 1
                 yield read_task(task)
             token = page.get("nextPageToken", "")
-            if not token or limit < 1:
+            if not token:
                 return
 
     async def cancel(self, task_id: str) -> FullTask:
