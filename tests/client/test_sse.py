@@ -38,9 +38,3 @@ def test_line_separators_of_unicode_do_not_end_a_line(separator: str) -> None:
 def test_an_incomplete_event_is_dropped() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b"id: a-1\ndata: {}\n") == []
-
-
-def test_retry_is_read_in_milliseconds_and_ignored_if_malformed() -> None:
-    decoder = SseDecoder()
-    decoder.feed(b"retry: soon\nretry: 1500\n")
-    assert decoder.retry_ms == 1500

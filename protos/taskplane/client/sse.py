@@ -22,7 +22,6 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self.last_id = ""
-        self.retry_ms: int | None = None
         self._rest = b""
         self._data: list[str] = []
         self._name = ""
@@ -48,8 +47,6 @@ class SseDecoder:
             self.last_id = value
         elif name == "event":
             self._name = value
-        elif name == "retry" and value.isdecimal():
-            self.retry_ms = int(value)
         return None
 
     def _dispatch(self) -> SseEvent | None:
