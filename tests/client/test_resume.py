@@ -189,7 +189,7 @@ async def test_a_server_that_closes_each_stream_at_once_is_given_up() -> None:
 
 
 async def last_state(log: AsyncIterator[Logged]) -> State | None:
-    return [logged.state async for logged in log if logged.state][-1]
+    return [logged async for logged in log][-1].state
 
 
 async def answered(proxy: CuttingProxy, connections: int) -> None:
