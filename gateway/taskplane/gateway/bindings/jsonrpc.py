@@ -6,8 +6,9 @@ capabilities, then the operation itself.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -15,12 +16,12 @@ from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
 from taskplane.gateway.a2a.call import Call, version_of
-from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
+from taskplane.gateway.bindings.sent_events import sent_events
 from taskplane.gateway.errors import error_0_3, error_1_0, without_agent
 from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_any_depth
@@ -155,23 +156,11 @@ async def _stream(call: Call, operation: Stream, request: Any, frame: Frame) -> 
     )
 
 
-async def events(worker: TranslationThread, flow: PayloadStream, frame: Frame) -> AsyncGenerator[bytes, None]:
-    """Yield the elements of a stream as server-sent events, and an error as the last of them. Close the stream."""
-    write = frame.dialect.event
+def events(worker: TranslationThread, flow: PayloadStream, frame: Frame) -> AsyncGenerator[bytes, None]:
+    """Return the elements of a stream as server-sent events, and an error as the last of them. They close the
+    stream."""
     head = b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":'
-
-    def written(items: Sequence[Item]) -> bytes:
-        return b"".join(
-            [sse.event(head + json_lines.encode(write(payload, cursor)) + b"}", cursor) for cursor, payload in items]
-        )
-
-    try:
-        async for items in flow:
-            yield await worker.run(total_bytes(items), written, items)
-    except PlaneError as error:
-        yield _error_event(frame, error)
-    finally:
-        await flow.aclose()
+    return sent_events(worker, flow, frame.dialect.event, partial(_error_event, frame), head=head, tail=b"}")
 
 
 def _error_event(frame: Frame, error: PlaneError) -> bytes:

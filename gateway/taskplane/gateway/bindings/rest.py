@@ -6,19 +6,19 @@ Checks are made in the order of the JSON-RPC binding. What a path says wins over
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
-from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
+from taskplane.gateway.bindings.sent_events import sent_events
 from taskplane.gateway.errors import error_rest, rest_status, without_agent
 from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_json
@@ -107,22 +107,16 @@ def _value(name: str, text: str) -> Any:
     return int(text) if name == "status" and _NUMBER.fullmatch(text) else text
 
 
-async def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-    """Yield the elements of a stream as server-sent events, and an error as the last of them. Close the stream."""
+def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    """Return the elements of a stream as server-sent events, and an error as the last of them. They close the
+    stream."""
+    return sent_events(worker, flow, V1_0.event, _error_event)
 
-    def written(items: Sequence[Item]) -> bytes:
-        return b"".join(
-            [sse.event(json_lines.encode(V1_0.event(payload, cursor)), cursor) for cursor, payload in items]
-        )
 
-    try:
-        async for items in flow:
-            yield await worker.run(total_bytes(items), written, items)
-    except PlaneError as error:
-        # Without the name of the event, official clients take an error for an event without content.
-        yield sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")
-    finally:
-        await flow.aclose()
+def _error_event(error: PlaneError) -> bytes:
+    """Return an error as a stream event. Without the name of the event, official clients take it for an event without
+    content."""
+    return sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")
 
 
 def _failed(request: Request, name: str, error: PlaneError) -> Response:
