@@ -63,7 +63,9 @@ async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warnin
         writer.write((offer + key).encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
         writer.close()
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    # A machine that stalls has warnings of its own in other loggers.
+    of_server = [record for record in caplog.records if record.name.startswith("uvicorn")]
+    warnings = [record.getMessage() for record in of_server if record.levelno >= logging.WARNING]
     assert warnings == []
 
 

@@ -182,16 +182,15 @@ def _from_factory(make: Callable[[], Any], spec: str) -> Any:
 
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
-    place = in_parentheses(defined_at(agent))
     if not isinstance(card, AgentCard):
-        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
+        kind = type(card)
+        problem = f"its `card` is a {kind.__module__}.{kind.__qualname__}{in_parentheses(defined_at(agent))}"
         raise bad_agent(spec, problem, f"import AgentCard from taskplane.agents: {_CARD}")
     if not card.name.strip():
-        raise bad_agent(spec, f"its card has no name{place}", f"give it one: {_CARD}")
+        raise bad_agent(spec, f"its card has no name{in_parentheses(defined_at(agent))}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):
-        raise bad_agent(
-            spec, f"`run` is a coroutine, not a generator{place}", "yield changes in it instead of returning a result"
-        )
+        problem = f"`run` is a coroutine, not a generator{in_parentheses(defined_at(agent))}"
+        raise bad_agent(spec, problem, "yield changes in it instead of returning a result")
     policy: object = getattr(agent, "policy", None)
     if policy is not None and not callable(policy):
         raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
