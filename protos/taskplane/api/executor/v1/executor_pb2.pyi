@@ -38,13 +38,13 @@ class SubmitRequest(_message.Message):
     idempotency_key: _builtins.str
     """Empty: every call is a turn of its own. At most 255 characters."""
     key_is_message_id: _builtins.bool
-    """The key is the client's message id, not an explicit key; the two never collide."""
+    """True: `idempotency_key` is the id of the client's message. Message ids never collide with explicit keys."""
     create_unknown_task: _builtins.bool
     """A `message.task_id` that does not exist becomes the id of a new task instead of an error."""
     expected_version: _builtins.int
     """The version that the session must have; 0: any. ABORTED `VERSION_MISMATCH` otherwise, and nothing is stored."""
     waits: _builtins.bool
-    """The client sees nothing before the end of the turn, and waits for it: its router may take longer."""
+    """The client waits for the end of the turn, without a stream, so the router has a longer time limit."""
     @_builtins.property
     def request(self) -> _a2a_pb2.SendMessageRequest:
         """`message` as the client sent it. `message.task_id` names a task to go on with, `message.context_id` a session."""
@@ -86,7 +86,7 @@ class TaskReference(_message.Message):
     task_id: _builtins.str
     context_id: _builtins.str
     cursor: _builtins.str
-    """The cursor to watch from: everything after it is new for this caller. Empty: take a snapshot first."""
+    """The cursor for WatchTask: all events after it are new for this caller. Empty: call WatchTask without a cursor."""
     @_builtins.property
     def task(self) -> _a2a_pb2.Task:
         """The task at `cursor`; unset if `cursor` is empty."""
@@ -343,7 +343,7 @@ class EraseOwnerResponse(_message.Message):
     canceled: _builtins.int
     """The tasks that had not ended."""
     events: _builtins.int
-    """All events of these tasks that were ever numbered."""
+    """The sum of the generations of these tasks, trimmed events included."""
     state_keys: _builtins.int
     """Keys of the user's state."""
     more: _builtins.bool

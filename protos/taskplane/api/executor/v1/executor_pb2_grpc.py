@@ -89,12 +89,12 @@ class AgentExecutorServicer:
         continues whether or not a caller waits for it. Idempotent by `idempotency_key` in the scope (tenant, owner, agent,
         key): a repeat is answered with the same task or the same message, and runs nothing again.
 
-        A message with `kagent_rewind_before_invocation_id` in its metadata is a rewind of its session, with a new turn
-        after it if the message has content. A repeat of that returns the session up to, not including, the new turn.
+        A message with `kagent_rewind_before_invocation_id` in its metadata rewinds its session. If it has content, it also
+        begins a new turn. A repeat of such a message returns the session without the new turn.
 
         Errors of a rewind are those of RewindSession: ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT`; FAILED_PRECONDITION
-        `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`. For a message that names a task, the check of the version is
-        not exact, since two stores are asked.
+        `SUPERSEDED`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`. For a message that names a task, the version is checked
+        before the write, since the two stores share no transaction. So the check may miss a concurrent change.
 
         NOT_FOUND `AGENT_NOT_FOUND`, `TASK_NOT_FOUND`; FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `KEY_REUSED`,
         `SESSION_BUSY` (the agent takes one task of a session at a time; the message is not in the conversation);
@@ -106,7 +106,7 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAgents(self, request, context):
-        """The agents this executor runs, the default one first.
+        """The agents that this executor serves, those of its workers included, the default one first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,12 +120,11 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its log and its words. A task that has not ended is canceled first. Then its session gets a
-        permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose its words, and
-        nothing brings them back, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). Its
+        """Deletes a task with its log and its content. A task that has not ended is canceled first. Then its session gets a
+        permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose the content,
+        and nothing restores it, neither an undo nor a repeat under its key (FAILED_PRECONDITION `TASK_DELETED`). The
         session keeps the bytes, which no read returns, until the session or its owner is erased. Forks and the checkpoints
-        of agents keep the words. If a deletion fails half way, the next one or a sweep finishes it.
-        NOT_FOUND.
+        of agents keep the content. If a deletion fails half way, the next one or a sweep finishes it. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,29 +140,29 @@ class AgentExecutorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RewindSession(self, request, context):
-        """Rewinds a session: its history, then its tasks, of which the running ones are canceled. Idempotent by
+        """Rewinds the history of a session, then hides the tasks of the cut turns and cancels those that run. Idempotent by
         `idempotency_key`. After a crash the next request in that session, or a sweep, finishes the rewind. NOT_FOUND;
         NOT_FOUND `INVOCATION_NOT_FOUND`: nothing was changed. ABORTED `VERSION_MISMATCH`, `REWIND_IN_FLIGHT` (with the
-        session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done, and its
-        answer does not fit one reply; use SessionHistory.ListEntries.
+        session's `version` in the error's metadata): retry. RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: the rewind was done,
+        but the session exceeds the size limit of a reply; use SessionHistory.ListEntries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UndoRewind(self, request, context):
-        """Takes the newest rewind back while no new invocation came after it; superseded tasks come back. Idempotent by
-        `idempotency_key`: a repeat of one that was done returns the session as it is now. Errors as those of
-        SessionHistory.Undo; ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: it was done.
+        """Undoes the newest rewind while no new invocation came after it, and shows the superseded tasks again. Idempotent by
+        `idempotency_key`: a repeat after a success returns the current session. Errors as those of SessionHistory.Undo;
+        ABORTED `REWIND_IN_FLIGHT`; RESOURCE_EXHAUSTED `HISTORY_TOO_LARGE`: the undo was done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplySession(self, request, context):
-        """Brings the tasks of a session in line with its history after an entry of another writer (a pushed history, a
-        runtime's event, the void of a deleted task) that changes the entries in effect, and documents that were stored
-        after it. Does nothing if they are in line. NOT_FOUND.
+        """Applies the history of a session to its tasks. This is needed after an entry of another writer that changes the
+        effective history (a pushed history, a runtime's event, the void of a deleted task), and for documents that were
+        stored after such an entry. Does nothing if the history is applied already. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -171,8 +170,8 @@ class AgentExecutorServicer:
 
     def EraseOwner(self, request, context):
         """Deletes all data of the caller's owner: tasks with their events (running tasks are canceled), sessions with their
-        entries, and the state of the user. Data that the owner creates meanwhile is deleted as far as it is seen; a second
-        call takes the rest. Works for some seconds a call. For services only.
+        entries, and the state of the user. Data that the owner creates during the call may remain; a second call deletes
+        it. Works for some seconds a call. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

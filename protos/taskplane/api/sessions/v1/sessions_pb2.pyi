@@ -45,7 +45,7 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_UNDO: _EntryKind.ValueType  # 5
     """Restores the turns that the newest rewind before it cut."""
     ENTRY_KIND_VOID: _EntryKind.ValueType  # 6
-    """Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
+    """Hides the invocation `target`; with `off`, revokes an earlier void of it. A void with `deleted` is never revoked."""
     ENTRY_KIND_PUSHED: _EntryKind.ValueType  # 7
     """`pushed` replaces everything before it."""
 
@@ -63,7 +63,7 @@ ENTRY_KIND_REWIND: EntryKind.ValueType  # 4
 ENTRY_KIND_UNDO: EntryKind.ValueType  # 5
 """Restores the turns that the newest rewind before it cut."""
 ENTRY_KIND_VOID: EntryKind.ValueType  # 6
-"""Removes the invocation `target` (`off` unset), or takes that back (`off` set). One with `deleted` is never taken back."""
+"""Hides the invocation `target`; with `off`, revokes an earlier void of it. A void with `deleted` is never revoked."""
 ENTRY_KIND_PUSHED: EntryKind.ValueType  # 7
 """`pushed` replaces everything before it."""
 Global___EntryKind: _TypeAlias = EntryKind  # noqa: Y015
@@ -103,7 +103,7 @@ class Session(_message.Message):
     history, a runtime's event that rewinds, or the void of a deleted task. 0: there is none.
     """
     applied_seq: _builtins.int
-    """The number of the entry up to which its tasks are in line with the history; see MarkApplied."""
+    """The number of the last entry that is applied to its tasks; see MarkApplied."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -145,8 +145,8 @@ class Messages(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_a2a_pb2.Message]: ...
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The invocations named in it with further messages that it leaves out. Their tasks are superseded, since they would
-        show those messages again; later entries of such a turn are not in effect. The store adds the invocations with such
+        """Invocations of which the pushed history has only some messages. Their tasks are superseded, since they would show
+        the missing messages again. Later entries of these turns have no effect. The store adds the invocations with such
         messages in the session.
         """
 
@@ -171,8 +171,9 @@ Global___Messages: _TypeAlias = Messages  # noqa: Y015
 
 @_typing.final
 class DeletedTask(_message.Message):
-    """The turns of a task that is deleted, in the void that comes before the deletion. Nothing brings them back into effect,
-    neither a VOID with `off` nor a rewind, an undo, a pushed history, a copy or an import. It holds no words.
+    """The turns of a task that is deleted, in the void that comes before the deletion. Nothing brings them back into
+    effect, neither a VOID with `off` nor a rewind, an undo, a pushed history, a copy or an import. It has no text of the
+    task.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -184,23 +185,23 @@ class DeletedTask(_message.Message):
     HIDDEN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """All turns of the task; the first one is the `target` of the void. None: a document that names no turn."""
+        """All turns of the task; the first one is the `target` of the void. Empty: a document without a turn id."""
 
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Digests of the ids and of the contents of its messages, in order (see `TaskStore.ListTurns`): messages of pushed
-        histories that name no turn are compared with them.
+        """Digests of the ids and of the contents of its messages, in order (see `TaskStore.ListTurns`). They identify
+        messages without a turn id in pushed histories.
         """
 
     @_builtins.property
     def contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Further entries with its words in their payload: rewinds that began one of its turns."""
+        """Rewinds that began one of its turns: the payload of these entries has the message."""
 
     @_builtins.property
     def hidden(self) -> _containers.RepeatedCompositeFieldContainer[Global___HiddenMessage]:
-        """Messages of earlier pushed histories that have its id or its words. Set by the store."""
+        """Messages of earlier pushed histories with the id or the content of one of its messages. Set by the store."""
 
     def __init__(
         self,
@@ -305,8 +306,8 @@ class Entry(_message.Message):
     actor: _builtins.str
     """The principal that caused it."""
     request_hash: _builtins.bytes
-    """SHA-256 of the request, for entries that begin a turn, and for a VOID that is taken back to repeat a turn. If such
-    an entry begins a turn without a task, the turn must get an outcome, or ListUnsettled lists it.
+    """SHA-256 of the request. Set for entries that begin a turn, and for a VOID with `off` that restores a turn for a
+    repeat. Such a turn must get a task or an outcome; otherwise ListUnsettled lists it.
     """
     data: _builtins.str
     target: _builtins.str
@@ -314,10 +315,10 @@ class Entry(_message.Message):
     (`actions.rewind_before_invocation_id`, either spelling).
     """
     off: _builtins.bool
-    """VOID: take an earlier void back. REWIND: it was refused and has no effect."""
+    """VOID: revokes an earlier void. REWIND: it was refused and has no effect."""
     withheld: _builtins.bool
-    """The words of this entry are those of a deleted task and are left out here: a message has no parts, an event names
-    only its turn and the turn that it rewinds. Set by the store for each read; never stored.
+    """The content belongs to a deleted task and is left out here: a message has no parts, an event has only the ids of
+    its turn and of the turn that it rewinds. Set by the store for each read; never stored.
     """
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
@@ -581,7 +582,9 @@ class DeleteSessionRequest(_message.Message):
     """0: any."""
     @_builtins.property
     def tasks_until(self) -> _timestamp_pb2.Timestamp:
-        """The time of the last change up to which its tasks are to be deleted next. Unset: they are not recorded."""
+        """Records the session in ListRemains: its tasks with a last change up to this time must be deleted next. Unset: no
+        record.
+        """
 
     def __init__(
         self,
@@ -655,8 +658,8 @@ class AppendEntriesRequest(_message.Message):
     expected_version: _builtins.int
     """0: any."""
     own_message_id: _builtins.str
-    """If given, the first entry carries a message. If the session has a message under its messageId (in effect or not),
-    it is stored under this id instead. Copies and pushed histories keep their ids.
+    """The replacement id for the message of the first entry: used if the session already has a message with the same
+    messageId, in effect or not. Only with a message in the first entry. Copies and pushed histories keep their ids.
     """
     own_answer_id: _builtins.str
     """The same for the last entry, a direct answer; the id of another message of this request counts, too."""
@@ -670,8 +673,8 @@ class AppendEntriesRequest(_message.Message):
 
     @_builtins.property
     def openings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With a void that has `deleted`: the beginnings of the user messages of its task. A title made of one of them is
-        replaced by the first words that are left. Not stored.
+        """For a void with `deleted`: the first words of the user messages of its task. A session title with these words is
+        replaced by the first words of the remaining messages. Not stored.
         """
 
     def __init__(
@@ -709,7 +712,9 @@ class AppendEntriesResponse(_message.Message):
     """The version of the session after the append, like all fields below."""
     entry_count: _builtins.int
     appended: _builtins.int
-    """The number of entries that this call stored: the newest ones of the session, in the order of the request."""
+    """The number of entries that this call stored. They are the newest entries of the session, in the order of the
+    request.
+    """
     unapplied: _builtins.bool
     """The entry `steered_seq` of the session was not applied to its tasks yet."""
     renamed: _builtins.bool
@@ -771,15 +776,15 @@ class ListEntriesRequest(_message.Message):
     """1 to 1,000; 0: 1,000. A page may hold fewer entries although more follow, so that it stays within some megabytes."""
     page_token: _builtins.str
     distinct: _builtins.bool
-    """Needs `effective`: only the first of several messages with one messageId. A page then counts messages, also those
-    of the pushed history, of which it has those that belong on it.
+    """Needs `effective`: only the first of several messages with one messageId. `page_size` then counts messages, also
+    those of the pushed history. A page has only its part of the pushed history.
     """
     skip: _builtins.int
-    """Needs `effective`: passes over this many entries from the page token on."""
+    """Needs `effective`: the number of entries to skip after the page token."""
     known: _builtins.str
-    """Needs `effective`, oldest first, without `distinct` and `skip`: the `listing` of an earlier answer to the same
-    request. Entries at an unchanged position are left out; see `unchanged`. A listing of another session or request
-    has no effect. Ignored with a page token.
+    """The `listing` of an earlier answer to the same request. Unchanged entries at the beginning are left out; see
+    `unchanged`. Needs `effective`, oldest first, without `distinct` and `skip`. A listing of another session or
+    request has no effect. Ignored with a page token.
     """
     message_id: _builtins.str
     """Not with `effective`: only entries with a message that the conversation shows under this messageId, in effect or
@@ -827,7 +832,7 @@ class ListEntriesResponse(_message.Message):
     has_events: _builtins.bool
     """With `effective`: the session has events of an agent runtime, in effect or not."""
     listing: _builtins.str
-    """With `effective`: names the listing that the pages are of, for `known`."""
+    """With `effective`: the id of this listing, for `known`."""
     unchanged: _builtins.int
     """The number of entries at the beginning of the `known` listing that are unchanged. The first page begins after them."""
     @_builtins.property
@@ -906,8 +911,8 @@ class ListMessageIdsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     events: _builtins.bool
-    """Also lists the events in effect, each at its position and under a name that begins with a NUL. An item beside a
-    turn then comes after its message and before the next one.
+    """Also lists the effective events, with names that begin with NUL, each at its position. `ends` then counts the
+    events up to the next message.
     """
     page_token: _builtins.str
     """The `page_token` of an earlier answer with the same `events`: lists the messages in effect at that time."""
@@ -969,8 +974,8 @@ class ListMessageIdsResponse(_message.Message):
 
     @_builtins.property
     def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The number of messages before the end of each turn, its own included, by the invocation that began it. The turns
-        that continue a task are part of the turn that created it.
+        """The number of messages up to the end of each turn. The key is the invocation that began the turn. The turns that
+        continue a task are part of the turn that created it.
         """
 
     def __init__(
@@ -997,8 +1002,8 @@ class ListUnsettledRequest(_message.Message):
     MIN_AGE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     min_age: _builtins.float
-    """Seconds since the turn was begun or resumed: 0 to a year. It should be many times the duration of such a call, and
-    of the difference between the clocks of the service's processes.
+    """Seconds since the turn was begun or resumed: 0 to a year. It should be much longer than one such call, and than the
+    clock difference between the processes of the service.
     """
     limit: _builtins.int
     """The number of turns to check, settled ones included: 1 to 1,000; 0: 1,000. Turns of one transaction stay together."""
@@ -1369,7 +1374,7 @@ class ListCutResponse(_message.Message):
     DELETED_INVOCATION_IDS_FIELD_NUMBER: _builtins.int
     UNFINISHED_TASK_IDS_FIELD_NUMBER: _builtins.int
     undoable: _builtins.bool
-    """The newest rewind counts and can be undone: no turn was begun after it."""
+    """The newest rewind is effective and can be undone: no turn was begun after it."""
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1378,8 +1383,8 @@ class ListCutResponse(_message.Message):
 
     @_builtins.property
     def voided_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The listed invocations that are voided, or belong to a task that a voided one began. A void can be taken back, and
-        the turn then begins again: their tasks are not superseded.
+        """The voided invocations in this list, and the later invocations of tasks that a voided invocation began. A void can
+        be revoked, and then the turn begins again. So the tasks of these invocations are not superseded.
         """
 
     @_builtins.property
@@ -1388,7 +1393,7 @@ class ListCutResponse(_message.Message):
 
     @_builtins.property
     def unfinished_task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The deleted tasks with a void newer than the entry `applied_seq`: their deletion may have to be finished."""
+        """The deleted tasks with a void after the entry `applied_seq`: their deletion may be incomplete."""
 
     def __init__(
         self,
@@ -1493,7 +1498,7 @@ class ListExpiredRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     min_age: _builtins.float
-    """Seconds since the last change of a session, at least."""
+    """The minimum number of seconds since the last change of a session."""
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
     @_builtins.property
@@ -1761,7 +1766,7 @@ class TouchSessionRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     task_id: _builtins.str
-    """The task that changed, if it must not be a deleted one: a document that names no turn. Empty: not checked."""
+    """The changed document, if it has no turn id. A deleted one is refused as TASK_DELETED. Empty: no check."""
     def __init__(
         self,
         *,
@@ -2001,7 +2006,9 @@ class StageImportRequest(_message.Message):
     number: _builtins.int
     """From 1, without a gap."""
     data: _builtins.bytes
-    """A piece of the records, each after its size in four bytes, the highest first. Records may be cut anywhere."""
+    """A piece of the stream of records. Before each record stands its size in four bytes, big-endian. Records may be cut
+    anywhere.
+    """
     def __init__(
         self,
         *,

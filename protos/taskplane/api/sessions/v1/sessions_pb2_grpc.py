@@ -217,7 +217,7 @@ class SessionHistoryServicer:
     def DeleteSession(self, request, context):
         """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
         tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
-        (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+        (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for services.
         INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -226,11 +226,12 @@ class SessionHistoryServicer:
 
     def AppendEntries(self, request, context):
         """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
-        stored id is answered with the stored entry. If both have a request hash and the hashes differ, or if it is in
-        another session, FAILED_PRECONDITION `KEY_REUSED`.
+        stored id is answered with the stored entry. FAILED_PRECONDITION `KEY_REUSED`: the stored entry has another request
+        hash, or belongs to another session.
 
-        The turns of a deleted task (see DeletedTask) take no messages, outcomes, events, or voids that are taken back,
-        stored or not: FAILED_PRECONDITION `TASK_DELETED`. A pushed history is stored without the messages of such turns.
+        FAILED_PRECONDITION `TASK_DELETED`: the turn of an entry belongs to a deleted task (see DeletedTask), and the entry
+        is a message, an outcome, an event, or a void with `off`. This also applies to a repeat of a stored entry. A pushed
+        history is stored without the messages of such turns.
 
         ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
         not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
@@ -243,8 +244,7 @@ class SessionHistoryServicer:
 
     def ListEntries(self, request, context):
         """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
-        `BAD_PAGE_TOKEN`.
+        Both leave out the content of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -268,9 +268,9 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUnsettled(self, request, context):
-        """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
-        directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-        position of MarkSettled on. For executors only. INVALID_ARGUMENT.
+        """Lists turns without a known result, of all owners: begun or restored at least `min_age` ago, without a direct
+        answer, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
+        position of MarkSettled on. For services only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -285,7 +285,7 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkSettled(self, request, context):
-        """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
+        """Records that every turn up to the `until` of ListUnsettled needs no further look. For services only.
         INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -295,9 +295,9 @@ class SessionHistoryServicer:
     def Rewind(self, request, context):
         """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
         entry is the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores
-        the earlier state of the session. Rewinding before an invocation that is itself a rewind takes that rewind back.
-        Idempotent by `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too,
-        without effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
+        the earlier state of the session. If the invocation is itself a rewind, the call undoes that rewind. Idempotent by
+        `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too, without
+        effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
         `VERSION_MISMATCH`. FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -305,10 +305,10 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Undo(self, request, context):
-        """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`:
-        there is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, regardless of later
-        entries; a refused one leaves no trace, and a repeat is decided again.
+        """Undoes the newest effective rewind, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there is
+        no such rewind; `TOO_LATE_TO_UNDO`: a new invocation came after the rewind, and was not voided; `KEY_REUSED`.
+        ABORTED `VERSION_MISMATCH`. Idempotent by `id`: a repeat after a success undoes nothing more, regardless of later
+        entries. A refused undo leaves no trace, and a repeat is decided again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -334,15 +334,15 @@ class SessionHistoryServicer:
 
     def ListUnapplied(self, request, context):
         """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-        For executors only. INVALID_ARGUMENT.
+        For services only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MarkApplied(self, request, context):
-        """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
-        nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """Records the last entry that is applied to the tasks; a lower value than the stored one changes nothing. Raises no
+        version. For services only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -359,8 +359,8 @@ class SessionHistoryServicer:
 
     def WatchEntries(self, request, context):
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-        caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
-        left out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
+        caller ends it or the session is deleted. Begins with the current session. The content of deleted tasks is left
+        out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
         OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries, so it is not the session that the caller knew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -368,9 +368,9 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetState(self, request, context):
-        """Returns the state made by the events in effect, as ADK reads it: keys of the session as they are, those of the user
-        with the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
-        RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
+        """Returns the state computed from the effective events, in the form of ADK. Keys of the session have no prefix, keys
+        of the user have "user:", keys of the agent's application "app:". A rewind restores only keys of the session.
+        NOT_FOUND. RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -395,8 +395,8 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Deletes the pages: those of any import if none is named, and of any session of the caller if that is not named,
-        either. Does nothing if there are none.
+        """Deletes staged pages. Without `import_id` it deletes those of every import, without `context_id` those of every
+        session of the caller. Does nothing if there are none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -410,31 +410,31 @@ class SessionHistoryServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListExpired(self, request, context):
-        """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-        delete them. INVALID_ARGUMENT.
+        """Lists sessions of all owners that were not written to for a while, oldest creation first. For services only:
+        executors delete these sessions. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRemains(self, request, context):
-        """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-        them. INVALID_ARGUMENT.
+        """Lists deleted sessions of all owners with tasks that are still to be deleted. For services only: executors delete
+        these tasks. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropRemains(self, request, context):
-        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT.
+        """Records that the tasks of a session up to `tasks_until` are deleted. For services only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteUserState(self, request, context):
-        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and the
-        owner's sessions in ListRemains. For services only.
+        """Deletes the user state ("user:") of the caller's owner, for every agent: deletions of sessions keep this state.
+        Also drops the sessions of the owner from ListRemains. For services only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,16 +34,17 @@ class SessionHistoryStub:
     DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
     """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
     tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
-    (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+    (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for services.
     INVALID_ARGUMENT.
     """
     AppendEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.AppendEntriesRequest, _sessions_pb2.AppendEntriesResponse]
     """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
-    stored id is answered with the stored entry. If both have a request hash and the hashes differ, or if it is in
-    another session, FAILED_PRECONDITION `KEY_REUSED`.
+    stored id is answered with the stored entry. FAILED_PRECONDITION `KEY_REUSED`: the stored entry has another request
+    hash, or belongs to another session.
 
-    The turns of a deleted task (see DeletedTask) take no messages, outcomes, events, or voids that are taken back,
-    stored or not: FAILED_PRECONDITION `TASK_DELETED`. A pushed history is stored without the messages of such turns.
+    FAILED_PRECONDITION `TASK_DELETED`: the turn of an entry belongs to a deleted task (see DeletedTask), and the entry
+    is a message, an outcome, an event, or a void with `off`. This also applies to a repeat of a stored entry. A pushed
+    history is stored without the messages of such turns.
 
     ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
     not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
@@ -52,8 +53,7 @@ class SessionHistoryStub:
     """
     ListEntries: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListEntriesRequest, _sessions_pb2.ListEntriesResponse]
     """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-    Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
-    `BAD_PAGE_TOKEN`.
+    Both leave out the content of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
     """
     GetSessionTask: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionTaskRequest, _sessions_pb2.GetSessionTaskResponse]
     """Returns the session as one completed A2A Task, with the context id as `id` and the effective history as `history`;
@@ -65,31 +65,31 @@ class SessionHistoryStub:
     INVALID_ARGUMENT `BAD_PAGE_TOKEN`.
     """
     ListUnsettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnsettledRequest, _sessions_pb2.ListUnsettledResponse]
-    """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
-    directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-    position of MarkSettled on. For executors only. INVALID_ARGUMENT.
+    """Lists turns without a known result, of all owners: begun or restored at least `min_age` ago, without a direct
+    answer, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
+    position of MarkSettled on. For services only. INVALID_ARGUMENT.
     """
     CountAbandoned: _aio.UnaryUnaryMultiCallable[_sessions_pb2.CountAbandonedRequest, _sessions_pb2.CountAbandonedResponse]
     """Counts the turns of the caller's tenant that ListUnsettled would list: those without an outcome once they are a
     minute old, and others after three minutes, the time for executors to check them. For operators only.
     """
     MarkSettled: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkSettledRequest, _sessions_pb2.MarkSettledResponse]
-    """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
+    """Records that every turn up to the `until` of ListUnsettled needs no further look. For services only.
     INVALID_ARGUMENT.
     """
     Rewind: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RewindRequest, _sessions_pb2.RewindResponse]
     """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
     entry is the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores
-    the earlier state of the session. Rewinding before an invocation that is itself a rewind takes that rewind back.
-    Idempotent by `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too,
-    without effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
+    the earlier state of the session. If the invocation is itself a rewind, the call undoes that rewind. Idempotent by
+    `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too, without
+    effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
     `VERSION_MISMATCH`. FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
     """
     Undo: _aio.UnaryUnaryMultiCallable[_sessions_pb2.UndoRequest, _sessions_pb2.UndoResponse]
-    """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`:
-    there is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-    `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, regardless of later
-    entries; a refused one leaves no trace, and a repeat is decided again.
+    """Undoes the newest effective rewind, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there is
+    no such rewind; `TOO_LATE_TO_UNDO`: a new invocation came after the rewind, and was not voided; `KEY_REUSED`.
+    ABORTED `VERSION_MISMATCH`. Idempotent by `id`: a repeat after a success undoes nothing more, regardless of later
+    entries. A refused undo leaves no trace, and a repeat is decided again.
     """
     Fork: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ForkRequest, _sessions_pb2.ForkResponse]
     """Makes a new session from copies of the entries in effect before an invocation, in reading order; the old session is
@@ -103,11 +103,11 @@ class SessionHistoryStub:
     """
     ListUnapplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListUnappliedRequest, _sessions_pb2.ListUnappliedResponse]
     """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-    For executors only. INVALID_ARGUMENT.
+    For services only. INVALID_ARGUMENT.
     """
     MarkApplied: _aio.UnaryUnaryMultiCallable[_sessions_pb2.MarkAppliedRequest, _sessions_pb2.MarkAppliedResponse]
-    """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
-    nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+    """Records the last entry that is applied to the tasks; a lower value than the stored one changes nothing. Raises no
+    version. For services only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
     """
     TouchSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.TouchSessionRequest, _sessions_pb2.TouchSessionResponse]
     """Records that a task of the session changed without a new message, so that the list of sessions uses the time of
@@ -116,14 +116,14 @@ class SessionHistoryStub:
     """
     WatchEntries: _aio.UnaryStreamMultiCallable[_sessions_pb2.WatchEntriesRequest, _sessions_pb2.WatchEntriesResponse]
     """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-    caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
-    left out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
+    caller ends it or the session is deleted. Begins with the current session. The content of deleted tasks is left
+    out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
     OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries, so it is not the session that the caller knew.
     """
     GetState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetStateRequest, _sessions_pb2.GetStateResponse]
-    """Returns the state made by the events in effect, as ADK reads it: keys of the session as they are, those of the user
-    with the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
-    RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
+    """Returns the state computed from the effective events, in the form of ADK. Keys of the session have no prefix, keys
+    of the user have "user:", keys of the agent's application "app:". A rewind restores only keys of the session.
+    NOT_FOUND. RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
     """
     StageImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.StageImportRequest, _sessions_pb2.StageImportResponse]
     """Stages a page of a session that is being imported; no read shows it. Page 1 replaces the staged pages of another
@@ -136,24 +136,24 @@ class SessionHistoryStub:
     `SESSION_EXISTS`, `ENTRY_EXISTS`. ABORTED `IMPORT_REPLACED`, `IMPORT_CONFLICT`. INVALID_ARGUMENT, with the `line`.
     """
     DropImport: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropImportRequest, _sessions_pb2.DropImportResponse]
-    """Deletes the pages: those of any import if none is named, and of any session of the caller if that is not named,
-    either. Does nothing if there are none.
+    """Deletes staged pages. Without `import_id` it deletes those of every import, without `context_id` those of every
+    session of the caller. Does nothing if there are none.
     """
     DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropAbandonedImportsRequest, _sessions_pb2.DropAbandonedImportsResponse]
     """Deletes the pages of all owners' imports that were not continued for an hour. For services only."""
     ListExpired: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListExpiredRequest, _sessions_pb2.ListExpiredResponse]
-    """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-    delete them. INVALID_ARGUMENT.
+    """Lists sessions of all owners that were not written to for a while, oldest creation first. For services only:
+    executors delete these sessions. INVALID_ARGUMENT.
     """
     ListRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListRemainsRequest, _sessions_pb2.ListRemainsResponse]
-    """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-    them. INVALID_ARGUMENT.
+    """Lists deleted sessions of all owners with tasks that are still to be deleted. For services only: executors delete
+    these tasks. INVALID_ARGUMENT.
     """
     DropRemains: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DropRemainsRequest, _sessions_pb2.DropRemainsResponse]
-    """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT."""
+    """Records that the tasks of a session up to `tasks_until` are deleted. For services only. INVALID_ARGUMENT."""
     DeleteUserState: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteUserStateRequest, _sessions_pb2.DeleteUserStateResponse]
-    """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and the
-    owner's sessions in ListRemains. For services only.
+    """Deletes the user state ("user:") of the caller's owner, for every agent: deletions of sessions keep this state.
+    Also drops the sessions of the owner from ListRemains. For services only.
     """
 
 class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
@@ -201,7 +201,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]:
         """Deletes a session with all its entries. The executor's DeleteSession deletes its tasks; `tasks_until` records the
         tasks to be deleted next, see ListRemains. NOT_FOUND. ABORTED `VERSION_MISMATCH`: it is not at `expected_version`
-        (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for executors.
+        (its `version` is in the error's metadata). PERMISSION_DENIED `SERVICE_ONLY`: `tasks_until` is for services.
         INVALID_ARGUMENT.
         """
 
@@ -212,11 +212,12 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.AppendEntriesRequest, _abc.Awaitable[_sessions_pb2.AppendEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.AppendEntriesResponse]:
         """Appends entries, all or none, and creates the session if `create` is given and there is none. An entry with a
-        stored id is answered with the stored entry. If both have a request hash and the hashes differ, or if it is in
-        another session, FAILED_PRECONDITION `KEY_REUSED`.
+        stored id is answered with the stored entry. FAILED_PRECONDITION `KEY_REUSED`: the stored entry has another request
+        hash, or belongs to another session.
 
-        The turns of a deleted task (see DeletedTask) take no messages, outcomes, events, or voids that are taken back,
-        stored or not: FAILED_PRECONDITION `TASK_DELETED`. A pushed history is stored without the messages of such turns.
+        FAILED_PRECONDITION `TASK_DELETED`: the turn of an entry belongs to a deleted task (see DeletedTask), and the entry
+        is a message, an outcome, an event, or a void with `off`. This also applies to a repeat of a stored entry. A pushed
+        history is stored without the messages of such turns.
 
         ABORTED `VERSION_MISMATCH`: the session is not at `expected_version` (its `version` is in the error's metadata);
         not checked if everything is stored already. NOT_FOUND: no such session and no `create`. INVALID_ARGUMENT:
@@ -231,8 +232,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListEntriesRequest, _abc.Awaitable[_sessions_pb2.ListEntriesResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListEntriesResponse]:
         """Lists entries of one session, oldest first by default: the log itself, or the entries in effect in reading order.
-        Both leave out the words of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT;
-        `BAD_PAGE_TOKEN`.
+        Both leave out the content of deleted tasks: see `withheld`. NOT_FOUND. INVALID_ARGUMENT; `BAD_PAGE_TOKEN`.
         """
 
     @_abc_1.abstractmethod
@@ -262,9 +262,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListUnsettledRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListUnsettledRequest, _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListUnsettledResponse]:
-        """Lists turns of all sessions of all owners that may have no result: begun or resumed some time ago, not answered
-        directly, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
-        position of MarkSettled on. For executors only. INVALID_ARGUMENT.
+        """Lists turns without a known result, of all owners: begun or restored at least `min_age` ago, without a direct
+        answer, and without a later message. Only the task store knows whether there is a task. Oldest first, from the
+        position of MarkSettled on. For services only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -283,7 +283,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.MarkSettledRequest,
         context: _aio.ServicerContext[_sessions_pb2.MarkSettledRequest, _abc.Awaitable[_sessions_pb2.MarkSettledResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.MarkSettledResponse]:
-        """Records that every turn up to the `until` of ListUnsettled needs no further look. For executors only.
+        """Records that every turn up to the `until` of ListUnsettled needs no further look. For services only.
         INVALID_ARGUMENT.
         """
 
@@ -295,9 +295,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_sessions_pb2.RewindResponse]:
         """Cuts an invocation, and every invocation first seen after it, from the effective history, by one more entry. That
         entry is the commit point of a rewind; the executor applies it to tasks. It carries the state delta that restores
-        the earlier state of the session. Rewinding before an invocation that is itself a rewind takes that rewind back.
-        Idempotent by `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too,
-        without effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
+        the earlier state of the session. If the invocation is itself a rewind, the call undoes that rewind. Idempotent by
+        `id`: a repeat is answered as the first call was, refused or not. A refused rewind is an entry, too, without
+        effect. NOT_FOUND: no such session; `INVOCATION_NOT_FOUND`: the invocation is not in effect. ABORTED
         `VERSION_MISMATCH`. FAILED_PRECONDITION `KEY_REUSED`. INVALID_ARGUMENT.
         """
 
@@ -307,10 +307,10 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.UndoRequest,
         context: _aio.ServicerContext[_sessions_pb2.UndoRequest, _abc.Awaitable[_sessions_pb2.UndoResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.UndoResponse]:
-        """Takes back the newest rewind that counts, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`:
-        there is none; `TOO_LATE_TO_UNDO`: a new invocation came after it that was not voided; `KEY_REUSED`. ABORTED
-        `VERSION_MISMATCH`. Idempotent by `id`: a repeat of one that was done undoes nothing more, regardless of later
-        entries; a refused one leaves no trace, and a repeat is decided again.
+        """Undoes the newest effective rewind, by one more entry. NOT_FOUND. FAILED_PRECONDITION `NOTHING_TO_UNDO`: there is
+        no such rewind; `TOO_LATE_TO_UNDO`: a new invocation came after the rewind, and was not voided; `KEY_REUSED`.
+        ABORTED `VERSION_MISMATCH`. Idempotent by `id`: a repeat after a success undoes nothing more, regardless of later
+        entries. A refused undo leaves no trace, and a repeat is decided again.
         """
 
     @_abc_1.abstractmethod
@@ -342,7 +342,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.ListUnappliedRequest, _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListUnappliedResponse]:
         """Lists sessions of all owners with an entry `steered_seq` that was not applied to their tasks, oldest change first.
-        For executors only. INVALID_ARGUMENT.
+        For services only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -351,8 +351,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.MarkAppliedRequest,
         context: _aio.ServicerContext[_sessions_pb2.MarkAppliedRequest, _abc.Awaitable[_sessions_pb2.MarkAppliedResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.MarkAppliedResponse]:
-        """Records that the tasks are in line with the history up to an entry; a lower value than the stored one changes
-        nothing. Raises no version. For executors only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
+        """Records the last entry that is applied to the tasks; a lower value than the stored one changes nothing. Raises no
+        version. For services only. NOT_FOUND. INVALID_ARGUMENT `BEYOND_HEAD`.
         """
 
     @_abc_1.abstractmethod
@@ -373,8 +373,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sessions_pb2.WatchEntriesRequest, _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]],
     ) -> _abc.AsyncIterator[_sessions_pb2.WatchEntriesResponse]:
         """Streams the entries of one session from a number on, old ones first, then new ones as they are committed, until the
-        caller ends it or the session is deleted. Begins with the session as it was found. The words of deleted tasks are
-        left out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
+        caller ends it or the session is deleted. Begins with the current session. The content of deleted tasks is left
+        out. Closes cleanly without `deleted` when the store drains; call again with the last number. NOT_FOUND.
         OUT_OF_RANGE `BEYOND_HEAD`: it has fewer entries, so it is not the session that the caller knew.
         """
 
@@ -384,9 +384,9 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.GetStateRequest,
         context: _aio.ServicerContext[_sessions_pb2.GetStateRequest, _abc.Awaitable[_sessions_pb2.GetStateResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.GetStateResponse]:
-        """Returns the state made by the events in effect, as ADK reads it: keys of the session as they are, those of the user
-        with the prefix "user:", those of the agent's application with "app:"; only the first are rewound. NOT_FOUND.
-        RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
+        """Returns the state computed from the effective events, in the form of ADK. Keys of the session have no prefix, keys
+        of the user have "user:", keys of the agent's application "app:". A rewind restores only keys of the session.
+        NOT_FOUND. RESOURCE_EXHAUSTED `STATE_TOO_LARGE`.
         """
 
     @_abc_1.abstractmethod
@@ -417,8 +417,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DropImportRequest,
         context: _aio.ServicerContext[_sessions_pb2.DropImportRequest, _abc.Awaitable[_sessions_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropImportResponse]:
-        """Deletes the pages: those of any import if none is named, and of any session of the caller if that is not named,
-        either. Does nothing if there are none.
+        """Deletes staged pages. Without `import_id` it deletes those of every import, without `context_id` those of every
+        session of the caller. Does nothing if there are none.
         """
 
     @_abc_1.abstractmethod
@@ -435,8 +435,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListExpiredRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListExpiredRequest, _abc.Awaitable[_sessions_pb2.ListExpiredResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListExpiredResponse]:
-        """Lists sessions of all owners that were not written to for a while, oldest creation first. For executors only, which
-        delete them. INVALID_ARGUMENT.
+        """Lists sessions of all owners that were not written to for a while, oldest creation first. For services only:
+        executors delete these sessions. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -445,8 +445,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.ListRemainsRequest,
         context: _aio.ServicerContext[_sessions_pb2.ListRemainsRequest, _abc.Awaitable[_sessions_pb2.ListRemainsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.ListRemainsResponse]:
-        """Lists deleted sessions of all owners with tasks that are still to be deleted. For executors only, which delete
-        them. INVALID_ARGUMENT.
+        """Lists deleted sessions of all owners with tasks that are still to be deleted. For services only: executors delete
+        these tasks. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -455,7 +455,7 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DropRemainsRequest,
         context: _aio.ServicerContext[_sessions_pb2.DropRemainsRequest, _abc.Awaitable[_sessions_pb2.DropRemainsResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DropRemainsResponse]:
-        """Records that the tasks of a session up to `tasks_until` are deleted. For executors only. INVALID_ARGUMENT."""
+        """Records that the tasks of a session up to `tasks_until` are deleted. For services only. INVALID_ARGUMENT."""
 
     @_abc_1.abstractmethod
     def DeleteUserState(
@@ -463,8 +463,8 @@ class SessionHistoryServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.DeleteUserStateRequest,
         context: _aio.ServicerContext[_sessions_pb2.DeleteUserStateRequest, _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]],
     ) -> _abc.Awaitable[_sessions_pb2.DeleteUserStateResponse]:
-        """Removes the state that the caller's owner has with every agent ("user:"), which outlives the sessions, and the
-        owner's sessions in ListRemains. For services only.
+        """Deletes the user state ("user:") of the caller's owner, for every agent: deletions of sessions keep this state.
+        Also drops the sessions of the owner from ListRemains. For services only.
         """
 
 def add_SessionHistoryServicer_to_server(servicer: SessionHistoryServicer, server: _aio.Server) -> None: ...

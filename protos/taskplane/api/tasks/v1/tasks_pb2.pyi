@@ -56,7 +56,7 @@ class _OnOrphanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOrphan.Val
     DESCRIPTOR: _descriptor.EnumDescriptor
     ON_ORPHAN_UNSPECIFIED: _OnOrphan.ValueType  # 0
     ON_ORPHAN_FAIL: _OnOrphan.ValueType  # 1
-    """The task ends FAILED with reason EXECUTOR_LOST. The default: agents have effects outside."""
+    """The task ends FAILED with reason EXECUTOR_LOST. The default, because agents have side effects on other systems."""
     ON_ORPHAN_RERUN: _OnOrphan.ValueType  # 2
     """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
     ON_ORPHAN_RESUME: _OnOrphan.ValueType  # 3
@@ -69,7 +69,7 @@ class OnOrphan(_OnOrphan, metaclass=_OnOrphanEnumTypeWrapper):
 
 ON_ORPHAN_UNSPECIFIED: OnOrphan.ValueType  # 0
 ON_ORPHAN_FAIL: OnOrphan.ValueType  # 1
-"""The task ends FAILED with reason EXECUTOR_LOST. The default: agents have effects outside."""
+"""The task ends FAILED with reason EXECUTOR_LOST. The default, because agents have side effects on other systems."""
 ON_ORPHAN_RERUN: OnOrphan.ValueType  # 2
 """The task is queued again from its input, up to `max_attempts`; then it ends FAILED with reason POISON."""
 ON_ORPHAN_RESUME: OnOrphan.ValueType  # 3
@@ -95,7 +95,7 @@ class _StrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strategy.Val
     """They are canceled in the same transaction."""
 
 class Strategy(_Strategy, metaclass=_StrategyEnumTypeWrapper):
-    """The strategy of a new task for the tasks of the same agent in the same session that are SUBMITTED or WORKING."""
+    """How a new task treats the active tasks (SUBMITTED or WORKING) of the same agent in the same session."""
 
 STRATEGY_UNSPECIFIED: Strategy.ValueType  # 0
 """They run beside it. The default."""
@@ -130,7 +130,7 @@ class _EventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventKind.V
     EVENT_KIND_SUPERSEDED: _EventKind.ValueType  # 6
     """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
     EVENT_KIND_RESTORED: _EventKind.ValueType  # 7
-    """An undo showed it again, or a document that names another turn now; the event has no content."""
+    """The task became visible again by an undo, or because its document now has another turn; the event has no content."""
     EVENT_KIND_STATUS_TEXT: _EventKind.ValueType  # 8
     """`event.status_update` with a text that describes the current work of the agent; kept out of every history."""
     EVENT_KIND_CHECKPOINT: _EventKind.ValueType  # 9
@@ -154,7 +154,7 @@ EVENT_KIND_REPLACED: EventKind.ValueType  # 5
 EVENT_KIND_SUPERSEDED: EventKind.ValueType  # 6
 """A rewind of its session hid the task; the event has no content. May follow the terminal event."""
 EVENT_KIND_RESTORED: EventKind.ValueType  # 7
-"""An undo showed it again, or a document that names another turn now; the event has no content."""
+"""The task became visible again by an undo, or because its document now has another turn; the event has no content."""
 EVENT_KIND_STATUS_TEXT: EventKind.ValueType  # 8
 """`event.status_update` with a text that describes the current work of the agent; kept out of every history."""
 EVENT_KIND_CHECKPOINT: EventKind.ValueType  # 9
@@ -196,8 +196,9 @@ class _SharedByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SharedBy.Val
     """One user, who may have all slots."""
 
 class SharedBy(_SharedBy, metaclass=_SharedByEnumTypeWrapper):
-    """The users of a plane. An owner leaves a quarter of the slots of a process that other owners do not use, and a tenant
-    an eighth of those that other tenants do not use, both rounded down.
+    """The rule that shares the slots of a process. The slots that other owners do not use are available to an owner; it
+    leaves a quarter of them free. The slots that other tenants do not use are available to a tenant; it leaves an eighth
+    of them free. Both numbers are rounded down.
     """
 
 SHARED_BY_UNSPECIFIED: SharedBy.ValueType  # 0
@@ -242,7 +243,7 @@ Global___ArtifactForm: _TypeAlias = ArtifactForm  # noqa: Y015
 
 @_typing.final
 class TurnOptions(_message.Message):
-    """The part of the request that began a turn which an agent sees besides the message."""
+    """The data of a turn's request that the agent sees besides the message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -296,9 +297,11 @@ class Event(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     fence: _builtins.int
-    """The fence of its writer: of the lease for an executor's events, of the row for the store's own."""
+    """The fence at the time of the write: that of the lease for an executor's events, that of the task for the store's
+    own.
+    """
     attempt: _builtins.int
-    """The number of the run of the task that wrote it; 0 before the first."""
+    """The attempt that wrote it: the number of runs since the last pause; 0 before the first run."""
     kind: Global___EventKind.ValueType
     actor: _builtins.str
     """The principal that caused it."""
@@ -407,7 +410,7 @@ class TaskRecord(_message.Message):
     on_orphan: Global___OnOrphan.ValueType
     max_attempts: _builtins.int
     incarnation: _builtins.str
-    """The first half of the task's cursors; another log has another one."""
+    """The first part of the task's cursors. It is different for every log."""
     superseded: _builtins.bool
     """A rewind of its session cut it: listings leave it out unless they ask for it, and it takes no more messages."""
     traceparent: _builtins.str
@@ -418,7 +421,7 @@ class TaskRecord(_message.Message):
     """The generation of the newest CHECKPOINT event; 0: there is none."""
     unserved: _builtins.bool
     """It has been queued for a second or more, and no living process runs its agent. Only in GetTask and GetTenantTask;
-    never true as long as a living process has not reported its agents.
+    true only after all living processes have reported their agents.
     """
     @_builtins.property
     def status_at(self) -> _timestamp_pb2.Timestamp:
@@ -495,8 +498,8 @@ class Change(_message.Message):
     def status(self) -> _a2a_pb2.TaskStatusUpdateEvent: ...
     @_builtins.property
     def artifact(self) -> _a2a_pb2.TaskArtifactUpdateEvent:
-        """With `append` the task must have the artifact (ILLEGAL_APPEND): begun by an earlier change, of this item or of
-        one before, in an attempt that was not lost since.
+        """With `append` the artifact must exist, else ILLEGAL_APPEND. A RERUN begins without the artifacts of the lost
+        attempt, a RESUME keeps them.
         """
 
     @_builtins.property
@@ -701,11 +704,11 @@ class AppendItem(_message.Message):
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]: ...
     @_builtins.property
     def usage(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Figures of the run by name, such as "input_tokens": their sums since its lease began. None: unchanged since the
-        item before. The event that ends or pauses the run, or queues it again once it is lost, has them in
-        `metadata["taskplane.dev/usage"]`, whichever process writes it. An event of the run itself with other figures there
-        keeps its own. At most 100, finite, and names of at most 255 characters. Like a change, they make the orphan policy
-        hold for the run.
+        """Totals of the run since the start of its lease, by name, such as "input_tokens". Empty: no change since the
+        previous item. The event that ends or pauses the run, or queues it again after a loss, has them in
+        `metadata["taskplane.dev/usage"]`, whichever process writes it. If an event of the run already has this metadata,
+        the metadata stays. At most 100, finite, and names of at most 255 characters. Like a change, totals mark the run as
+        started, so that `on_orphan` applies to it.
         """
 
     def __init__(
@@ -759,8 +762,8 @@ class Refusal(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """NOT_FOUND, NOT_MANAGED, TERMINAL, FENCED, ILLEGAL_TRANSITION, ILLEGAL_APPEND, PENDING_INPUT, or a reason of
-    INVALID_ARGUMENT.
+    """TASK_NOT_FOUND, NOT_MANAGED, TERMINAL, FENCED, ILLEGAL_TRANSITION, ILLEGAL_APPEND, PENDING_INPUT, TASK_TOO_LARGE,
+    TOO_MANY_EVENTS, or a reason of INVALID_ARGUMENT.
     """
     message: _builtins.str
     def __init__(
@@ -1216,8 +1219,8 @@ class ListEventsRequest(_message.Message):
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
     status_messages: _builtins.bool
-    """Only status updates with the mark of a status text, `kind`: `status-message`, in their content: those of the kind
-    STATUS_TEXT, and those that an agent wrote itself.
+    """Only lines of progress: status updates with `metadata.kind` `status-message` in their message. These are the events
+    of the kind STATUS_TEXT, and the lines that an agent wrote itself.
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___EventKind.ValueType]:
@@ -1429,12 +1432,15 @@ class ListTurnsResponse(_message.Message):
 
     @_builtins.property
     def invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The turn that created the task first. None: a document that names no turn, or that shares all it names."""
+        """The turn that created the task first. Empty: a document without turn ids, or a document that shares all its turns
+        with other documents.
+        """
 
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The first 8 bytes, little-endian, of SHA-256 of the id and of the content of each message; 0: it has no id. The
-        content is the role and the text, with white space as one blank; of a message with other parts than texts, all parts.
+        """Two digests of each message, of its id and of its content: the first 8 bytes of SHA-256, little-endian. 0: the
+        message has no id. The content of a message of texts is its role and its text, with white space as one blank. The
+        content of any other message is its role and all parts.
         """
 
     @_builtins.property
@@ -1558,7 +1564,7 @@ class ListUncopiedRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
-    """Empty: of every session; for executors only."""
+    """Empty: all sessions; for services only."""
     limit: _builtins.int
     """1 to 1,000; 0: 100."""
     @_builtins.property
@@ -1684,8 +1690,8 @@ class Assignment(_message.Message):
     LENT_FIELD_NUMBER: _builtins.int
     fence: _builtins.int
     lent: _builtins.bool
-    """Its slot is beyond the share of its owner. None of the owner's tasks has ended or paused for 30 seconds: they may
-    wait for this one.
+    """An extra slot beyond the share of its owner. It is given after 30 seconds in which the owner's queued tasks got no
+    slot, since the owner's running tasks may wait for this one.
     """
     @_builtins.property
     def record(self) -> Global___TaskRecord:
@@ -1708,7 +1714,9 @@ Global___Assignment: _TypeAlias = Assignment  # noqa: Y015
 
 @_typing.final
 class RenewHint(_message.Message):
-    """A hint to call Renew now. With `now` unset it is a keep-alive, sent after 5 seconds without another message."""
+    """A hint for the process; with `now` it must call Renew now. A hint is the first message of each stream. Further hints
+    report a change of `backlog` or `waiting`, or keep the stream alive after 5 seconds without another message.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1849,8 +1857,8 @@ class LeaseState(_message.Message):
     input_generation: _builtins.int
     """The generation of the newest user message; 0: not known."""
     unknown: _builtins.bool
-    """True: the lease was being written elsewhere, so it was neither extended nor found to be lost. The run goes on as
-    long as its lease was certain before; renew again soon.
+    """True: another transaction had locked the lease, so its state is unknown. Continue until the previously certain end
+    of the lease, and renew again soon.
     """
     def __init__(
         self,
@@ -1876,7 +1884,9 @@ class RenewResponse(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     LEASE_TTL_FIELD_NUMBER: _builtins.int
     drain: _builtins.bool
-    """Finish or release the running tasks; no new ones will be assigned."""
+    """The store process drains, and assigns no new tasks. The leases stay valid: go on with the runs, and renew at
+    another store process, or at the same one after its restart.
+    """
     lease_ttl: _builtins.float
     """Seconds the leases last from now, by the store's clock."""
     @_builtins.property
@@ -2061,7 +2071,9 @@ class TaskInfo(_message.Message):
 
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
-        """Oldest first. Of tasks older than this record only the creation (of a managed task) and the newest change is known."""
+        """Oldest first. For tasks from before the store recorded these changes, only the creation (of a managed task) and the
+        newest change are known.
+        """
 
     def __init__(
         self,
@@ -2182,8 +2194,8 @@ class ListMessagesRequest(_message.Message):
     DOCUMENTS_ONLY_FIELD_NUMBER: _builtins.int
     context_id: _builtins.str
     page_size: _builtins.int
-    """1 to 1,000; 0: 100. A page may hold fewer messages although more come before them, so that it stays within some
-    megabytes, and a few more where its first one would have no id.
+    """1 to 1,000; 0: 100. A page may have fewer messages, to stay within some megabytes, or a few more, so that its first
+    message has an id. `more` tells whether earlier messages exist.
     """
     before: _builtins.str
     """Only the messages before the one with this id. Empty: all."""
@@ -2191,14 +2203,15 @@ class ListMessagesRequest(_message.Message):
     """Only the messages of documents, which no session has."""
     @_builtins.property
     def shown(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of messages that are shown already, in their order (SessionHistory.ListMessageIds). Pages count them, and have
-        their positions instead of the messages.
+        """Ids of the messages that the caller shows already, in order (SessionHistory.ListMessageIds). They count for the
+        page size. The response has their positions instead of their content.
         """
 
     @_builtins.property
     def ends(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The number of `shown` messages before the further messages of a task, by the invocation that created the task, or
-        that a document named last. The messages of other tasks follow all of `shown`.
+        """The index in `shown` at which the other messages of a task are inserted. The key is the invocation that created the
+        task; for a document it is the last one that the document names. The messages of tasks without a key follow all of
+        `shown`.
         """
 
     def __init__(
@@ -2291,7 +2304,7 @@ class CompareDocumentsResponse(_message.Message):
 
     @_builtins.property
     def reduced_invocation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Turns that have a message in a document with an id that is not among those of the messages."""
+        """Turns with further messages in a document: the ids of these messages are missing in the request."""
 
     def __init__(
         self,
@@ -2335,7 +2348,9 @@ Global___DocumentMessage: _TypeAlias = DocumentMessage  # noqa: Y015
 
 @_typing.final
 class TaskOutline(_message.Message):
-    """A serialized A2A Task, parsed for the ids of its messages only: the fields have the numbers that they have there."""
+    """A part of the schema of an A2A Task, to parse only the ids of its messages. The field numbers are those of the A2A
+    Task.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2687,7 +2702,7 @@ class TimeInState(_message.Message):
     SECONDS_FIELD_NUMBER: _builtins.int
     state: _a2a_pb2.TaskState.ValueType
     seconds: _builtins.float
-    """The sum over all tasks; up to now for those that are in it."""
+    """The total time of all tasks in this state; until now for tasks that are still in this state."""
     def __init__(
         self,
         *,
@@ -2802,7 +2817,7 @@ class ExportedTask(_message.Message):
     in_turn: _builtins.bool
     """It waits for the tasks before it (STRATEGY_QUEUE)."""
     trimmed_generation: _builtins.int
-    """The generation up to which only the events that a trimmed log keeps follow; after it, all do."""
+    """The log is trimmed up to this generation: some earlier events are missing. All later events follow."""
     own_turn: _builtins.str
     """Of a document that names no turn: its own one."""
     @_builtins.property
@@ -2952,8 +2967,8 @@ class ReadArtifactRequest(_message.Message):
     task_id: _builtins.str
     artifact_id: _builtins.str
     offset: _builtins.int
-    """The number of bytes of the content to leave out; negative: all but this number. Beyond the end nothing follows the
-    head.
+    """The position in bytes at which the content begins; negative: counted from the end. Beyond the end nothing follows
+    the head.
     """
     version: _builtins.int
     """0: the newest one."""
@@ -3035,8 +3050,8 @@ class ArtifactPiece(_message.Message):
     data: _builtins.bytes
     @_builtins.property
     def part(self) -> _a2a_pb2.Part:
-        """The part that begins here, or in which the reading began, with empty content of its kind. Unset: the piece
-        continues the part before.
+        """Set for the first piece of each part, and for the first piece of the response: the part, with empty content of its
+        kind. Unset: the piece continues the previous part.
         """
 
     def __init__(
@@ -3149,7 +3164,9 @@ class StageImportRequest(_message.Message):
     number: _builtins.int
     """From 1, without a gap."""
     data: _builtins.bytes
-    """A piece of the records, each after its size in four bytes, the highest first. Records may be cut anywhere."""
+    """A piece of the stream of records. Before each record stands its size in four bytes, big-endian. Records may be cut
+    anywhere.
+    """
     def __init__(
         self,
         *,
@@ -3480,7 +3497,7 @@ Global___QueueFigures: _TypeAlias = QueueFigures  # noqa: Y015
 
 @_typing.final
 class ExecutorFigures(_message.Message):
-    """A process that takes tasks, seen within the last hour."""
+    """A process that takes tasks: seen within the last hour, or with leases on tasks of this tenant."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3591,7 +3608,7 @@ class MinuteFigures(_message.Message):
     begun: _builtins.int
     ended: _builtins.int
     failed: _builtins.int
-    """FAILED and REJECTED, of those that ended."""
+    """The FAILED tasks among those that ended; REJECTED tasks do not count."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """Its beginning."""
@@ -3656,7 +3673,7 @@ class GetOverviewResponse(_message.Message):
     oldest_uncopied: _builtins.float
     """Seconds for which the first of them has been at rest."""
     bounded: _builtins.bool
-    """A count met its limit: 10,000 tasks that are open, or the newest 50,000 of each state in these minutes."""
+    """A limit was reached: 10,000 open tasks, or 50,000 tasks of one state in these minutes."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -3768,8 +3785,8 @@ class TenantTask(_message.Message):
     error: _builtins.str
     """The text of its status message if it FAILED or was REJECTED, at most 8,192 characters; not of a document."""
     asked: _builtins.str
-    """The beginning of the text of the message that began it, at most 200 characters. Empty without any in the first 4 KiB
-    of that event, if the event has more than 1 MiB, and of a document.
+    """The beginning of the text of the message that began it, at most 200 characters. Empty for a document, for an event
+    of more than 1 MiB, and without a text in the first 4 KiB of the event.
     """
     cause: _builtins.str
     """Of a task that FAILED: its cause, such as an exception with file and line; see Change. Only in GetTenantTask. Empty:
@@ -3785,7 +3802,7 @@ class TenantTask(_message.Message):
     def lease_until(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def queued_at(self) -> _timestamp_pb2.Timestamp:
-        """Set while it waits for an executor: the time since when, or from when on it may be run again."""
+        """Set for a queued task: the time at which it was queued, or the earliest time of its next attempt."""
 
     def __init__(
         self,

@@ -212,8 +212,8 @@ class TaskStoreServicer:
     def AddMessage(self, request, context):
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
-        end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
+        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -263,34 +263,36 @@ class TaskStoreServicer:
 
     def PutTask(self, request, context):
         """Writes a whole document task (one that an external runtime keeps), creating or replacing it in any state. Each call
-        is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
-        owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
+        adds one event, or two if a superseded task becomes visible again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to
+        another owner. FAILED_PRECONDITION `MANAGED`: it is a managed task. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
 
-        The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
-        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
-        superseded document stays so until it is of another turn or in another context; if it names no turn, a further
-        message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
-        message that names none is of the turn of the message before it, or of the one after it if the user sent it.
+        The turn of a document is the turn id in its metadata (`kagent_invocation_id` or `adk_invocation_id`), else the
+        turn id of its newest message with one. A document without a turn id keeps its earlier turn, or is a turn of its
+        own. Each message belongs to its own turn id. A message without one belongs to the turn of the message before it; a
+        message of the user belongs to the turn of the message after it.
+
+        A superseded document becomes visible with another turn or in another context. For a document without a turn id, a
+        further message of its user begins another turn. FAILED_PRECONDITION `TASK_DELETED`: the document has only turns in
+        `without_invocation_ids`; nothing is stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTask(self, request, context):
-        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
-        not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
-        the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
-        words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. This call does
+        not change the session. Before it, the caller must void the turns of the task there (a void with DeletedTask), or
+        delete the session. So it is for services only; other callers use AgentExecutor.DeleteTask, which removes the
+        content of the task from all reads. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTurns(self, request, context):
-        """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
-        words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+        """Lists the data that a session must hide when a task is deleted: the turns of the task, and digests of its messages.
+        For a document these are only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -313,12 +315,12 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MarkSuperseded(self, request, context):
-        """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
-        invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
-        document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
-        shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
-        state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
-        does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
+        """Applies the rewinds of a session to its tasks, all in one transaction. Tasks with a cut invocation are superseded,
+        and canceled if they are managed and SUBMITTED or WORKING; the others are restored. A document is superseded if all
+        turns of its messages are cut. If only some turns are cut, including the last one, their messages are hidden. A
+        document without a turn id is not changed. Superseding and restoring are events, and do not change the state of a
+        task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one does not
+        change it, and an equal one changes only a document. For services only. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -326,7 +328,7 @@ class TaskStoreServicer:
 
     def ListTaskInfos(self, request, context):
         """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+        changes of state. The list is empty for a session without tasks, and for an unknown session. INVALID_ARGUMENT;
         `BAD_PAGE_TOKEN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -387,10 +389,10 @@ class TaskStoreServicer:
     def ReadArtifact(self, request, context):
         """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
         pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
-        newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
-        on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
-        RetryInfo.
+        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: the artifact has no such version, or the log was trimmed: then only
+        `version` 0, the newest, can be read. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its
+        offset on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again
+        after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -422,8 +424,8 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropImport(self, request, context):
-        """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-        session of the caller if none is named. Does nothing if there is none.
+        """Deletes the pages and the tasks of an unfinished import. Without `import_id` it deletes those of every import,
+        without `context_id` those of every session of the caller. Does nothing if there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -437,7 +439,7 @@ class TaskStoreServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUnfinishedImports(self, request, context):
-        """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
+        """Lists imports of all owners with stored tasks that were not finished, oldest first. For services only.
         INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1399,7 +1401,7 @@ class TaskStore:
 
 
 class TaskQueueStub:
-    """The queue of tasks that must run, and the leases of those that do. For executors only.
+    """The queue of tasks that must run, and the leases of running tasks. For services only: executors and workers.
     """
 
     def __init__(self, channel):
@@ -1426,7 +1428,7 @@ class TaskQueueStub:
 
 
 class TaskQueueServicer:
-    """The queue of tasks that must run, and the leases of those that do. For executors only.
+    """The queue of tasks that must run, and the leases of running tasks. For services only: executors and workers.
     """
 
     def Claim(self, request, context):
@@ -1482,7 +1484,7 @@ def add_TaskQueueServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TaskQueue:
-    """The queue of tasks that must run, and the leases of those that do. For executors only.
+    """The queue of tasks that must run, and the leases of running tasks. For services only: executors and workers.
     """
 
     @staticmethod
@@ -1603,8 +1605,8 @@ class TaskOperationsServicer:
     """
 
     def GetOverview(self, request, context):
-        """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
-        Documents are not counted.
+        """Returns figures of the managed tasks, by a fixed number of queries. Queries of tasks use an index and have a limit;
+        those of leases and of processes grow with the number of these. Documents are not counted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

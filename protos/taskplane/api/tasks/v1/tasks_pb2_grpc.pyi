@@ -42,8 +42,8 @@ class TaskStoreStub:
     AddMessage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.AddMessageRequest, _tasks_pb2.AddMessageResponse]
     """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
     one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
-    end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+    FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
+    task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
     """
     WatchTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTaskRequest, _tasks_pb2.WatchTaskResponse]
     """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
@@ -67,26 +67,28 @@ class TaskStoreStub:
     """
     PutTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.PutTaskRequest, _tasks_pb2.PutTaskResponse]
     """Writes a whole document task (one that an external runtime keeps), creating or replacing it in any state. Each call
-    is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
-    owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
+    adds one event, or two if a superseded task becomes visible again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to
+    another owner. FAILED_PRECONDITION `MANAGED`: it is a managed task. ABORTED `GENERATION_MISMATCH`: it is not at
     `expected_generation`.
 
-    The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-    newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
-    FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
-    superseded document stays so until it is of another turn or in another context; if it names no turn, a further
-    message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
-    message that names none is of the turn of the message before it, or of the one after it if the user sent it.
+    The turn of a document is the turn id in its metadata (`kagent_invocation_id` or `adk_invocation_id`), else the
+    turn id of its newest message with one. A document without a turn id keeps its earlier turn, or is a turn of its
+    own. Each message belongs to its own turn id. A message without one belongs to the turn of the message before it; a
+    message of the user belongs to the turn of the message after it.
+
+    A superseded document becomes visible with another turn or in another context. For a document without a turn id, a
+    further message of its user begins another turn. FAILED_PRECONDITION `TASK_DELETED`: the document has only turns in
+    `without_invocation_ids`; nothing is stored.
     """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DeleteTaskRequest, _tasks_pb2.DeleteTaskResponse]
-    """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
-    not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
-    the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
-    words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+    """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. This call does
+    not change the session. Before it, the caller must void the turns of the task there (a void with DeletedTask), or
+    delete the session. So it is for services only; other callers use AgentExecutor.DeleteTask, which removes the
+    content of the task from all reads. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
     """
     ListTurns: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTurnsRequest, _tasks_pb2.ListTurnsResponse]
-    """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
-    words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+    """Lists the data that a session must hide when a task is deleted: the turns of the task, and digests of its messages.
+    For a document these are only the turns that no other document of its session names, and their messages. NOT_FOUND.
     """
     ListUncopied: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUncopiedRequest, _tasks_pb2.ListUncopiedResponse]
     """Lists managed tasks at rest with messages that are not in their session yet; see MarkCopied. Oldest change first.
@@ -97,16 +99,16 @@ class TaskStoreStub:
     value than the stored one changes nothing. INVALID_ARGUMENT `BEYOND_HEAD`; NOT_FOUND.
     """
     MarkSuperseded: _aio.UnaryUnaryMultiCallable[_tasks_pb2.MarkSupersededRequest, _tasks_pb2.MarkSupersededResponse]
-    """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
-    invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
-    document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
-    shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
-    state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
-    does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
+    """Applies the rewinds of a session to its tasks, all in one transaction. Tasks with a cut invocation are superseded,
+    and canceled if they are managed and SUBMITTED or WORKING; the others are restored. A document is superseded if all
+    turns of its messages are cut. If only some turns are cut, including the last one, their messages are hidden. A
+    document without a turn id is not changed. Superseding and restoring are events, and do not change the state of a
+    task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one does not
+    change it, and an equal one changes only a document. For services only. INVALID_ARGUMENT.
     """
     ListTaskInfos: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTaskInfosRequest, _tasks_pb2.ListTaskInfosResponse]
     """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-    changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+    changes of state. The list is empty for a session without tasks, and for an unknown session. INVALID_ARGUMENT;
     `BAD_PAGE_TOKEN`.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListMessagesRequest, _tasks_pb2.ListMessagesResponse]
@@ -138,10 +140,10 @@ class TaskStoreStub:
     ReadArtifact: _aio.UnaryStreamMultiCallable[_tasks_pb2.ReadArtifactRequest, _tasks_pb2.ReadArtifactResponse]
     """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
     pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-    `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
-    newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
-    on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
-    RetryInfo.
+    `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: the artifact has no such version, or the log was trimmed: then only
+    `version` 0, the newest, can be read. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its
+    offset on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again
+    after RetryInfo.
     """
     StageImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.StageImportRequest, _tasks_pb2.StageImportResponse]
     """Stages a page of the tasks of a session that is being imported; no read shows it. Page 1 replaces the staged pages
@@ -156,13 +158,13 @@ class TaskStoreStub:
     FinishImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.FinishImportRequest, _tasks_pb2.FinishImportResponse]
     """Finishes an import: the session is stored, too, and nothing of the import needs to be remembered."""
     DropImport: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropImportRequest, _tasks_pb2.DropImportResponse]
-    """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-    session of the caller if none is named. Does nothing if there is none.
+    """Deletes the pages and the tasks of an unfinished import. Without `import_id` it deletes those of every import,
+    without `context_id` those of every session of the caller. Does nothing if there is none.
     """
     DropAbandonedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.DropAbandonedImportsRequest, _tasks_pb2.DropAbandonedImportsResponse]
     """Deletes the pages of all owners' imports that were not continued for an hour. For services only."""
     ListUnfinishedImports: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListUnfinishedImportsRequest, _tasks_pb2.ListUnfinishedImportsResponse]
-    """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
+    """Lists imports of all owners with stored tasks that were not finished, oldest first. For services only.
     INVALID_ARGUMENT.
     """
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_tasks_pb2.CollectGarbageRequest, _tasks_pb2.CollectGarbageResponse]
@@ -210,8 +212,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_tasks_pb2.AddMessageResponse]:
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
-        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: only its
-        end has room in the task; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
+        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -271,16 +273,18 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.PutTaskRequest, _abc.Awaitable[_tasks_pb2.PutTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.PutTaskResponse]:
         """Writes a whole document task (one that an external runtime keeps), creating or replacing it in any state. Each call
-        is one more generation, or two if it shows the task again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to another
-        owner. FAILED_PRECONDITION `MANAGED`: it is a task run here. ABORTED `GENERATION_MISMATCH`: it is not at
+        adds one event, or two if a superseded task becomes visible again. ALREADY_EXISTS `ID_TAKEN`: the id belongs to
+        another owner. FAILED_PRECONDITION `MANAGED`: it is a managed task. ABORTED `GENERATION_MISMATCH`: it is not at
         `expected_generation`.
 
-        The document belongs to the turn that it names by `kagent_invocation_id` or `adk_invocation_id` in its metadata or,
-        newest first, in that of its messages. A document that names none keeps the turn it had, or is a turn of its own.
-        FAILED_PRECONDITION `TASK_DELETED`: nothing is left without `without_invocation_ids`, and nothing is stored. A
-        superseded document stays so until it is of another turn or in another context; if it names no turn, a further
-        message of its user makes it one of another turn. Each of its messages is of the turn that it names itself; a
-        message that names none is of the turn of the message before it, or of the one after it if the user sent it.
+        The turn of a document is the turn id in its metadata (`kagent_invocation_id` or `adk_invocation_id`), else the
+        turn id of its newest message with one. A document without a turn id keeps its earlier turn, or is a turn of its
+        own. Each message belongs to its own turn id. A message without one belongs to the turn of the message before it; a
+        message of the user belongs to the turn of the message after it.
+
+        A superseded document becomes visible with another turn or in another context. For a document without a turn id, a
+        further message of its user begins another turn. FAILED_PRECONDITION `TASK_DELETED`: the document has only turns in
+        `without_invocation_ids`; nothing is stored.
         """
 
     @_abc_1.abstractmethod
@@ -289,10 +293,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DeleteTaskRequest,
         context: _aio.ServicerContext[_tasks_pb2.DeleteTaskRequest, _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DeleteTaskResponse]:
-        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. Its session is
-        not informed: the caller has voided the turns of the task there before, by a void with DeletedTask, or has deleted
-        the session. So it is for executors and gateways only; others call AgentExecutor.DeleteTask, which forgets its
-        words everywhere. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
+        """Deletes a task with its events, of any origin and in any state; a run is fenced in the same commit. This call does
+        not change the session. Before it, the caller must void the turns of the task there (a void with DeletedTask), or
+        delete the session. So it is for services only; other callers use AgentExecutor.DeleteTask, which removes the
+        content of the task from all reads. NOT_FOUND. ABORTED `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
 
     @_abc_1.abstractmethod
@@ -301,8 +305,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListTurnsRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListTurnsRequest, _abc.Awaitable[_tasks_pb2.ListTurnsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTurnsResponse]:
-        """Lists the data that a session must forget when a task is deleted: its turns, and digests of its messages instead of
-        words. For a document only the turns that no other document of its session names, and their messages. NOT_FOUND.
+        """Lists the data that a session must hide when a task is deleted: the turns of the task, and digests of its messages.
+        For a document these are only the turns that no other document of its session names, and their messages. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -331,12 +335,12 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.MarkSupersededRequest,
         context: _aio.ServicerContext[_tasks_pb2.MarkSupersededRequest, _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.MarkSupersededResponse]:
-        """Brings the tasks of a session in line with its history after rewinds, all in one transaction. Tasks with a cut
-        invocation are superseded, and canceled if they are run here and SUBMITTED or WORKING; the others are restored. A
-        document is superseded if all turns of its messages are cut. If only some are cut, the last turn among them, it is
-        shown without their messages; a document that names no turn is left alone. Both are events; neither changes the
-        state of a task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one
-        does not change it, and an equal one changes only a document. For executors only. INVALID_ARGUMENT.
+        """Applies the rewinds of a session to its tasks, all in one transaction. Tasks with a cut invocation are superseded,
+        and canceled if they are managed and SUBMITTED or WORKING; the others are restored. A document is superseded if all
+        turns of its messages are cut. If only some turns are cut, including the last one, their messages are hidden. A
+        document without a turn id is not changed. Superseding and restoring are events, and do not change the state of a
+        task at rest. Idempotent: a task keeps the greatest `steered_seq` that was applied to it. A lower one does not
+        change it, and an equal one changes only a document. For services only. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -346,7 +350,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_tasks_pb2.ListTaskInfosRequest, _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListTaskInfosResponse]:
         """Lists the tasks of one session as its list of turns shows them, oldest first unless asked otherwise, each with its
-        changes of state. A session without tasks has an empty list, known here or not. INVALID_ARGUMENT;
+        changes of state. The list is empty for a session without tasks, and for an unknown session. INVALID_ARGUMENT;
         `BAD_PAGE_TOKEN`.
         """
 
@@ -420,10 +424,10 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_tasks_pb2.ReadArtifactResponse]:
         """Reads one version of an artifact of a task as it was when the call began, as a file: a head, then its content in
         pieces of at most 256 KiB, from `offset` on. A reader may be as slow as it likes. NOT_FOUND `TASK_NOT_FOUND`,
-        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: it has no such version, or the log was trimmed, which leaves only the
-        newest version without a number. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its offset
-        on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again after
-        RetryInfo.
+        `ARTIFACT_NOT_FOUND`, `VERSION_NOT_FOUND`: the artifact has no such version, or the log was trimmed: then only
+        `version` 0, the newest, can be read. ABORTED `TRIMMED_MEANWHILE`: the sent part is right; read the rest from its
+        offset on. RESOURCE_EXHAUSTED `TOO_MANY_READS`: too many large artifacts of trimmed tasks are being read; try again
+        after RetryInfo.
         """
 
     @_abc_1.abstractmethod
@@ -462,8 +466,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.DropImportRequest,
         context: _aio.ServicerContext[_tasks_pb2.DropImportRequest, _abc.Awaitable[_tasks_pb2.DropImportResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.DropImportResponse]:
-        """Deletes the pages and the tasks of an import that was not finished: of any import if none is named, and of any
-        session of the caller if none is named. Does nothing if there is none.
+        """Deletes the pages and the tasks of an unfinished import. Without `import_id` it deletes those of every import,
+        without `context_id` those of every session of the caller. Does nothing if there is none.
         """
 
     @_abc_1.abstractmethod
@@ -480,7 +484,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.ListUnfinishedImportsRequest,
         context: _aio.ServicerContext[_tasks_pb2.ListUnfinishedImportsRequest, _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.ListUnfinishedImportsResponse]:
-        """Lists imports of all owners with stored tasks that were not finished, oldest first. For executors only.
+        """Lists imports of all owners with stored tasks that were not finished, oldest first. For services only.
         INVALID_ARGUMENT.
         """
 
@@ -499,7 +503,7 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
 def add_TaskStoreServicer_to_server(servicer: TaskStoreServicer, server: _aio.Server) -> None: ...
 
 class TaskQueueStub:
-    """The queue of tasks that must run, and the leases of those that do. For executors only."""
+    """The queue of tasks that must run, and the leases of running tasks. For services only: executors and workers."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Claim: _aio.UnaryStreamMultiCallable[_tasks_pb2.ClaimRequest, _tasks_pb2.ClaimResponse]
@@ -518,7 +522,7 @@ class TaskQueueStub:
     """
 
 class TaskQueueServicer(metaclass=_abc_1.ABCMeta):
-    """The queue of tasks that must run, and the leases of those that do. For executors only."""
+    """The queue of tasks that must run, and the leases of running tasks. For services only: executors and workers."""
 
     @_abc_1.abstractmethod
     def Claim(
@@ -562,8 +566,8 @@ class TaskOperationsStub:
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetOverview: _aio.UnaryUnaryMultiCallable[_tasks_pb2.GetOverviewRequest, _tasks_pb2.GetOverviewResponse]
-    """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
-    Documents are not counted.
+    """Returns figures of the managed tasks, by a fixed number of queries. Queries of tasks use an index and have a limit;
+    those of leases and of processes grow with the number of these. Documents are not counted.
     """
     ListTenantTasks: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ListTenantTasksRequest, _tasks_pb2.ListTenantTasksResponse]
     """Lists tasks, newest change of state first, a page at a time, documents and superseded tasks included. It is no change
@@ -584,8 +588,8 @@ class TaskOperationsServicer(metaclass=_abc_1.ABCMeta):
         request: _tasks_pb2.GetOverviewRequest,
         context: _aio.ServicerContext[_tasks_pb2.GetOverviewRequest, _abc.Awaitable[_tasks_pb2.GetOverviewResponse]],
     ) -> _abc.Awaitable[_tasks_pb2.GetOverviewResponse]:
-        """Returns figures over the tasks run here, by a fixed number of queries, each along an index and with a limit.
-        Documents are not counted.
+        """Returns figures of the managed tasks, by a fixed number of queries. Queries of tasks use an index and have a limit;
+        those of leases and of processes grow with the number of these. Documents are not counted.
         """
 
     @_abc_1.abstractmethod
