@@ -63,3 +63,16 @@ def test_the_class_of_a_refusal_over_json_rpc_follows_from_its_number() -> None:
     later = failure_of_rpc({"code": -32603, "message": "no", "data": [info, delay]})
     assert (type(later), later.retry_after, later.retryable) == (Unreachable, 1.5, True)
     assert failure_of_rpc({"code": -32000}).reason == "RPC-32000"
+
+
+@pytest.mark.parametrize(("own", "kind"), [("TERMINAL", Ended), ("SUPERSEDED", Ended), ("SESSION_BUSY", Declined)])
+def test_the_own_reason_of_a_refusal_decides_whether_the_task_has_ended(own: str, kind: type[Failure]) -> None:
+    """A2A has one reason for all of these."""
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "UNSUPPORTED_OPERATION",
+        "metadata": {"reason": own},
+    }
+    failure = failure_of_rpc({"code": -32004, "message": "no", "data": [info]})
+    assert type(failure) is kind
+    assert failure.reason == own

@@ -81,8 +81,9 @@ async def test_i1_a_waiting_task_is_answered_and_an_ended_one_refuses(plane: Pla
         answered = await client.send("blue", task=asked.id)
         assert isinstance(answered, FullTask)
         assert (answered.id, answered.state) == (asked.id, "completed")
-        with pytest.raises(Ended):
+        with pytest.raises(Ended) as ended:
             await client.send("red", task=asked.id)
+        assert ended.value.reason == "TERMINAL"
         with pytest.raises(Missing) as missing:
             await client.get("no-such-task")
     assert (missing.value.code, missing.value.reason) == (-32001, "TASK_NOT_FOUND")

@@ -71,14 +71,16 @@ class Missing(Failure):
 
 
 class Ended(Failure):
-    """A task that is terminal and takes neither messages nor cancels."""
+    """A task that takes neither messages nor cancels: it is terminal, superseded or deleted."""
 
 
 class Declined(Failure):
     """A request that the server refuses."""
 
 
+# The numbers of errors about an ended task. taskplane has more reasons for them; other servers name none.
 _ENDED: Final = frozenset({-32002, -32004})
+_REASONS_OF_ENDED: Final = frozenset({"", "TERMINAL", "SUPERSEDED", "TASK_DELETED"})
 
 
 def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
@@ -88,16 +90,18 @@ def failure_of_rpc(error: Mapping[str, Any]) -> Failure:
     info = _detail(details, "ErrorInfo")
     delay = str(_detail(details, "RetryInfo").get("retryDelay", ""))
     metadata = _mapping(info.get("metadata"))
+    # The reason of A2A stands for several reasons of taskplane.
+    own_reason = str(metadata.get("reason") or "")
     kind: type[Failure] = Declined
     if number == -32001:
         kind = Missing
-    elif number in _ENDED:
+    elif number in _ENDED and own_reason in _REASONS_OF_ENDED:
         kind = Ended
     elif delay:
         kind = Unreachable
     return kind(
         str(error.get("message") or "the server gave no reason"),
-        reason=str(info.get("reason") or f"RPC{number}"),
+        reason=own_reason or str(info.get("reason") or f"RPC{number}"),
         code=number if isinstance(number, int) else None,
         suggestion=str(metadata.get("suggestion") or ""),
         retry_after=_seconds(delay),
