@@ -105,6 +105,14 @@ def test_new_turns_get_new_code_and_after_a_broken_edit_the_old_code_stays_in_us
         until(plane, "Agent reloaded")
         assert chat_once(plane.url, "hi")["text"] == "four"
 
+        # The only module of a new folder: no other file of the folder is known.
+        write(tmp_path, {"extra/most.py": 'raise LookupError("new")\n'})
+        write(tmp_path, {"pack/words.py": "from extra.most import WORD\n"})
+        assert "LookupError: new (extra/most.py:1)" in "".join(until(plane, "stays in use"))
+        write(tmp_path, {"extra/most.py": 'WORD = "five"\n'})
+        until(plane, "Agent reloaded")
+        assert chat_once(plane.url, "hi")["text"] == "five"
+
 
 IN_PROCESS = """
 import atexit, os, pathlib, time

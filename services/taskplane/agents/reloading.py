@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from taskplane.agents.adapters.refusals import bad_code
 from taskplane.agents.loading import Agents, load_agents
+from taskplane.agents.sources import files_of
 from taskplane.runtime.errors import PlaneError
 
 _MODULE: Final = re.compile(r"(?:[^=:]*=)?(?P<module>\w[\w.]*):\w[\w.]*(?:@\w+)?")
@@ -37,7 +38,7 @@ class AgentModules:
         prefix = f"{sys.prefix}{os.sep}"
         self._installed = prefix if prefix.startswith(self._inside) else ""
         self._before = frozenset(sys.modules)
-        # Files of the modules that the last failed load imported.
+        # Files of the modules that the last failed load imported, and of its traceback.
         self._files_of_failed_load: frozenset[Path] = frozenset()
 
     def loaded(self) -> dict[str, ModuleType]:
@@ -52,8 +53,10 @@ class AgentModules:
         importlib.invalidate_caches()
         try:
             return load()
-        except BaseException:
-            self._files_of_failed_load = self.files()
+        except BaseException as error:
+            # Python has removed the modules that raised from `sys.modules`.
+            raised = frozenset(Path(file) for file in files_of(error) if self._is_here(file))
+            self._files_of_failed_load = self.files() | raised
             for name in self.loaded():
                 del sys.modules[name]
             sys.modules.update(old)
@@ -65,12 +68,11 @@ class AgentModules:
         return frozenset(Path(file) for file in found if file is not None)
 
     def files_of_last_load(self) -> frozenset[Path]:
-        """Return the files of the modules, and the files that the last failed load read."""
+        """Return the files of the modules, and the files of the last failed load: of its modules and its traceback."""
         return self._files_of_failed_load | self.files()
 
     def suspects(self) -> frozenset[Path]:
-        """Return the files that may have made the last load fail: the files that it read, and every .py file beside
-        them."""
+        """Return the files to watch after a failed load: the known files, and every .py file in their folders."""
         read = self.files_of_last_load()
         return read.union(*(folder.glob("*.py") for folder in {file.parent for file in read}))
 
@@ -114,21 +116,23 @@ class Reloader:
                 await asyncio.sleep(self._every)
                 now = self._marks(broken)
             before = self._marks(True)
+            result: Agents | PlaneError
             try:
-                newer = self._modules.anew(lambda: load_agents(self._specs, allow_crash=self._allow_crash))
+                result = self._modules.anew(lambda: load_agents(self._specs, allow_crash=self._allow_crash))
             except PlaneError as error:
-                broken = True
-                failed(error)
-            except BaseException as error:  # noqa: BLE001 - from the author's module: nothing is awaited in this block
-                broken = True
-                failed(bad_code(", ".join(self._specs), error))
-            else:
-                broken = False
-                loaded(newer)
-            # The next poll also finds a file that changed during the load, and a new file.
+                result = error
+            except BaseException as error:  # noqa: BLE001 - of the agent's module: no cancellation without await
+                result = bad_code(", ".join(self._specs), error)
+            broken = isinstance(result, PlaneError)
+            # Files that changed during the load, and files that it did not read, count as changed at the next poll.
             read = self._modules.files_of_last_load()
             after = self._marks(broken)
             marks = {file: before.get(file, mark if file in read else None) for file, mark in after.items()}
+            # Last, so that the next poll finds every change after the report.
+            if isinstance(result, PlaneError):
+                failed(result)
+            else:
+                loaded(result)
 
     def _marks(self, broken: bool) -> dict[Path, _Mark]:
         files = self._modules.suspects() if broken else self._modules.files()

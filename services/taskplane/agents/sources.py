@@ -67,11 +67,7 @@ def line_of(error: BaseException) -> str:
 
 def _found_at(error: BaseException) -> tuple[str, int] | str:
     """Return the file and the line of `place_of`, or one text if only a text is known."""
-    looked_at: set[int] = set()
-    cause: BaseException | None = error
-    # An exception may be among its own causes.
-    while cause is not None and id(cause) not in looked_at:
-        looked_at.add(id(cause))
+    for cause in _causes(error):
         if isinstance(cause, RaisedElsewhere):
             return cause.at
         if isinstance(cause, SyntaxError) and cause.filename:
@@ -79,8 +75,26 @@ def _found_at(error: BaseException) -> tuple[str, int] | str:
         lines = [(frame.f_code.co_filename, line) for frame, line in _frames(cause.__traceback__) if is_author(frame)]
         if lines:
             return lines[-1]
-        cause = cause.__cause__ or cause.__context__
     return ""
+
+
+def files_of(error: BaseException) -> Iterator[str]:
+    """Yield the author's files in an error and its causes: of each traceback, and of each SyntaxError."""
+    for cause in _causes(error):
+        if isinstance(cause, SyntaxError) and cause.filename:
+            yield cause.filename
+        yield from (frame.f_code.co_filename for frame, _ in _frames(cause.__traceback__) if is_author(frame))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its cause, the cause of the cause, and so on."""
+    looked_at: set[int] = set()
+    cause: BaseException | None = error
+    # An exception may be among its own causes.
+    while cause is not None and id(cause) not in looked_at:
+        looked_at.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def defined_at(thing: object) -> str:
