@@ -1,4 +1,4 @@
-"""Turns that may have come to nothing (`taskplane.sessions.store`): found once, whoever's they are, on every engine."""
+"""Turns that may have no result (`taskplane.sessions.store`): each of any owner is found once, on every engine."""
 
 import time
 

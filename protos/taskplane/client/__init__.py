@@ -1,7 +1,7 @@
 """A client of taskplane that loses nothing when connections break.
 
-`Client` sends, streams and resumes; the classes below are its events and failures. It works with other A2A 1.0 servers
-as well, without exact resume where they have no cursors.
+`Client` sends, streams and resumes; the classes below are its events and failures. `Client` works with other A2A 1.0
+servers, too. If a server has no cursors, the client does not resume exactly.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Its HTTP library takes longer to import than all else together, and a command that sends nothing does without.
+    # Import `Client` on demand: its HTTP library has the longest import time, and commands that send nothing do not
+    # need it.
     if name == "Client":
         from taskplane.client.client import Client
 

@@ -41,7 +41,7 @@ def user_message(
 def rewind_message(
     session: str, before: str, text: str = "", *, reference_task_ids: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a message that rewinds to before the turn `before`; a `text` becomes the next turn (R2, R6)."""
+    """Return a message that cuts the turn `before` and all later turns. A non-empty `text` becomes the next turn."""
     message = user_message(text, session=session, reference_task_ids=reference_task_ids if text else ())
     return {**message, "metadata": {REWIND_BEFORE: before}}
 
@@ -49,12 +49,13 @@ def rewind_message(
 def as_message(given: str | Mapping[str, Any], session: str, task: str, key: str) -> Mapping[str, Any]:
     """Return a text as a message to a session and a task, or a message as it is.
 
-    A text has the same message id for the same key, so that a later program repeats the same message. Raise BadUsage
-    `BAD_KEY` for a key that no header can carry, `BAD_MESSAGE` for `session` or `task` beside a message.
+    The message id of a text is computed from the key. So a later program with the same key sends the same message.
+    Raise BadUsage: `BAD_KEY` if the key is not printable ASCII, is longer than 255 characters, or has spaces at its
+    ends; `BAD_MESSAGE` if `session` or `task` comes with a whole message.
     """
     if not (key.isascii() and key.isprintable() and key == key.strip() and len(key) <= _LONGEST_KEY):
         raise BadUsage(
-            f"The key must consist of 1 to {_LONGEST_KEY} printable ASCII characters, without spaces at its ends.",
+            f"The key must have at most {_LONGEST_KEY} printable ASCII characters, without spaces at its ends.",
             reason="BAD_KEY",
         )
     if isinstance(given, str):

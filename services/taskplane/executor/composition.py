@@ -71,11 +71,11 @@ class ExecutorService:
         self._beside: list[asyncio.Task[None]] = []
 
     def claim(self, claiming: Coroutine[None, None, None]) -> None:
-        """Take work from the queue in this way, until the drain."""
+        """Run `claiming`, which takes work from the queue, until the drain."""
         self._claiming = self._group.create_task(claiming, name="claiming")
 
     def start(self, work: Coroutine[None, None, None], *, name: str) -> None:
-        """Do this beside the runs, until `stop`."""
+        """Run a background job beside the runs, until `stop`."""
         self._beside.append(self._group.create_task(work, name=name))
 
     def stop(self) -> None:
@@ -84,13 +84,14 @@ class ExecutorService:
             task.cancel()
 
     def replace(self, newer: Agents) -> None:
-        """Serve `newer` in place of the agents with the same names. Runs at work keep their agent and its process."""
+        """Replace agents by the agents of `newer` with the same names. Runs at work keep their agent and its
+        process."""
         for hosted in self.agents.replace(newer):
             self._processes.retire(hosted)
         self._processes.prepare(self.agents.by_name[name] for name in newer.names if name in self.agents.by_name)
 
     async def ready(self) -> bool:
-        """Return whether messages may be sent here: both stores are connected, the task store takes this process for a
+        """Return whether messages may be sent here: both stores are connected, the task store accepts this process as a
         service, and no drain has begun."""
         connected = [channel.get_state(try_to_connect=True) for channel in self._stores]
         if self.runs.draining or self._leases.refused:
@@ -104,7 +105,8 @@ class ExecutorService:
         await retry_until_reachable(lambda: self.runs.ports.queue.Renew(request))
 
     async def drain(self) -> None:
-        """Take no more work, let runs finish for `drain_timeout`, release the rest. A second call does nothing."""
+        """Stop claims, let runs finish for `drain_timeout`, release the leases of the other runs. A second call does
+        nothing."""
         if self.runs.draining:
             return
         if self._claiming is not None:
@@ -129,10 +131,11 @@ async def open_executor(
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
 ) -> AsyncGenerator[ExecutorService, None]:
-    """Open an executor and add its service to `services`, which needs the lines of `servicer.POLICY`.
+    """Open an executor and add its service to `services`. The policy of `services` must have the lines of
+    `servicer.POLICY`.
 
     Arguments and promises as for `open_runs`. `process_id`: with the prefix of a resident executor if the store is in
-    the same process. `agents`: these instead of `settings.agents`. Invalid: an agent cannot be loaded.
+    the same process. `agents`: used instead of `settings.agents`. Invalid: an agent cannot be loaded.
     """
     if agents is None:
         agents = agents_of(settings)
@@ -173,13 +176,13 @@ async def open_runs(
     renewals: grpc.aio.Channel | None = None,
     appends: grpc.aio.Channel | None = None,
 ) -> AsyncGenerator[ExecutorService, None]:
-    """Open the part of an executor that claims tasks and runs them; a worker is only this part.
+    """Open the part of an executor that claims tasks and runs them. A worker has only this part.
 
-    The channels are not wrapped by `client` yet; their owner closes them. `process_id`: random per process start.
+    The channels must not be wrapped by `client`. Their owner closes them. `process_id`: random per process start.
     `kind`: the name of the actor in events, before the process id. `renewals`, `appends`: channels to the task store
-    for these calls only, if it has several replicas; see `runs.answer_timeout`. Drains at exit. If an asyncio task of
-    the executor dies, the body is cancelled and the error raised; with `strict_agents`, bugs of agents are raised at
-    the end, too.
+    for these calls only, if the store has several replicas; see `runs.answer_timeout`. The exit drains. If an asyncio
+    task of the executor dies, the body is cancelled and the error raised. With `strict_agents`, bugs of agents are
+    raised at the end, too.
     """
     secret = settings.internal_secret.encode()
     identity = Principal("", "", f"{kind}:{process_id}", service=True)
@@ -241,7 +244,7 @@ async def open_runs(
             with noticing_blocks(settings.blocked_after, settings.blocked_limit):
                 yield service
         except Exception as error:  # noqa: BLE001 - raised again below
-            # From in here it would come out in a group.
+            # An error raised inside the task group would become an exception group.
             failure = error
         finally:
             await service.drain()
@@ -257,7 +260,7 @@ async def open_runs(
 
 
 async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every: float) -> None:
-    """Copy, apply, void and finish the unfinished work of all executors, at the start and every so often."""
+    """Run the sweeps over the unfinished work of all executors, at the start and then every `every` seconds."""
     while True:
         try:
             await ports.copier.sweep(ports.actor)
@@ -270,7 +273,7 @@ async def _sweeping(ports: Ports, abandoned: Abandoned, imports: Imports, every:
 
 
 async def _expiring(expiry: Expiry, every: float) -> None:
-    """Delete sessions that are too old every `every` seconds; not at the start, when there is more to be done."""
+    """Delete expired sessions every `every` seconds. Wait first: other work has priority at the start."""
     while True:
         await asyncio.sleep(every)
         try:

@@ -1,4 +1,4 @@
-"""The conversation of a session as an executor reads it for a turn, and a cache of the last conversations."""
+"""The conversation of a session for a turn, and a cache of the last conversations."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -24,8 +24,8 @@ class EffectiveHistory(NamedTuple):
     def messages(self, task_id: str, without: Container[str]) -> Sequence[a2a.Message]:
         """Return the messages for the prompt of the task `task_id`, without the entries with the ids `without`.
 
-        A pushed history counts as the messages in it. A tool call of another task is left out until its result is
-        there; the task itself decides about its own calls.
+        A pushed history counts as its messages. A tool call of another task is left out until its result arrives. The
+        task decides about its own calls.
         """
         return _Prompt(self.entries, task_id, without)
 
@@ -38,7 +38,7 @@ class EffectiveHistory(NamedTuple):
                 yield entry.message.message_id
 
     def as_begun(self, invocation_id: str, task_id: str) -> "EffectiveHistory":
-        """Return the conversation without turns that were begun while this task waited for its run."""
+        """Return the conversation without the turns that began while this task waited for its run."""
         # From the end, where the turn mostly is.
         for after in range(len(self.entries), 0, -1):
             if self.entries[after - 1].id == invocation_id:
@@ -48,7 +48,7 @@ class EffectiveHistory(NamedTuple):
 
 
 class _Prompt(Sequence[a2a.Message]):
-    """The messages of some entries; chosen when one is asked for, since many agents ask for none."""
+    """The messages of some entries. They are selected at the first access: many agents read no messages."""
 
     def __init__(self, entries: Sequence[pb.Entry], task_id: str, without: Container[str]) -> None:
         self._entries = entries
@@ -95,30 +95,31 @@ def _grows(entry: pb.Entry, after: pb.Entry | None) -> bool:
 
 
 class Listed(NamedTuple):
-    """The entries in effect of a session when they were listed as `listing`. `size`: about their bytes in memory."""
+    """The entries in effect of a session in the list `listing`. `size`: approximate bytes of the entries in memory."""
 
     entries: Sequence[pb.Entry]
     listing: str
     size: int
 
     def followed_by(self, unchanged: int, entries: Sequence[pb.Entry], listing: str) -> "Listed":
-        """Return the first `unchanged` entries with others after them, as another listing."""
+        """Return a new listing: the first `unchanged` entries, then `entries`."""
         size = self.size - _size(self.entries[unchanged:]) + _size(entries)
         return Listed([*self.entries[:unchanged], *entries], listing, size)
 
 
 NONE: Final = Listed((), "", _ENTRY_BYTES)
-"""The listing of a session of which nothing is known."""
+"""The listing of an unknown session."""
 
 
 class HistoryCache:
-    """The conversations that were read last, each for the principal of the current context.
+    """A cache of the most recently read conversations, each for the principal of the current context.
 
-    Measured by `bench`: a turn after 2,000 others takes 11 ms instead of 116, of which 85 % was reading the history.
+    Measured by `bench`: a turn after 2,000 other turns takes 11 ms instead of 116 ms. 85 % of the 116 ms was the read
+    of the history.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """`most_bytes`: of all of them together, about."""
+        """`most_bytes`: approximate maximum size of all conversations together."""
         self._listed: LRUCache[tuple[str, str, str], Listed] = LRUCache(most_bytes, getsizeof=_size_of)
 
     def get(self, context_id: str) -> Listed:

@@ -18,7 +18,7 @@ OPENING: Final = 2
 
 
 async def void(log: SessionLog, context_id: str, invocation_id: str) -> None:
-    """Void a turn that came to nothing."""
+    """Void a turn without a result."""
     await _mark(log, context_id, invocation_id, off=False)
 
 

@@ -21,13 +21,14 @@ MAX_CALL_ENTRIES: Final = 1000
 
 
 class SessionLog:
-    """The session history as the executor calls it, for the principal of the current context.
+    """The executor's client of the session history. It acts as the principal of the current context.
 
-    Raises the service's errors.
+    Methods raise the errors of the service. NotFound: the caller has no such session.
     """
 
     def __init__(self, service: SessionHistoryStub, cache_bytes: int = 0) -> None:
-        """`cache_bytes`: of the conversations that are cached; a later read of one asks only for its changes."""
+        """`cache_bytes`: maximum size of the cache of conversations. A read of a cached conversation requests only its
+        changes."""
         self._service = service
         self._cache = HistoryCache(cache_bytes)
 
@@ -43,10 +44,10 @@ class SessionLog:
     ) -> pb.AppendEntriesResponse:
         """Append all entries or none, in one call; a repeat changes nothing.
 
-        `own_message_id`: the new id of the message in the first entry if the session has its id already.
-        `own_answer_id`: the same for the direct answer in the last entry. `openings`: if an entry is the void of a
-        deleted task, a title made of one of these texts is replaced. Conflict: the session is not at
-        `expected_version`, if this is given.
+        `own_message_id`: the replacement for the message id of the first entry. It is used if the session has a message
+        with that id. `own_answer_id`: the same for the direct answer in the last entry. `openings`: beginnings of the
+        user messages of a deleted task. The void of the task replaces a title that was made from one of them. Conflict:
+        the version of the session is not `expected_version` (0: any).
         """
         return await self._service.AppendEntries(
             pb.AppendEntriesRequest(
@@ -78,7 +79,8 @@ class SessionLog:
         return await self.append(context_id, batch, create)
 
     async def touch(self, context_id: str) -> None:
-        """Have the session listed by a change of its tasks that was made just now. A failure is logged only."""
+        """Set the time of the session's last change to now, after a change of its tasks. Lists are sorted by this time.
+        A missing session is ignored. Other errors are logged, not raised."""
         try:
             await self._service.TouchSession(pb.TouchSessionRequest(context_id=context_id))
         except NotFound:
@@ -87,7 +89,7 @@ class SessionLog:
             log.warning("the time of the last change of session %s is out of date in lists: %s", context_id, error)
 
     async def effective_history(self, context_id: str) -> EffectiveHistory:
-        """Return the entries in effect now. NotFound."""
+        """Return the entries in effect. NotFound."""
         known = self._cache.get(context_id)
         request = pb.ListEntriesRequest(context_id=context_id, effective=True, known=known.listing)
         async with aclosing(self._pages(request)) as pages:
@@ -124,18 +126,18 @@ class SessionLog:
         return None
 
     async def rewinds(self, context_id: str) -> Sequence[str]:
-        """Return the ids of all rewinds of a session, which are their invocations. NotFound."""
+        """Return the ids of all rewinds of a session. The id of a rewind is its invocation id. NotFound."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_REWIND])
         async with aclosing(self._entries(request)) as entries:
             return [entry.id async for entry in entries]
 
     async def is_deleted(self, context_id: str, invocation_id: str) -> bool:
-        """Return whether a turn is of a deleted task. NotFound."""
+        """Return whether a turn belongs to a deleted task. NotFound."""
         cut = await self._service.ListCut(pb.ListCutRequest(context_id=context_id))
         return invocation_id in cut.deleted_invocation_ids
 
     async def is_void(self, context_id: str, invocation_id: str) -> bool:
-        """Return whether the turn was voided and this was not taken back."""
+        """Return whether the turn is void now: its newest void entry was not taken back."""
         request = pb.ListEntriesRequest(context_id=context_id, kinds=[pb.ENTRY_KIND_VOID], newest_first=True)
         async with aclosing(self._entries(request)) as entries:
             async for entry in entries:
@@ -144,17 +146,17 @@ class SessionLog:
         return False
 
     async def unsettled(self, min_age: float) -> pb.ListUnsettledResponse:
-        """Return turns of any owner that may have come to nothing, `min_age` seconds after they were begun."""
+        """Return turns of all owners without a known result, begun at least `min_age` seconds ago."""
         return await self._service.ListUnsettled(pb.ListUnsettledRequest(min_age=min_age))
 
     async def mark_settled(self, until: Timestamp) -> None:
-        """Record that no turn up to `until` needs a further look."""
+        """Record that all turns up to `until` are checked."""
         await self._service.MarkSettled(pb.MarkSettledRequest(until=until))
 
     async def expired(self, min_age: float, after: pb.ExpiredSession | None) -> Sequence[pb.ExpiredSession]:
-        """Return sessions of any owner that were not changed for `min_age` seconds.
+        """Return sessions of all owners without a change for `min_age` seconds.
 
-        None if there are no more after `after`.
+        The sequence is empty if there are no more sessions after `after`.
         """
         return (await self._service.ListExpired(pb.ListExpiredRequest(min_age=min_age, after=after))).sessions
 
@@ -163,7 +165,7 @@ class SessionLog:
         return (await self._service.ListSessions(pb.ListSessionsRequest())).sessions
 
     async def delete_state(self) -> int:
-        """Delete the state of the caller's owner with every agent; how many keys that were."""
+        """Delete the state of the caller's owner for all agents. Return the number of deleted keys."""
         return (await self._service.DeleteUserState(pb.DeleteUserStateRequest())).deleted
 
     async def drop_imports(self) -> None:
@@ -171,16 +173,17 @@ class SessionLog:
         await self._service.DropImport(pb.DropImportRequest())
 
     async def delete(self, context_id: str, expected_version: int = 0, tasks_until: Timestamp | None = None) -> None:
-        """Delete the session with its entries. NotFound. Conflict: not at `expected_version`, if that is given.
+        """Delete the session with its entries. NotFound. Conflict: the version of the session is not `expected_version`
+        (0: any).
 
-        `tasks_until`: `remains` has it until its tasks of then are deleted, too.
+        `tasks_until`: `remains` lists the session until its tasks with a last change up to this time are deleted.
         """
         await self._service.DeleteSession(
             pb.DeleteSessionRequest(context_id=context_id, expected_version=expected_version, tasks_until=tasks_until)
         )
 
     async def remains(self) -> Sequence[pb.Remains]:
-        """Return some deleted sessions of any owner whose tasks are not all deleted yet; empty if there are no more."""
+        """Return some deleted sessions of all owners that still have tasks; empty if there are no more."""
         return (await self._service.ListRemains(pb.ListRemainsRequest())).remains
 
     async def drop_remains(self, context_id: str, tasks_until: Timestamp) -> None:
@@ -188,11 +191,12 @@ class SessionLog:
         await self._service.DropRemains(pb.DropRemainsRequest(context_id=context_id, tasks_until=tasks_until))
 
     async def session(self, context_id: str) -> pb.Session:
-        """Return the session. NotFound: the caller has no such session."""
+        """Return the session. NotFound."""
         return (await self._service.GetSession(pb.GetSessionRequest(context_id=context_id))).session
 
     async def first_said(self, context_id: str, message_id: str) -> tuple[pb.Session, pb.Entry | None]:
-        """Return the session, and the first entry with a message under an id, in effect or not. NotFound."""
+        """Return the session, and its first entry with the message id `message_id`. The entry need not be in effect.
+        NotFound."""
         request = pb.ListEntriesRequest(context_id=context_id, message_id=message_id, page_size=1)
         page = await self._service.ListEntries(request)
         return page.session, page.entries[0] if page.entries else None

@@ -23,10 +23,11 @@ class Services:
     """A registry of services. `serving` puts them on a socket, `InProcessChannel` calls them directly."""
 
     def __init__(self, *, policy: Mapping[str, Access], secret: bytes = b"", default: Principal | None = None) -> None:
-        """`policy` has a line per method path ("/package.Service/Method"); a method without one is refused.
+        """`policy` has a line per method path ("/package.Service/Method"). A method without a line is refused as
+        PERMISSION_DENIED.
 
-        With `secret`, only signed principals are accepted, and `default` is ignored. Without it, a call without a
-        principal acts as `default`; if that is None, it is refused as UNAUTHENTICATED.
+        With `secret`, a principal must be signed, and `default` is unused. Without `secret`, calls without a principal
+        act as `default`. Calls with neither get UNAUTHENTICATED, except for public methods.
         """
         self.secret = secret
         self.handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -42,12 +43,12 @@ class Services:
     def add(self, register: Callable[[S, grpc.aio.Server], None], servicer: S) -> None:
         """Register a servicer by the generated `add_XServicer_to_server`. ValueError: it is registered already.
 
-        The generated function calls only the next two methods of a server.
+        The generated function uses only two methods of a server, both below.
         """
         register(servicer, cast("grpc.aio.Server", self))
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
-        """Do nothing. Generated code also calls `add_registered_method_handlers`, which gets the method names."""
+        """Do nothing. `add_registered_method_handlers` gets the same handlers, with their names."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"

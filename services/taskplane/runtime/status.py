@@ -24,7 +24,7 @@ SUGGESTION_KEY: Final = "suggestion"
 _MAX_MESSAGE: Final = 1_024
 _MAX_TEXT: Final = 256
 _MAX_ENTRIES: Final = 8
-# The maximum size of a status in bytes; as base64 they take up to 4.5 KiB of the trailers.
+# Maximum bytes of a status. Its base64 form takes up to 4.5 KiB of the trailers.
 _MAX_STATUS: Final = 3_400
 
 _KINDS: Final[tuple[type[PlaneError], ...]] = (
@@ -45,7 +45,7 @@ _KINDS: Final[tuple[type[PlaneError], ...]] = (
 )
 _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.StatusCode.CANCELLED: errors.Unavailable}
 
-# The texts for the caller by code. The text of a transport itself may have names of hosts.
+# Texts for the caller, by code. They replace the texts of gRPC, which may contain host names.
 _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.UNAVAILABLE: "a service is unreachable at the moment",
     grpc.StatusCode.CANCELLED: "the call ended before its answer",
@@ -55,7 +55,7 @@ _TRANSPORT_TEXTS: Final = {
     grpc.StatusCode.DATA_LOSS: "internal error",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "a service is overloaded at the moment",
 }
-# The text of gRPC for a message over the size limit. A retry cannot help.
+# Pattern of gRPC's error text for a message that is too large. A retry cannot help.
 _TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 
 
@@ -114,8 +114,8 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PlaneError:
     cls = _CLASSES.get(code, errors.Internal)
     status = _attached(error)
     known: dict[str, Any] = {}
-    # If the codes differ, the transport ended the call first, for example by a deadline. The details are the handler's
-    # and are about something else.
+    # If the code of the call differs from the code in the details, the transport ended the call, for example by a
+    # deadline. Then the details do not describe this error.
     if status is not None and status.code == code.value[0]:
         for detail in status.details:
             _read(detail, known)
@@ -160,6 +160,6 @@ def _attached(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return a text of at most `limit` bytes in UTF-8; a cut text ends with an ellipsis."""
+    """Cut a text to `limit` bytes in UTF-8, at least 3, with an ellipsis at its end."""
     encoded = text.encode()
     return text if len(encoded) <= limit else encoded[: max(limit - 3, 0)].decode(errors="ignore") + "\u2026"

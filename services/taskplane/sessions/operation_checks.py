@@ -21,7 +21,7 @@ from taskplane.sessions.store import (
 
 MAX_TITLE: Final = 1000
 MAX_ENTRIES: Final = 1000
-# Bytes of payload that an entry may have, the limit of a request.
+# Maximum bytes of the payload of an entry: the limit of a request.
 MAX_ENTRY: Final = 4 * 1024 * 1024
 _YEAR: Final = 366 * 86_400
 _UNSETTLED_AGE: Final = Range(0, _YEAR, "seconds")
@@ -55,7 +55,7 @@ class SessionFields(WrongFields):
             self.text(f"{prefix}source", source)
 
     def place(self, after: UnappliedSession | ExpiredSession | None, at: int) -> None:
-        """Check a session after which a listing continues."""
+        """Check the last session of the previous page of a list."""
         if after is not None:
             self.text("after.tenant", after.tenant)
             self.text("after.owner", after.owner)
@@ -88,7 +88,7 @@ def check_session(context_id: str) -> None:
 
 
 def check_list(page_size: int, title: str) -> None:
-    """Check the size of a page of sessions, and the title that they are searched for."""
+    """Check the size of a page of sessions, and the text to find in titles."""
     wrong = SessionFields()
     wrong.within("page_size", page_size, _PAGE)
     wrong.text("title", title)
@@ -96,7 +96,7 @@ def check_list(page_size: int, title: str) -> None:
 
 
 def check_limit(limit: int) -> None:
-    """Check the number of sessions or turns that are listed."""
+    """Check the number of sessions or turns in a list."""
     wrong = WrongFields()
     wrong.within("limit", limit, _PAGE)
     wrong.check()
@@ -128,7 +128,7 @@ def check_expired(min_age: float, after: ExpiredSession | None, limit: int) -> N
 
 
 def check_until(field: str, until: int) -> None:
-    """Check the time up to which something is done."""
+    """Check the end of a range of time."""
     wrong = SessionFields()
     wrong.time(field, until)
     wrong.check()
@@ -144,7 +144,7 @@ def check_stage(context_id: str, import_id: str, field: str, number: int) -> Non
 
 
 def check_drop(context_id: str, import_id: str) -> None:
-    """Check the ids of imports to be dropped."""
+    """Check the ids of imports to drop."""
     wrong = WrongFields()
     wrong.ids({"context_id": context_id}, required=bool(import_id))
     wrong.ids({"import_id": import_id}, required=False)
@@ -162,7 +162,7 @@ def check_fork(op: commands.Fork) -> None:
 
 
 def check_after(seq: int | None) -> None:
-    """Check a value that is the number of an entry, 0 or None."""
+    """Check the number of an entry, 0 or None."""
     wrong = WrongFields()
     wrong.at_least("after_seq", seq or 0)
     wrong.check()
@@ -181,7 +181,7 @@ def check_filter(context_id: str, query: EntryFilter) -> None:
         wrong.add("skip", "must be at least 0, and requires effective")
     if query.known and (query.newest_first or query.distinct or query.skip or not query.effective):
         wrong.add("known", "requires effective with the oldest first, without distinct and skip")
-    # The lookup knows nothing of the order in which they are read.
+    # The lookup of a message id ignores the reading order.
     if query.message_id and query.effective:
         wrong.add("message_id", "cannot be combined with effective")
     wrong.check()
@@ -262,9 +262,9 @@ def check_imported(entry: Entry, size: int) -> None:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Return whether an entry is valid at first sight; False means that it needs a closer look.
+    """Return whether an entry passes a fast check. False: the entry needs the full check.
 
-    All its ids are checked at once: if together they are short and printable, each of them is.
+    All ids are checked at once: if the joined text is short and printable, each id is, too.
     """
     ids = entry.id + entry.invocation_id + entry.task_id + entry.task_invocation_id + entry.actor + entry.target
     return (
@@ -282,7 +282,7 @@ _PLAIN: Final = KINDS.keys() - {REWIND, VOID}
 
 
 def check_deletion(where: str, task_id: str, turns: Sequence[str], entry_ids: Sequence[str], *, off: bool) -> None:
-    """Check the void of a deleted task. It cannot take a void back, too."""
+    """Check the void of a deleted task. Such a void must not take a void back."""
     wrong = WrongFields()
     wrong.ids({f"{where}.task_id": task_id})
     for field, names in (("invocation_ids", turns), ("entry_ids", entry_ids)):
@@ -292,8 +292,8 @@ def check_deletion(where: str, task_id: str, turns: Sequence[str], entry_ids: Se
     wrong.check()
 
 
-# The payloads that an entry of a kind may have; None: it may have none. Kinds that are missing here may have any but a
-# pushed history and a deletion.
+# The allowed payloads of each kind of entry; None: the payload may be missing. Other kinds may have any payload except
+# a pushed history and a deletion.
 _PAYLOADS: Final[dict[int, tuple[str | None, ...]]] = {
     MESSAGE: ("message",),
     OUTCOME: ("message", None),
@@ -305,7 +305,7 @@ _ANY: Final = ("message", "data", None)
 
 
 def check_payload(where: str, kind: int, payload: str | None) -> None:
-    """Check that entries of this kind may have this payload, or none. Ignores unknown kinds."""
+    """Check that entries of this kind may have this payload, or no payload. Unknown kinds are ignored."""
     allowed = _PAYLOADS.get(kind, _ANY)
     if payload in allowed or kind not in KINDS:
         return

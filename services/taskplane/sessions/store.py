@@ -1,11 +1,11 @@
-"""The port of the session log, in parts by responsibility; each consumer takes the part that it needs.
+"""The port of the session log, in parts by responsibility. Each consumer takes the necessary part.
 
-The promises below hold for every method and every database. An answer is given after its transaction is committed and
-synced, and every read is one snapshot of committed data. A session of another owner is answered like one that does not
-exist. Besides the errors named with it each method raises Invalid for values that could never be stored or listed (see
-`operation_checks`), and Unavailable where the database cannot be reached: a read may be repeated, and so may an append,
-since a repeat of one that had taken effect is answered with its stored entries. Exhausted: too much is waiting already;
-nothing was changed, try again after `retry_after` seconds.
+The promises below hold for every method and every database. A method returns after the commit and sync of its
+transaction. Every read is one snapshot of committed data. A session of another owner is answered like a missing
+session. Each method also raises Invalid for values that can never be stored or listed (see `operation_checks`), and
+Unavailable if the database cannot be reached. Reads and appends may be repeated: the repeat of a stored append returns
+the stored entries. Exhausted: too many operations are waiting; nothing was changed, try again after `retry_after`
+seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,11 @@ class EntryFilter:
     """A filter of the entries of a session; an empty field does not filter.
 
     `effective`: only entries in effect, in reading order; without `kinds` only messages, direct answers, and the pushed
-    history before them. `distinct`, which needs `effective`: of messages with one id only the first one; a page then
-    counts messages, also those of a pushed history, of which it has those that belong on it. `skip`, which needs
-    `effective`: the number of entries to pass over from the page token on. `known`, which needs `effective` alone,
-    oldest first: the `listing` of an earlier page of the same listing; the first page begins where it is different now.
-    `message_id`, not with `effective`: entries with a message that a conversation shows under this id; of those that
-    are older than `Entry.message_id` none.
+    history before them. `distinct` (with `effective`): of messages with the same id only the first. Then a page counts
+    messages, and its pushed history has only the messages of this page. `skip` (with `effective`): the number of
+    entries to skip after the page token. `known` (with `effective` alone, oldest first): the `listing` of an earlier
+    page of the same list; the first page begins at the first difference. `message_id` (without `effective`): entries
+    with a shown message of this id, without entries older than `Entry.message_id`.
     """
 
     effective: bool = False
@@ -60,10 +59,10 @@ class EntryFilter:
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """A page of entries. `session` is as it was when they were read; `next_page_token` is empty on the last page.
+    """A page of entries. `session`: its state at the read of the entries. `next_page_token` is empty on the last page.
 
-    In a list of entries in effect: `has_events`, if the session has events of an agent runtime, in effect or not;
-    `listing` names it, as it was then; `unchanged` is the number of entries that it has in common with the known one.
+    In a list of entries in effect: `has_events`: the session has events of an agent runtime, in effect or not.
+    `listing`: the name of the list in this state. `unchanged`: the number of entries in common with the known list.
     """
 
     session: Session
@@ -77,8 +76,9 @@ class EntryPage:
 class MessageIds(NamedTuple):
     """The ids of the messages in effect, and the session at the same point.
 
-    `ends`: of each turn, by the invocation that began it, the number of messages up to its end. `page_token`: lists the
-    messages by `entries`. With events these are among the messages: an event beside a turn follows the later ones.
+    `ends`: the number of messages up to the end of each turn, by the turn's invocation. `page_token`: lists the
+    messages by `entries`. With events, the events are among the messages: an event beside a turn follows the later
+    messages.
     """
 
     session: Session
@@ -98,7 +98,7 @@ class UnappliedSession(NamedTuple):
 
 
 class ExpiredSession(NamedTuple):
-    """A session that was not written to for long. `created_at`: microseconds since 1970."""
+    """A session without recent changes. `created_at`: microseconds since 1970."""
 
     tenant: str
     owner: str
@@ -108,7 +108,7 @@ class ExpiredSession(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """A deleted session with tasks still to be deleted: those changed last up to `tasks_until`.
+    """A deleted session with tasks to delete: all tasks with a last change up to `tasks_until`.
 
     `tasks_until`: microseconds since 1970.
     """
@@ -120,7 +120,7 @@ class Remains(NamedTuple):
 
 
 class UnsettledTurn(NamedTuple):
-    """A turn that may have come to nothing. `task_id`: the task that it was to become; "": it was not decided."""
+    """A turn without a known result. `task_id`: the task planned for the turn; "": the turn was not decided."""
 
     tenant: str
     owner: str
@@ -132,8 +132,8 @@ class UnsettledTurn(NamedTuple):
 class UnsettledPage(NamedTuple):
     """A page of unsettled turns.
 
-    `until`: the time up to which was looked, for `mark_settled` (microseconds since 1970); None: there was nothing.
-    `more`: there may be more from there on.
+    `until`: the end of the checked time, for `mark_settled` (microseconds since 1970); None: there were no turns.
+    `more`: there may be turns after `until`.
     """
 
     turns: Sequence[UnsettledTurn]
@@ -142,9 +142,9 @@ class UnsettledPage(NamedTuple):
 
 
 class AbandonedTurns(NamedTuple):
-    """Turns that nobody has made anything of, counted. `oldest`: when the first was begun (microseconds since 1970).
+    """The number of turns without a result. `oldest`: the beginning of the first turn (microseconds since 1970).
 
-    `bounded`: there may be more.
+    `bounded`: there may be more turns.
     """
 
     turns: int
@@ -167,7 +167,7 @@ class WatchLog(Protocol):
     async def heads(self, keys: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], tuple[int, int]]:
         """Return the time of creation and the number of entries of each session, by (tenant, owner, context id).
 
-        A session that does not exist is left out.
+        Missing sessions are left out.
         """
         ...
 
@@ -178,25 +178,24 @@ class ReadLog(WatchLog, Protocol):
     async def list(self, scope: Scope, page_size: int, page_token: str, title: str = "") -> SessionPage:
         """Return one page of the sessions of `scope`, newest update first.
 
-        `title`: only sessions with this in their title, in any case. A session that is updated
-        between two pages may be missing on the later one. Invalid: the page size; `BAD_PAGE_TOKEN`: not made for this
-        listing.
+        `title`: only sessions with this text in their title, in upper or lower case. A session with an update between
+        two pages may be missing on the later page. Invalid: the page size; `BAD_PAGE_TOKEN`: the token of another list.
         """
         ...
 
     async def entries(self, scope: Scope, context_id: str, query: EntryFilter) -> EntryPage:
         """Return one page of the entries of a session, oldest first unless asked otherwise.
 
-        A page may hold fewer entries than asked for although more follow, so that it stays within some megabytes; only
-        an empty `next_page_token` ends the list. The pages of an effective list all show the entries in effect when the
-        first one was read, and its version. NotFound; Invalid: the page size or the filter; `BAD_PAGE_TOKEN`.
+        A page may have fewer entries than requested, to limit its size to some megabytes. Only an empty
+        `next_page_token` ends the list. All pages of an effective list show the entries in effect, and the version, at
+        the time of the first page. NotFound; Invalid: the page size or the filter; `BAD_PAGE_TOKEN`.
         """
         ...
 
     async def conversation(self, scope: Scope, context_id: str) -> tuple[Session, Sequence[a2a.Message]]:
         """Return all messages in effect, in reading order; of equal message ids the first. Raise NotFound.
 
-        Exhausted `HISTORY_TOO_LARGE`: they do not fit one reply, so read them by pages.
+        Exhausted `HISTORY_TOO_LARGE`: the messages do not fit one reply; read them by pages.
         """
         ...
 
@@ -206,21 +205,21 @@ class ReadLog(WatchLog, Protocol):
         """Return the ids of the messages of `conversation`, in the same order; "" for a message without an id. Raise
         NotFound.
 
-        `events`: the events in effect are among them, under names that begin with a NUL. `page_token`: that of an
-        earlier answer, with the same `events`, for the entries in effect then. Invalid `BAD_PAGE_TOKEN`.
+        `events`: add the events in effect, with names that begin with a NUL. `page_token`: the token of an earlier
+        answer with the same `events`, for the entries in effect at that time. Invalid `BAD_PAGE_TOKEN`.
         """
         ...
 
     async def cut(self, scope: Scope, context_id: str) -> tuple[Session, CutTurns]:
-        """Return the invocations with a message, an outcome or an event that are not in effect now, oldest first, and
+        """Return the invocations not in effect with a message, an outcome or an event, oldest first. Also return
         whether the newest rewind can be undone. NotFound.
         """
         ...
 
     async def state(self, scope: Scope, context_id: str) -> tuple[Session, Struct]:
-        """Return the state made by the session's events in effect, with that of its owner and its agent.
+        """Return the state from the session's events in effect, with the state of its owner and its agent.
 
-        NotFound. Exhausted `STATE_TOO_LARGE`: it does not fit one reply.
+        NotFound. Exhausted `STATE_TOO_LARGE`: the state does not fit one reply.
         """
         ...
 
@@ -229,9 +228,9 @@ class WriteLog(Protocol):
     """Operations on sessions."""
 
     async def create(self, op: commands.Create) -> commands.Created:
-        """Create the session, or give the non-empty values to the existing session.
+        """Create the session, or set the non-empty values in the existing session.
 
-        If nothing changes, its version does not change, either.
+        Without a change, the version stays.
         """
         ...
 
@@ -243,9 +242,9 @@ class WriteLog(Protocol):
         ...
 
     async def delete(self, op: commands.Delete) -> Session:
-        """Remove the session with all its entries, in one transaction; their ids are free again.
+        """Remove the session with all its entries, in one transaction. Their ids can be used again.
 
-        If tasks are to follow, `remains` has the session from then on.
+        If its tasks are to be deleted, too, `remains` lists the session from now on.
 
         NotFound. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: it is not at the one expected.
         """
@@ -254,20 +253,20 @@ class WriteLog(Protocol):
     async def append(self, op: commands.Append) -> commands.Appended:
         """Append entries in their order, all or none, each with the next number.
 
-        An entry with a stored id is not stored again: the answer has the stored entry, with its payload, and of
-        racing callers all but the first get the entry of that one. If every id is stored already, `expected_version`
-        is not checked. NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with
-        another request hash or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its
-        metadata: the session is not at the one expected; the version of one that does not exist is 0.
+        An entry with a stored id is not stored again. The answer has the stored entry with its payload. All racing
+        callers get the entry of the first caller. If every id is stored already, `expected_version` is not checked.
+        NotFound: no session, and no `create`. Refused `KEY_REUSED`: one of the ids is stored with another request hash
+        or in another session of the owner. Conflict `VERSION_MISMATCH`, with the `version` in its metadata: the session
+        has another version than expected. A missing session has version 0.
         """
         ...
 
     async def rewind(self, op: commands.Rewind) -> commands.Rewound:
-        """Cut an invocation and all first seen after it from the entries in effect.
+        """Cut an invocation and all later invocations from the entries in effect.
 
-        It is decided on the history as it is in the transaction that writes the entry. NotFound, also
-        `INVOCATION_NOT_FOUND`: the invocation is not in effect; then the entry is stored without effect, and a repeat
-        is answered the same. Refused `KEY_REUSED`: the id is that of another request. Conflict `VERSION_MISMATCH`.
+        The rewind is decided on the history in the transaction that writes the entry. NotFound, also
+        `INVOCATION_NOT_FOUND`: the invocation is not in effect. Then the entry is stored without effect, and a repeat
+        gets the same answer. Refused `KEY_REUSED`: another request has used the id. Conflict `VERSION_MISMATCH`.
         """
         ...
 
@@ -283,9 +282,9 @@ class WriteLog(Protocol):
         """Create a session from the entries in effect of another session before an invocation. The other session does
         not change.
 
-        Its entries are copies, in reading order; they begin no turns and belong to no tasks. Its state is made by the
-        copied events. A repeat is answered with the existing session, even if the other session has changed since.
-        NotFound, also `INVOCATION_NOT_FOUND`. AlreadyExists: there is another session with the new id.
+        The new session has copies of the entries, in reading order. Copies begin no turns and belong to no tasks. The
+        state is computed from the copied events. A repeat gets the existing session, even after a change of the other
+        session. NotFound, also `INVOCATION_NOT_FOUND`. AlreadyExists: another session has the new id.
         """
         ...
 
@@ -294,7 +293,7 @@ class WriteLog(Protocol):
         ...
 
     async def mark_applied(self, op: commands.MarkApplied) -> Session:
-        """Record that the tasks are in line with the history up to an entry; never go back, raise no version.
+        """Record that the tasks reflect the history up to an entry. The number never decreases, and the version stays.
 
         NotFound. Invalid `BEYOND_HEAD`.
         """
@@ -305,51 +304,51 @@ class SweepLog(Protocol):
     """Reads and marks of the sweeps, over the sessions of all owners."""
 
     async def unapplied(self, limit: int, after: UnappliedSession | None = None) -> Sequence[UnappliedSession]:
-        """Return sessions of all owners with changes not applied to their tasks, oldest change first.
+        """Return sessions of all owners with unapplied changes, oldest change first.
 
-        `after`: the last one of the page before. Invalid.
+        `after`: the last session of the previous page. Invalid.
         """
         ...
 
     async def unsettled(self, min_age: float, limit: int) -> UnsettledPage:
         """Return turns of all owners, begun or resumed at least `min_age` seconds ago, that may be abandoned.
 
-        They have no direct answer and no later message. It looks at about `limit` turns (more only where one
-        transaction opened them), the oldest first, from where `mark_settled` left off; so each is looked at once. It
-        goes by the clocks of the processes that write: a turn could be missed only if one was `min_age` behind. If they
-        were set back, it begins again from there. Invalid.
+        Such turns have no direct answer and no later message. A call checks about `limit` turns (more only if one
+        transaction opened them), oldest first, after the time of `mark_settled`. So each turn is checked once. Times
+        are from the clocks of the writing processes: a turn can be missed only if a clock is `min_age` slow. After a
+        step back of the clocks, the next call begins at the earlier time. Invalid.
         """
         ...
 
     async def abandoned(self, tenant: str, undecided_age: float, age: float) -> AbandonedTurns:
-        """Count the turns of a tenant that `unsettled` returns, of all tenants' 10,000 oldest.
+        """Count the turns of a tenant that `unsettled` returns, among the 10,000 oldest of all tenants.
 
-        Turns without an outcome count from an age of `undecided_age` seconds on, others from `age` on, which is not
-        less: these are tasks as a rule, and may only be slow.
+        Turns without an outcome count from an age of `undecided_age` seconds on, other turns from `age` on. `age` is
+        not less: most other turns are tasks, and may only be slow.
         """
         ...
 
     async def mark_settled(self, until: int) -> None:
-        """Record that the turns of `unsettled` up to `until` need no further look. Invalid."""
+        """Record that the turns of `unsettled` up to `until` are checked. Invalid."""
         ...
 
     async def expired(self, min_age: float, after: ExpiredSession | None, limit: int) -> Sequence[ExpiredSession]:
-        """Return sessions of all owners that were changed last more than `min_age` seconds ago, oldest creation first.
+        """Return sessions of all owners without a change for `min_age` seconds, oldest creation first.
 
         `after`: the session to continue from. Invalid.
         """
         ...
 
     async def remains(self, limit: int) -> Sequence[Remains]:
-        """Return some deleted sessions of all owners with tasks still to be deleted. Invalid."""
+        """Return some deleted sessions of all owners with tasks to delete. Invalid."""
         ...
 
     async def drop_remains(self, scope: Scope, context_id: str, until: int) -> None:
-        """Record that the tasks changed last up to `until` are deleted. Invalid."""
+        """Record that the tasks with a last change up to `until` are deleted. Invalid."""
         ...
 
     async def delete_user_state(self, scope: Scope) -> int:
-        """Remove the state of an owner with every agent, and the owner's rows in `remains`; return how many keys.
+        """Remove the state of an owner for all agents, and the owner's rows in `remains`. Return the number of keys.
 
         The state of an owner outlives the sessions.
         """
@@ -357,17 +356,17 @@ class SweepLog(Protocol):
 
 
 class ImportLog(Protocol):
-    """Import of a session that was exported."""
+    """The import of an exported session."""
 
     async def stage_import(self, scope: Scope, context_id: str, import_id: str, number: int, data: bytes) -> None:
-        """Keep a page of a session that is being imported; the first page replaces the pages of another import.
+        """Store a page of an import. The first page replaces the pages of another import of the session.
 
         AlreadyExists `SESSION_EXISTS`. Conflict `IMPORT_REPLACED`. Invalid.
         """
         ...
 
     async def commit_import(self, scope: Scope, context_id: str, import_id: str, pages: int) -> Session:
-        """Make the session of its staged pages, all of it or nothing.
+        """Create the session from its staged pages, completely or not at all.
 
         AlreadyExists `SESSION_EXISTS`, `ENTRY_EXISTS`. Conflict `IMPORT_REPLACED`, `IMPORT_CONFLICT`. Invalid, with the
         `line` in its metadata.
@@ -375,11 +374,11 @@ class ImportLog(Protocol):
         ...
 
     async def drop_import(self, scope: Scope, context_id: str, import_id: str) -> None:
-        """Forget the staged pages, of this import or ("") of any; of this session or ("") of any of the owner's."""
+        """Delete staged pages: of one import or ("") of all; of one session or ("") of all sessions of the owner."""
         ...
 
     async def drop_abandoned_imports(self) -> int:
-        """Forget pages that any owner staged and did not continue for an hour; return how many."""
+        """Delete the pages of imports without a new page for an hour, of all owners. Return the number of pages."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The tables of the session log. The columns of `session` and `entry` are made of the domain's nouns.
+"""The tables of the session log. The columns of `session` and `entry` are made from the classes of the domain.
 
 Times are microseconds since 1970. The triggers in `triggers.py` hold the rules beyond these constraints.
 
@@ -31,8 +31,8 @@ from taskplane.storage.staging import staging_table
 
 metadata: Final = MetaData()
 
-# One row. `page_key` signs page tokens, for every process of the store alike. Turns that were begun before
-# `settled_until` need no further look (see OPENS).
+# One row. `page_key` signs page tokens, for every process of the store alike. Turns begun before `settled_until` are
+# checked (see OPENS).
 session_meta: Final = Table(
     "session_meta",
     metadata,
@@ -76,8 +76,8 @@ session: Final = Table(
 # Queries repeat these conditions word for word: only then does either engine see that a partial index serves them.
 LISTED: Final = "updated_at > 0"
 UNAPPLIED: Final = "applied_seq < steered_seq"
-# An entry after which a turn may come to nothing: it is to be a task (an outcome), or it was begun (a message) or taken
-# up again (a void taken back) and is not decided yet.
+# An entry after which a turn may stay without a result: the turn is to be a task (an outcome), or the turn was begun (a
+# message) or resumed (a void taken back) and is not decided yet.
 OPENS: Final = (
     f"((kind = {OUTCOME} AND task_id <> '')"
     f" OR ((kind = {MESSAGE} OR kind = {VOID}) AND task_id = '' AND request_hash IS NOT NULL))"

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# Seconds until a batch that came to nothing is tried again, at most.
+# Maximum number of seconds before the next attempt of a batch without effect.
 _LONGEST_PAUSE: Final = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Opens a database by its URL; callers do not know which engine it is."""
+"""Opens a database by its URL. The same calls work for SQLite and PostgreSQL."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -31,13 +31,14 @@ async def open_engine(
     durability: Durability = "full",
     idle_timeout: float = LONGEST_IDLE,
 ) -> AsyncGenerator[Engine, None]:
-    """Open the database at `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host/name`,
-    with several hosts as `host1:5432,host2:5432`, of which the one that takes writes is used.
+    """Open the database at `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host/name`.
+    Of several hosts, as in `host1:5432,host2:5432`, the writable one is used.
 
-    `readers` and `writers` are the most connections that read and write; SQLite has one that writes. With durability
-    "full" a commit is on disk when it is acknowledged: the settings that decide this are read back, and a weaker one is
-    refused. "relaxed" may lose the last commits of a machine that crashes, and logs a warning at each start.
-    `idle_timeout` is the number of seconds after which PostgreSQL ends the transaction of a silent process.
+    `readers`, `writers`: the maximum number of connections for reads and for writes. SQLite has one for writes. With
+    durability "full" a commit is on disk when it is acknowledged. A weaker `synchronous_commit` (SQLite: `synchronous`,
+    journal mode) is refused; `fsync = off` of PostgreSQL only gives a warning. "relaxed" may lose the last commits when
+    the machine crashes, and logs a warning at each start. `idle_timeout`: PostgreSQL ends the transaction of a process
+    after this number of silent seconds.
 
     Invalid: the URL names neither engine, the driver of PostgreSQL is missing, or the SQLite file is damaged or a
     folder. Refused: the file is in use by another process, or a setting read back is too weak. Unavailable: the
@@ -61,11 +62,11 @@ async def open_engine(
 def make_bell(engine: Engine, url: str, name: str, on_notified: OnNotified, *, notifications: bool) -> Bell:
     """Return the bell between the processes of the store `name` on the database at `url`, which `engine` has open.
 
-    `notifications` False: it notifies no other process, so the others find changes by polling only.
+    `notifications` False: the bell notifies no other process. Other processes find changes by polling only.
     """
     if engine.dialect.alone or not notifications:
         return Bell()
-    # Imported late for the same reason as the engine.
+    # Imported here because the driver is optional.
     from taskplane.storage.notifications import NotifyingBell
 
     bell = NotifyingBell(url, name, on_notified)
@@ -76,8 +77,8 @@ def make_bell(engine: Engine, url: str, name: str, on_notified: OnNotified, *, n
 async def run_alone(url: str, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `fn(connection, ...)` in one transaction without a time limit, for migrations.
 
-    On SQLite it takes the file's lock like an engine (waiting up to 2 s), with foreign keys checked only before the
-    commit, as the ALTER TABLE procedure of sqlite.org requires. Errors as in `open_engine`.
+    On SQLite the call takes the lock of the file, and waits up to 2 s for the lock. Foreign keys are checked once,
+    before the commit (see ALTER TABLE on sqlite.org). Errors as in `open_engine`.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":

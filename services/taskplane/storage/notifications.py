@@ -1,7 +1,7 @@
-"""The bell on PostgreSQL: LISTEN, and NOTIFY after the commit, on one extra connection of the process.
+"""The bell on PostgreSQL: LISTEN, and NOTIFY after commits, on one extra connection for each store of the process.
 
-A NOTIFY inside a transaction that writes would serialise all commits of the server. So it is sent after the commits, in
-one notification for all commits since the last NOTIFY has returned.
+A NOTIFY inside a transaction that writes would serialise all commits of the server. So NOTIFY is a statement of its
+own, once for all commits during the previous NOTIFY.
 """
 
 import logging
@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 _CLOSE_TIMEOUT: Final = 2.0
 # Seconds that the server may take to answer.
 _ANSWER_TIMEOUT: Final = 5.0
-# Seconds without a NOTIFY after which a statement tests the connection: nothing else finds one that was cut silently.
+# After so many seconds without a NOTIFY a statement tests the connection. Nothing else notices a silent loss of the
+# connection.
 _HEARTBEAT: Final = 10.0
 # Bytes. The server accepts less than 8,000.
 _MAX_PAYLOAD: Final = 7900

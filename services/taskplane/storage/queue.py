@@ -18,12 +18,12 @@ _RETRY_AFTER: Final = 0.2
 
 
 class Waiting(Generic[Op, Answer]):
-    """An operation between its submission and its answer. `future` gets the answer; it is cancelled if the caller has
+    """An operation between its submission and its answer. `future` gets the answer, and is cancelled if the caller has
     gone.
 
-    `shares`: it may share a batch with others of its key that do. `suspect`: a transaction with it failed. `pause`:
-    seconds to wait where its next batch comes to nothing. `span`: that of its caller, if there is one; `owner`: the
-    caller's, see `here`.
+    `shares`: the operation may share a batch with other operations of its key that have `shares`, too. `suspect`: a
+    transaction with the operation failed. `pause`: seconds to wait if the next batch has no effect. `span`: the span of
+    the caller, if there is one. `owner`: the owner of the caller, see `here`.
     """
 
     __slots__ = ("future", "key", "op", "owner", "pause", "shares", "size", "span", "suspect")

@@ -1,7 +1,7 @@
-"""SQLite: one thread and connection that writes, a pool of connections that read, one process per file.
+"""SQLite: one thread and connection for writes, a pool of connections for reads, one process per file.
 
-Two connections that write or checkpoint at once can corrupt a WAL file (SQLite 3.7.0 to 3.51.2, WAL-reset bug), which
-is why exactly one does both, why a second process is refused, and why nothing is memory-mapped.
+SQLite before 3.51.3 has the WAL-reset bug: two connections that write or checkpoint at once can corrupt a WAL file. So
+one connection does both. A second process is refused. Memory mapping is off.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ class SqliteEngine(Engine):
     async def write(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await self._writer.run(fn, args, kwargs)
-        except Exception as error:  # noqa: BLE001 - translated there
+        except Exception as error:  # noqa: BLE001 - `_fail` translates it
             await self._fail(error)
 
     async def read(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await self._readers.run(lambda conn: fn(conn, *args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - translated there
+        except Exception as error:  # noqa: BLE001 - `_fail` translates it
             await self._fail(error)
 
     async def probe(self) -> None:
@@ -77,9 +77,9 @@ class SqliteEngine(Engine):
 async def open_sqlite(
     file: Path, *, readers: int, durability: SqliteDurability, statements: Statements | None = None
 ) -> AsyncGenerator[SqliteEngine, None]:
-    """Open the database in `file`; the file and its folder are created if they do not exist.
+    """Open the database in `file`. A missing file and its missing folder are created.
 
-    See `open_engine`. With durability "none" nothing is synced, for temporary files. `statements`: compiled statements
+    See `open_engine`. Durability "none": no sync at all; only for temporary files. `statements`: compiled statements
     shared with other databases of this process.
     """
     if durability == "relaxed":
@@ -88,7 +88,7 @@ async def open_sqlite(
         stack.enter_context(locked(file, wait=0.0))
         writer = Writer(file, durability, statements)
         stack.push_async_callback(writer.close)
-        # Closed before the writer: the last connection merges the log.
+        # Close the readers before the writer: the connection that closes last merges the WAL file into the database.
         reading = Readers(file, readers, statements)
         stack.push_async_callback(reading.close)
         with translating(), refusing_damaged(file):
@@ -121,7 +121,8 @@ async def run_alone_on_sqlite(
 
 @contextmanager
 def refusing_damaged(file: Path) -> Generator[None, None, None]:
-    """Raise Invalid if the file is a folder, or if the body finds that it is not a database or is damaged."""
+    """Raise Invalid if the file is a folder, is damaged or is not a SQLite database. The latter two are errors of the
+    body."""
     if file.is_dir():
         raise Invalid(
             f"{file} is a folder; a SQLite database must be a file",
@@ -145,10 +146,11 @@ def _ping(conn: Connection) -> None:
 
 
 def version_warning(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
-    """Return the warning about a version of SQLite that has the WAL-reset bug; empty for any other version."""
+    """Return a warning for versions before 3.51.3; "" otherwise. Older versions with a backport of the fix get the
+    warning, too."""
     if version >= _SAFE_VERSION:
         return ""
     return (
-        f"SQLite {'.'.join(map(str, version))} is older than {'.'.join(map(str, _SAFE_VERSION))}, which fixes a rare"
-        " corruption of WAL files by two programs that write"
+        f"SQLite {'.'.join(map(str, version))} is older than {'.'.join(map(str, _SAFE_VERSION))}: in rare cases"
+        " two programs that write to a database at once damage it (WAL-reset bug)"
     )

@@ -16,8 +16,8 @@ class Uncopied:
     """Finds the uncopied tasks of a session (tenant, owner, context id).
 
     Almost always there are none. A store that is `alone` on its database sees every commit, so it knows the sessions
-    with uncopied tasks and reads only those. Any other store always reads the database; so does a store with too many
-    uncopied tasks to remember.
+    with uncopied tasks and reads only those. Any other store, and a store with too many uncopied tasks to remember,
+    always reads the database.
     """
 
     def __init__(self, log: CopyLog, *, alone: bool) -> None:
@@ -27,7 +27,7 @@ class Uncopied:
         self._counts: dict[Context, int] = {}
 
     async def load(self) -> None:
-        """Read which tasks are uncopied now; to be called before the store serves."""
+        """Read the uncopied tasks. Call this before the store serves."""
         if self._sessions is not None:
             for row in await self._log.uncopied(None, _MAX_KNOWN):
                 self._note(row.uid, (row.tenant, row.owner, row.context_id))

@@ -79,7 +79,7 @@ class TurnRun:
         request = tasks.GetTaskRequest(task_id=self._task_id, history_length=0)
         sent = (await self._plane.tasks.GetTask(request)).record.input_generation
         for run in self._runs.active:
-            # As the next renewal of the lease tells it.
+            # The next renewal of the lease would report the same.
             run.outbox.input_generation = max(run.outbox.input_generation, sent)
 
     async def answer(self, text: Said) -> TurnResult:

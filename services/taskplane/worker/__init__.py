@@ -9,7 +9,7 @@ __all__ = ["Worker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names on demand: every process reads the settings here, and few run agents."""
+    """Import `Worker` on demand: every process imports the settings in this package, and few need the worker's code."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from taskplane.worker import worker

@@ -29,7 +29,7 @@ class Worker:
         Worker(MyAgent(), name="mine", tasks="tasks.internal:50051", sessions="sessions.internal:50052").run()
 
     An executor serves the card (`--agent mine=worker:card.json`) and creates the tasks. A worker sees the tasks of all
-    users of its agents: it is a service like the executor itself.
+    users of its agents, like an executor. So it calls the stores as a service.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Worker:
 
 
 def run(settings: WorkerSettings, agents: Agents | None = None) -> int:
-    """Run a worker of these agents, or of the agents in the settings, until SIGTERM; return the exit code.
+    """Run a worker until SIGTERM or SIGINT. Return the exit code. `agents`: by default from the settings.
 
     Invalid: an agent cannot be loaded, or an address is malformed. Unauthenticated: the plane has another secret.
     """

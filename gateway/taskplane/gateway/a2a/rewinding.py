@@ -18,8 +18,8 @@ async def rewound_task(plane: Plane, rewound: xb.Rewound) -> a2a.Task:
 
 
 def shown(task: a2a.Task) -> Sequence[Payload]:
-    """Return the result of a rewind as elements of a stream. A refusal is told by a status update, too: clients take a
-    Task without history for the beginning of a turn, and would show no reason."""
+    """Return the result of a rewind as elements of a stream. A refusal also has a status update: for clients a Task
+    without history is the beginning of a turn, and they would show no reason."""
     if task.status.state != a2a.TASK_STATE_FAILED:
         return [task]
     return [task, a2a.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)]

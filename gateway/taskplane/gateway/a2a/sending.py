@@ -1,4 +1,4 @@
-"""The unary send: a message to an agent, answered directly or by a task that is as far as the client waits."""
+"""The unary send. The answer is a message of the agent, or the task in the state that the client waits for."""
 
 import asyncio
 from collections.abc import Iterable
@@ -35,17 +35,19 @@ _UNTIL_BEGUN: Final = _watch_until(AT_REST | {a2a.TASK_STATE_WORKING})
 
 
 async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
-    """Send a message and return the agent's direct answer, or the task once it is as far as the client waits. A rewind
-    returns the task of the turn after it or, without one, the session task with its whole history.
+    """Send a message. Return the direct answer of the agent, or the task in the state that the client waits for.
+
+    A rewind returns the task of its new turn. Without a new turn, a rewind returns the session task with its whole
+    history. A refused rewind returns a failed task.
 
     A client that stops waiting does not affect the task. Raise NotFound; Refused `TERMINAL`, `NOT_MANAGED`,
     `SUPERSEDED` or `KEY_REUSED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
     """
-    # A rewind needs no agent unless it begins a turn, which only the executor can decide.
+    # A rewind without a new turn needs no agent. Only the executor knows whether there is a new turn.
     if call.missing is not None and not is_rewind(request.message):
         raise call.missing
     if call.cursor:
-        raise invalid({"Last-Event-ID": "is for streams only"})
+        raise invalid({"Last-Event-ID": "is allowed for streams only"})
     wait = call.wait
     if wait is None:
         wait = Wait.EXISTS if request.configuration.return_immediately else Wait.AT_REST
@@ -97,7 +99,7 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
     request.cursor = reference.cursor
     backoff = Backoff(patience=plane.settings.store_patience)
     while True:
-        lost = Unavailable("the task store is shutting down and did not come back")
+        lost = Unavailable("the task store has shut down and is not reachable again yet")
         call = plane.tasks.WatchTask(request)
         try:
             async for response in call:
@@ -110,6 +112,6 @@ async def _wait_until(plane: Plane, reference: xb.TaskReference, end: bytes) -> 
             lost = error
         finally:
             call.cancel()
-        # The store restarts, or the connection has reached its age.
+        # The store restarts, or the connection has reached its maximum age.
         if not await backoff.wait():
             raise lost

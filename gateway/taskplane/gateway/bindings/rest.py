@@ -1,6 +1,7 @@
-"""The REST binding of A2A 1.0 (section 11): paths, query and body in, JSON of 1.0 and its errors (AIP-193) out.
+"""The REST binding of A2A 1.0 (section 11). Input: path, query and body. Output: JSON of A2A 1.0, and errors as in
+AIP-193.
 
-Checks are made in the order of the JSON-RPC binding. What a path says wins over what a body repeats.
+Checks are made in the order of the JSON-RPC binding. A value in the path replaces the same value in the body.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The handler of one path: the operation, and the names in requests of the ids in the path."""
+    """The handler of one path. `ids`: pairs of a request field and the path parameter with its value."""
 
     operation: Operation
     ids: tuple[tuple[str, str], ...] = ()
@@ -57,7 +58,7 @@ class Rest:
             reply = _failed(request, name, error)
         except ClientGone:
             raise
-        except Exception:  # noqa: BLE001 - the client gets a response and the log the details
+        except Exception:  # noqa: BLE001 - the client gets a response; the log gets the details
             _log.exception("a REST request failed")
             reply = _failed(request, name, Internal("internal error"))
         SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
@@ -84,7 +85,7 @@ class Rest:
 
 
 async def _params(plane: Plane, request: Request) -> dict[str, Any]:
-    """Return the fields of the request, of its query or of its body, which may be missing."""
+    """Return the request fields from the query (GET, HEAD, DELETE) or from the body. A missing body has no fields."""
     if request.method in ("GET", "HEAD", "DELETE"):
         return {name: _value(name, value) for name, value in request.query.items() if value}
     request.check_json()
@@ -101,21 +102,22 @@ async def _params(plane: Plane, request: Request) -> dict[str, Any]:
 
 
 def _value(name: str, text: str) -> Any:
-    """Return the JSON value that the text of a query is in this field. Other numbers are read from texts anyway."""
+    """Convert the text of a query parameter to the JSON value of its field. Only booleans and `status` need this: other
+    numeric fields accept texts."""
     if name in _FLAGS:
         return _VALUES.get(text, text)
     return int(text) if name == "status" and _NUMBER.fullmatch(text) else text
 
 
 def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-    """Return the elements of a stream as server-sent events, and an error as the last of them. They close the
-    stream."""
+    """Return a generator of server-sent events. An error is the last event. The generator closes the stream at its
+    end."""
     return sent_events(worker, flow, V1_0.event, _error_event)
 
 
 def _error_event(error: PlaneError) -> bytes:
-    """Return an error as a stream event. Without the name of the event, official clients take it for an event without
-    content."""
+    """Return an error as a stream event. Official clients ignore the content of an error event without the name
+    "error"."""
     return sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")
 
 
@@ -135,8 +137,8 @@ def failure(request: Request, error: PlaneError, headers: Headers | None = None)
 
 
 def _content(request: Request, status: int, value: Any, headers: Headers) -> Response:
-    """Return a response of the media type that the client names: `Accept` counts, then `Content-Type`; by default that
-    of A2A (1.0 section 11.1)."""
+    """Return a response. Its media type is from `Accept`, else from `Content-Type`, else application/a2a+json (A2A 1.0
+    section 11.1)."""
     media_type = _A2A_JSON
     for header in (b"accept", b"content-type"):
         named = request.header(header)
@@ -155,7 +157,7 @@ def _paths() -> tuple[tuple[str, str, Rest], ...]:
         ("POST", "/message:send", "SendMessage", ()),
         ("POST", "/message:stream", "SendStreamingMessage", ()),
         ("GET", "/tasks", "ListTasks", ()),
-        # The paths with a verb come before the one that would take it for the end of an id.
+        # Paths with ":cancel" or ":subscribe" come before /tasks/{task}: that path would match them, too.
         ("POST", "/tasks/{task}:cancel", "CancelTask", task),
         ("GET", "/tasks/{task}:subscribe", "SubscribeToTask", task),
         ("POST", "/tasks/{task}:subscribe", "SubscribeToTask", task),

@@ -37,7 +37,7 @@ async def delete_task(plane: Plane, task_id: str) -> None:
                 found = await plane.tasks.ListTurns(asked)
                 has_session = await _void(plane, found)
     except NotFound:
-        # From the void on, whoever comes by may finish the deletion.
+        # After the void, any other request or sweep may finish the deletion.
         _log.info("another request has deleted task %s", task_id)
     await afp("delete.after_task")
     if has_session:

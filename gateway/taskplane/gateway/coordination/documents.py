@@ -66,7 +66,8 @@ async def put(plane: Plane, task: a2a.Task, *, agent: str, expected_generation: 
         try:
             begun = await _tell(plane, record, stored.invocation_ids, begin)
         except Refused as error:
-            # Whoever deletes a task tells the session first, so of two at once one sees the other.
+            # A deletion of a task writes to the session first. So of a write and a deletion at once, one sees the
+            # other.
             asked = await _without_deleted(plane, asked, stored, error)
             continue
         if cut:

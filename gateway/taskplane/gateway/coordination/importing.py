@@ -1,4 +1,4 @@
-"""The import of an exported session into both stores, visible only when its last line was read and verified."""
+"""Imports an exported session into both stores. The session becomes visible after the check of its last line."""
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 _END: Final = "end"
 
 Lines = AsyncGenerator[tuple[int, bytes], None]
-"""The lines of an export with their numbers, from 1, and their line feeds."""
+"""Pairs of line number (from 1) and line. A line includes its line feed."""
 
 
 class Imported(NamedTuple):
@@ -28,10 +28,11 @@ class Imported(NamedTuple):
 
 
 async def import_session(plane: Plane, lines: Lines, new_id: str) -> Imported:
-    """Create the session of an export under its own id, or under `new_id` unless that is empty.
+    """Create the session of an export with the id `new_id`, by default with the id in the export.
 
-    Raise AlreadyExists if that id, or another id that must be unique, exists; Invalid, with the `line` in its metadata;
-    Exhausted `TOO_MANY_IMPORTS`. Nothing is stored then.
+    Raise AlreadyExists for a used id of the session, a task or an entry. Raise Invalid with the number of the wrong
+    line in `metadata["line"]`. Raise Exhausted `TOO_MANY_IMPORTS`. After these errors no session of the import is
+    visible. Leftover data is deleted, at the latest by a sweep.
     """
     number, text = await _first(lines)
     tally = Tally()
@@ -39,7 +40,7 @@ async def import_session(plane: Plane, lines: Lines, new_id: str) -> Imported:
     tally.add(text)
     mapping = _renamed(session, new_id)
     await _check_free(plane, session.context_id)
-    # A body that is no import, or does not come, takes no slot.
+    # Take a slot only after a valid first line has arrived.
     with plane.uploads.import_slot():
         staged = ImportAttempt(plane, session.context_id)
         try:
@@ -64,7 +65,8 @@ class _Body:
         self._tally = tally
         self._session = session
         self._mapping = mapping
-        # The generation and trimmed generation of the current task, and the generation of its last event read.
+        # `_expected`: generation of the current task. `_trimmed`: its trimmed generation. `_came`: generation of its
+        # newest read event.
         self._expected = 0
         self._trimmed = 0
         self._came = 0
@@ -132,7 +134,9 @@ class _Body:
     def _check_end(self, number: int, value: dict[str, Any], text: bytes) -> None:
         self._check_whole(number)
         if value != {"type": _END, **self._tally.end()} or not text.endswith(b"\n"):
-            raise line_error(number, "does not match the lines before it: the file was edited", "CHECKSUM_MISMATCH")
+            raise line_error(
+                number, "does not match the lines before it: the file was changed or damaged", "CHECKSUM_MISMATCH"
+            )
 
 
 async def _first(lines: Lines) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Rules that find the problems for an operator in the JSON figures of an overview. Pure."""
+"""Rules that find the problems for an operator in the JSON figures of an overview. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

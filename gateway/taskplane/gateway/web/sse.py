@@ -20,9 +20,9 @@ ABORT: Final = "taskplane.abort"
 UNCACHED: Final[Headers] = [(b"cache-control", b"no-store, no-transform"), (b"x-accel-buffering", b"no")]
 HEADERS: Final[Headers] = [(b"content-type", CONTENT_TYPE), *UNCACHED, NOSNIFF]
 NOTHING: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": True}
-"""A write that waits until the one before has left: servers wait before they take a write, not after it, and the next
-event would be read, translated and kept meanwhile."""
-# No blank line follows the comment: some parsers take a blank line after an id for an event.
+"""An empty write that waits for the end of the previous write. Servers wait before a write, not after it. Without the
+empty write, the next event would be read, translated and kept meanwhile."""
+# No blank line follows the comment: for some parsers a blank line after an id is an event.
 _PING: Final = b": ping\n"
 _BREAKS: Final = re.compile("[\r\n\0]")
 _CREDENTIALS_INTERVAL: Final = 60.0

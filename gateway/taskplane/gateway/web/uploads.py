@@ -1,4 +1,4 @@
-"""The reading of request bodies: in a time, at a least rate, and few slow ones of one caller at once."""
+"""Reads request bodies with limits: total time, minimum rate, and number of slow bodies of one caller at once."""
 
 import asyncio
 from collections import Counter
@@ -13,9 +13,9 @@ from taskplane.runtime.principal import Principal, caller
 
 # Seconds after which a body that has not arrived counts as slow.
 AT_ONCE: Final = 1.0
-# Seconds of waiting after which a body must keep the least rate.
+# Seconds of waiting before the minimum rate applies to a body.
 GRACE: Final = 5.0
-# Seconds after which an import may be over.
+# Seconds to wait before another import, told to the refused caller.
 _IMPORT_RETRY: Final = 5.0
 
 
@@ -31,7 +31,8 @@ class Uploads:
     async def whole(self, request: Request) -> bytes:
         """Return the body of a request, and set its size.
 
-        Raise BodyTooLarge; BodyTooSlow; ClientGone; Exhausted `TOO_MANY_UPLOADS` for a further slow body of one caller.
+        Raise BodyTooLarge; BodyTooSlow; ClientGone; Exhausted `TOO_MANY_UPLOADS` if the caller already has the maximum
+        number of slow bodies.
         """
         settings = self._settings
         length = request.header(b"content-length")
@@ -52,7 +53,7 @@ class Uploads:
 
     @contextmanager
     def importing(self, principal: Principal) -> Generator[None]:
-        """Hold the one import of a caller. Raise Exhausted `TOO_MANY_IMPORTS` if it imports already."""
+        """Hold the one import of a caller. Raise Exhausted `TOO_MANY_IMPORTS` if the caller has a running import."""
         owner = _owner(principal)
         if owner in self._importers:
             raise _too_many_imports("another import of yours is running; at most 1 per caller")
@@ -64,7 +65,7 @@ class Uploads:
 
     @contextmanager
     def import_slot(self) -> Generator[None]:
-        """Hold one of the imports of all callers. Raise Exhausted `TOO_MANY_IMPORTS` if there is none left."""
+        """Hold one of the import slots of all callers. Raise Exhausted `TOO_MANY_IMPORTS` without a free slot."""
         if self._imports >= self._settings.max_imports:
             raise _too_many_imports(f"too many imports at once; at most {self._settings.max_imports:,} per process")
         self._imports += 1
@@ -93,10 +94,10 @@ class Uploads:
 
 
 class Body:
-    """A body that arrives in parts. Only the time of waiting for its client counts."""
+    """A body that arrives in parts. Only the time of waiting for the client counts for the time limits."""
 
     def __init__(self, request: Request, limit: int, total: float, settings: GatewaySettings, hint: str = "") -> None:
-        """Take at most `limit` bytes in `total` seconds, with the pauses and the least rate of the settings."""
+        """Accept at most `limit` bytes in `total` seconds. The settings limit each pause and give the minimum rate."""
         self.size = 0
         self._request = request
         self._limit = limit
@@ -121,7 +122,8 @@ class Body:
             yield part
 
     async def unpaced(self) -> AsyncIterator[bytes]:
-        """Yield the same without limits in time; a caller that has one may go on by `parts`."""
+        """Yield the rest of the body without time limits. A caller with its own time limit may continue with
+        `parts`."""
         while not self._ended:
             yield await self._receive()
 
@@ -141,7 +143,7 @@ class Body:
         return part
 
     def _patience(self) -> tuple[float, BodyTooSlow]:
-        """Return the seconds until the next part is late, and the error that it is then."""
+        """Return the seconds to wait for the next part, and the error to raise after them."""
         timeout = BodyTooSlow("the request body took too long to arrive", "BODY_TIMEOUT")
         left = min(self._total - self._waited, self._pause)
         if self._rate:

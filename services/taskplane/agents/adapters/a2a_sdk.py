@@ -132,7 +132,7 @@ class Execution(AsyncIterator[Change]):
         return self._changes.popleft()
 
     async def aclose(self) -> None:
-        """Stop `execute` if it is still at work: tell the executor by `cancel`, then cancel the asyncio task. Both have
+        """Stop `execute` if it is still at work: call `cancel` of the executor, then cancel the asyncio task. Both have
         the turn's `cancel_grace` seconds."""
         self._events.close()
         if self._work is None:

@@ -1,4 +1,4 @@
-"""The reading of a user's answer to the question whether a tool may be called."""
+"""Reads a user's yes or no to a tool call."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,16 +15,16 @@ _NO: Final = _words("n no false deny denied reject rejected decline declined can
 # `_ANSWERS`: members whose value is the answer. `_DENIALS`: members whose true value is a denial.
 _ANSWERS: Final = _words("confirmed confirm approved approve accepted accept allowed allow decision answer type result")
 _DENIALS: Final = _words("denied deny rejected reject declined decline")
-# Members that may stand beside it and decide nothing.
+# Other allowed members of an answer. They do not decide.
 _BESIDE: Final = _words("id name payload hint reason message comment feedback")
 _REASONS: Final = ("reason", "message", "comment", "feedback")
 
 
 def decision(given: object) -> bool | None:
-    """Return whether an answer approves a call or denies it; None if it is not clear.
+    """Return True if an answer approves a call, False if the answer denies it, None if the answer is unclear.
 
-    Clear answers are a boolean, one exact word, and an object with one such value under a known name. A text of several
-    words is unclear: it may allow only a part.
+    Clear answers: a boolean; one known word in any case, also with "." or "!"; an object with known members only, if
+    their answers agree. A text of several words is unclear: the user may allow only a part.
     """
     if isinstance(given, bool | str):
         return _plain(given)
@@ -48,7 +48,7 @@ def members(given: object) -> dict[Any, Any]:
 
 
 def last_question(turn: Turn) -> Message | None:
-    """Return a copy, without id, of the question that the message of a turn answers; None without a question."""
+    """Return a copy, without id, of the newest message of the other side; None if there is none."""
     for message in reversed(turn.history if turn.task is None else turn.task.history):
         if message.role != turn.message.role:
             copy = Message()

@@ -59,7 +59,8 @@ class Events:
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=arguments)) if index in self._artifacts:
                 yield from self._made(self._artifacts[index].take(arguments))
             case PartEndEvent(index=index, part=ToolCallPart()) if index in self._artifacts:
-                # The library tells the end of a part when another begins; more of it may come in between.
+                # The library reports the end of a part at the beginning of another part. More of the part may come in
+                # between.
                 if self._artifacts[index].complete:
                     yield from self._artifacts.pop(index).end()
             case PartStartEvent(part=TextPart(content=piece)):

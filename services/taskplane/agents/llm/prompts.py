@@ -52,7 +52,7 @@ _NOT_MADE: Final = (
 
 def routing(tools: Sequence[str], servers: int = 0) -> str:
     """Return the instructions for the choice between an answer and a task. `tools`: the tools of a task. `servers`: the
-    number of MCP servers, whose tools are not known yet."""
+    number of MCP servers. Their tools are not known yet."""
     named = [f"the tools {', '.join(tools)}"] if tools else []
     if servers:
         named.append("the tools of a server" if servers == 1 else f"the tools of {servers} servers")
@@ -79,10 +79,10 @@ def artifact_tool() -> Tool[object]:
 
 
 def artifact_output() -> ToolOutput[dict[str, Any]]:
-    """Return the same tool as the only way to answer."""
+    """Return the tool for artifacts as the only allowed output of the model."""
     return ToolOutput(StructuredDict(_ARTIFACT_SCHEMA), name=ARTIFACT_TOOL, description=_ARTIFACT, max_retries=0)
 
 
 async def _artifact_made(content: Any = None, **_: Any) -> str:
-    # Nothing is refused that was streamed: a model that is asked again would write it twice.
+    # Accept every artifact that was streamed. After a refusal the model would write the artifact again.
     return _NOT_MADE if content in (None, "") else _ARTIFACT_MADE

@@ -21,9 +21,9 @@ def changes_of(
     until: Callable[[], float],
     method: str,
 ) -> AsyncIterator[port.Change]:
-    """Call a method of an agent that yields changes, where the agent is to run. Raises the exceptions of the agent.
+    """Call a method of an agent that yields changes, in the agent's isolation. Raises the exceptions of the agent.
 
-    `until` tells the monotonic time up to which the lease of the run is certain.
+    `until` returns the end of the certain time of the lease (monotonic).
     """
     isolation = hosted.isolation or policy.isolation
     if isolation == "process":

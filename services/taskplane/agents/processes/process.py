@@ -109,7 +109,8 @@ class AgentProcess:
         return not (ended or self._life < 0)
 
     def begin(self, turn: port.Turn, until: Callable[[], float], method: str) -> None:
-        """Begin a run of a method of the agent. `until` tells the monotonic time up to which its lease is certain."""
+        """Begin a run of a method of the agent. `until` returns the end of the certain time of the lease
+        (monotonic)."""
         self._turn, self._context = turn, contextvars.copy_context()
         data = {each.name: getattr(turn, each.name) for each in fields(turn) if each.name not in _NOT_DATA}
         data["history"] = tuple(turn.history)

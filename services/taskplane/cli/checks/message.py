@@ -21,7 +21,7 @@ _DEMO: Final = "demo"
 _TEXT: Final = "slow 8"
 # Events after which the stream is broken.
 _BREAK_AFTER: Final = 5
-# Seconds between events, as written, from which on their arrival tells whether a proxy holds them back.
+# Minimum seconds between the writes of two events. From these on, a late arrival shows a proxy that holds events back.
 _TELLING: Final = 0.5
 # Seconds between looks at a task that has not begun.
 _LOOK: Final = 1.1

@@ -1,5 +1,5 @@
-"""Conversion of an agent's changes to changes of its outbox: one open text at a time, artifacts from their
-beginning."""
+"""Converts an agent's changes to changes of the outbox. Only one text is open at a time. An artifact starts with a
+chunk without `append`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,24 +25,25 @@ from taskplane.runtime.storable import dumped, storable
 
 
 class ChangeBuffer:
-    """The way of an agent's changes into an outbox.
+    """Puts an agent's changes into an outbox.
 
-    All methods raise ValueError or TypeError for changes that cannot be stored.
+    All methods raise ValueError or TypeError for a change that cannot be stored, and RecursionError for a checkpoint
+    with too deep nesting.
     """
 
     def __init__(self, outbox: Outbox, factory: MessageFactory, ids: GivenIds, *, remembers: bool) -> None:
-        """`remembers`: somebody reads `said`."""
+        """`remembers`: keep the messages of the turn for `said`."""
         self.factory = factory
         self.ids = ids
         # Ids of the artifacts that the task has.
         self.artifacts: set[str] = set()
-        # Something was said since the outbox was last flushed.
+        # The outbox got a message after its last flush.
         self.spoke = False
         # The data of the newest checkpoint of the task.
         self.checkpoint: Any = None
         # An artifact was made in this turn.
         self.made_artifact = False
-        # Until an artifact begins or the turn ends.
+        # Status texts are accepted until an artifact begins or the turn ends.
         self.takes_status_texts = False
         self._remembers = remembers
         self._said: list[a2a.Message] = []
@@ -52,7 +53,7 @@ class ChangeBuffer:
         self._open_size = 0
         self._last_said = ""
         self._half = Surrogates()
-        # Texts of artifacts of which a first half of a pair waits.
+        # Artifacts with a high surrogate that waits for the next chunk, by artifact id.
         self._halves: dict[str, Surrogates] = {}
 
     def begin_turn(self, factory: MessageFactory) -> None:
@@ -113,10 +114,10 @@ class ChangeBuffer:
         return self.takes_status_texts
 
     def message(self, given: str | a2a.Message, *, grows: bool = True) -> tuple[a2a.Message, bool]:
-        """Return a message to say, and False if it was said already.
+        """Return the message to put, and False if the outbox got this message before.
 
-        A message with the text of the open text ends that text; another message follows it. If `grows`, a message with
-        the id of the newest message replaces that message.
+        A message with the same text as the open text ends the open text. Any other message comes after the open text.
+        `grows`: a message with the id of the newest message replaces the newest message.
         """
         self._end_half()
         if isinstance(given, a2a.Message) and given.message_id:
@@ -132,9 +133,10 @@ class ChangeBuffer:
         return message, True
 
     def last_message(self, given: str | a2a.Message | None, ends: Ending) -> a2a.Message | None:
-        """Return the message with which a task completes or pauses, and say it unless it was said last.
+        """Return the final message of a task that completes or pauses. Put the message, unless it is the newest one
+        already.
 
-        Without `given`, the open text or None.
+        Without `given`, the final message is the open text, if any; else return None.
         """
         self._end_half()
         if given is not None:
@@ -144,7 +146,7 @@ class ChangeBuffer:
         else:
             return None
         if is_new or message.message_id != self._last_said:
-            # Say an earlier message again, so that the end has the newest message.
+            # Repeat an earlier message: the final message must be the newest one.
             self.say(message, ends=ends)
         return message
 
@@ -154,7 +156,8 @@ class ChangeBuffer:
             self._put_half(artifact_id)
 
     def say(self, message: a2a.Message, *, ends: Ending | None = None) -> None:
-        """Put a message. It ends the open text if it has its id. `ends`: the run ends with the same message."""
+        """Put a message. A message with the id of the open text ends the open text. `ends`: the end of the run with the
+        same message."""
         self.ids.follow(message.message_id)
         self._last_said = message.message_id
         if message.message_id == self._open_id:
@@ -179,7 +182,7 @@ class ChangeBuffer:
         self._outbox.text(self.factory, self._open_id, delta)
 
     def _end_half(self) -> None:
-        """End the open text with U+FFFD if only half a surrogate pair of its last character came."""
+        """End the open text with U+FFFD if its last character is an incomplete surrogate pair."""
         self._grow(self._half.end())
 
     def _close_text(self) -> None:
@@ -188,7 +191,7 @@ class ChangeBuffer:
             self.say(self.factory.message("".join(self._open_text), self._open_id))
 
     def _whole(self, chunk: "port.ArtifactChunk") -> "port.ArtifactChunk":
-        """Return a chunk without a high surrogate at its end, which waits for the next chunk."""
+        """Return the chunk with the waiting surrogate of the previous chunk. Keep back a high surrogate at the end."""
         joins = is_plain_text(chunk) and chunk.append
         if chunk.artifact_id in self._halves and not joins:
             if chunk.append:

@@ -1,5 +1,5 @@
-"""The ids that an agent gives its messages. Clients show each id once, so a message with a used id gets a new id before
-it is written."""
+"""The ids that an agent gives its messages. Clients show each id once. So a message with a used id gets a new id before
+the write."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from taskplane.runtime.principal import Principal
 
 
 class UsedIds(set[str]):
-    """Ids of messages that runs at work in one session have read or written."""
+    """Message ids read or written by the runs at work in one session."""
 
 
 class SessionsAtWork:
-    """The used ids of the sessions that runs of this process are at work in.
+    """The used ids of the sessions with runs at work in this process.
 
-    Parallel runs do not find the messages of the others in the history.
+    Parallel runs do not find each other's messages in the history.
     """
 
     def __init__(self) -> None:
         self._used: WeakValueDictionary[tuple[str, str, str], UsedIds] = WeakValueDictionary()
 
     def used_in(self, principal: Principal, context_id: str) -> UsedIds:
-        """Return the used ids of a session, which live as long as a caller holds them."""
+        """Return the used ids of a session. The ids live as long as a caller holds them."""
         return self._used.setdefault((principal.tenant, principal.owner, context_id), UsedIds())
 
 
@@ -44,9 +44,9 @@ class GivenIds:
         self._used = used
         self._read: Callable[[], Iterable[str]] = tuple[str, ...]
         self._history: frozenset[str] | None = None
-        # Messages of this turn by the ids that the agent gave, and the newest one, if nothing followed.
+        # Messages of this turn by the ids from the agent, and the newest message, if nothing followed.
         self._said: dict[str, list[_Said]] = {}
-        # Messages of an earlier attempt under ids that were not given.
+        # Messages of an earlier attempt with ids that are not from the agent.
         self._renamed: Sequence[_Said] = ()
         self._newest: _Said | None = None
         self._newest_given = ""
@@ -54,7 +54,7 @@ class GivenIds:
     def begin_turn(
         self, read: Callable[[], Iterable[str]] = tuple[str, ...], before: Iterable[a2a.Message] = (), own: str = ""
     ) -> None:
-        """Begin a turn. `read` lists the ids of its history; it is called once, for the first id that the agent gives.
+        """Begin a turn. `read`: lists the ids of its history; called once, for the first id from the agent.
 
         `before`: the messages of an earlier attempt at this turn; the same messages again are repeats. `own`: the
         prefix of new ids.
@@ -66,23 +66,23 @@ class GivenIds:
         self.close()
 
     def follow(self, message_id: str) -> None:
-        """Note that a message is said: under any other id, the newest one grows no more."""
+        """Note a new message. If its id is another one, the newest message no longer grows."""
         if self._newest is not None and self._newest.message_id != message_id:
             self.close()
 
     def close(self) -> None:
-        """Note that something else follows, so that the newest message grows no more."""
+        """Note another change. The newest message no longer grows."""
         self._newest, self._newest_given = None, ""
 
     def settle(self, message: a2a.Message, new_id: Callable[[], str], *, grows: bool = True) -> bool:
-        """Give a message the id under which it is to be said; return False if it was said already in this turn.
+        """Give a message its final id. Return False if this turn already has the message.
 
-        `grows`: it may take the place of the newest one.
+        `grows`: the message may replace the newest message.
         """
         given, content = message.message_id, _content(message)
         is_tool = any(map(mark_of, message.parts))
         if is_tool:
-            # A call of a tool, or its result, is an event of its own.
+            # A tool call, or its result, is an event of its own.
             self.close()
         newest = self._newest if given == self._newest_given else None
         if newest is not None and (grows or newest.content == content):

@@ -1,4 +1,4 @@
-"""Changes of one run that the store does not have yet: bounded, coalesced, numbered under its fence.
+"""Changes of one run on their way to the store: limited, joined, and numbered under its fence.
 
 Over 300 lines: the two sides of one small state machine must be read together.
 """
@@ -33,19 +33,19 @@ MAX_WAITING = 256
 MAX_WAITING_BYTES = 256 * 1024
 # The weight of a change beside its text: ids, metadata, framing.
 OVERHEAD = 160
-# The store takes so many figures of a run, with names of so many characters.
+# Limits of the store: the number of figures of a run, and the characters of their names.
 _MOST_FIGURES = 100
 _LONGEST_NAME = 255
-# Refusals after which nothing of a run will ever be taken.
+# Refusals after which the store accepts no change of a run any more.
 LEASE_GONE = frozenset({"FENCED", "TERMINAL", "NOT_FOUND", "TASK_NOT_FOUND"})
 
 
 class Stopped(Exception):
-    """The run has lost its lease; its further output will not be stored."""
+    """The run has lost its lease. Further output is not stored."""
 
 
 class ItemRefused(Exception):
-    """The store refused an item, and would always refuse it."""
+    """The store refused an item. A repeat would be refused, too."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -55,9 +55,9 @@ class ItemRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommittedItem:
-    """An item that is in the log: its generations, the number of its changes, and its messages.
+    """An item in the log: its generations, the number of its changes, and its messages.
 
-    `timed`: the messages have their times, as in the log.
+    `timed`: the messages have the times of the log.
     """
 
     first: int
@@ -94,7 +94,7 @@ class _Text:
 
 
 class _Sent:
-    """A change of an item that was refused only because of its final change."""
+    """A change of an item with a refused final change. This change itself was not refused."""
 
     __slots__ = ("_change", "size", "spoken")
 
@@ -156,7 +156,7 @@ _Entry = _Ready | _Text | _Chunks | _Sent
 
 @dataclass(slots=True)
 class _Item:
-    """An item at the appender, which sends it unchanged, under its number, until there is an answer."""
+    """An item at the appender. The appender sends the item unchanged, under its number, until an answer arrives."""
 
     request: pb.AppendItem
     entries: list[_Entry]
@@ -166,7 +166,7 @@ class _Item:
 
 
 class Outbox:
-    """A queue from one run, its only waiter, to the appender. Belongs to one event loop."""
+    """A queue from one run to the appender. The run is the only waiter. An outbox belongs to one event loop."""
 
     def __init__(
         self,
@@ -178,19 +178,19 @@ class Outbox:
         committed: Callable[[CommittedItem], None],
         lost: Callable[[], object],
     ) -> None:
-        """`ring`: called when changes wait for the appender. `committed`: called with the position in the log. `lost`:
-        called when the store accepts nothing more of this run.
+        """`ring`: called when changes wait for the appender. `committed`: called with each committed item. `lost`:
+        called when the store accepts no more changes of this run.
 
-        `until`: monotonic time up to which the lease is certain. After it nothing is sent, and the run pauses until a
-        renewal.
+        `until`: the lease is certain up to this monotonic time. After this time nothing is sent, and the run pauses
+        until a renewal.
         """
         self.uid = uid
         self.fence = fence
         self.until = until
-        # The run's, which its items name.
+        # The trace of the run, for its items.
         self.traceparent = ""
         self.input_generation = 0
-        # The final change is in the log: the task has ended or is paused, and the lease is gone with it.
+        # The final change is in the log: the task has ended or is paused, without a lease.
         self.at_rest = False
         self._ring = ring
         self._committed = committed
@@ -204,8 +204,8 @@ class Outbox:
         self._final: tuple[_Ready, int] | None = None
         self._copied = 0
         self._marked = 0
-        # The sums of the figures of the run, as they are sent, how often they changed, and how far the store knows of
-        # that.
+        # `_usage`: the sums of the figures of the run, as sent. `_counted`: the number of their changes. `_told`: the
+        # number of changes that the store knows.
         self._usage = pb.AppendItem()
         self._counted = 0
         self._told = 0
@@ -217,7 +217,7 @@ class Outbox:
     # The run's side.
 
     def text(self, factory: MessageFactory, message_id: str, delta: str) -> None:
-        """Put a piece of the open text. It joins the piece that waits."""
+        """Put a piece of the open text. Join the piece to a waiting piece."""
         size = text_size(delta)
         waiting = self._text
         if waiting is None:
@@ -228,7 +228,7 @@ class Outbox:
         self._bytes += size
 
     def chunk(self, chunk: ArtifactChunk) -> None:
-        """Put a chunk. It joins the chunk of the same artifact that waits, if both may be merged. ValueError."""
+        """Put a chunk. Join the chunk to the waiting chunk of the same artifact, if both may be merged. ValueError."""
         waiting = self._chunks.get(chunk.artifact_id)
         if waiting is not None and chunk.mergeable and chunk.append and chunk.name is chunk.description is None:
             self._bytes += waiting.extend(chunk)
@@ -243,7 +243,7 @@ class Outbox:
     def put(self, change: Put, spoken: a2a.Message | None = None) -> None:
         """Put a change that is never joined with another change.
 
-        `spoken`: its message, if the session must get a copy.
+        `spoken`: the message of the change, if the session must get a copy.
         """
         self._text = None
         self._chunks.clear()
@@ -271,16 +271,16 @@ class Outbox:
             await self._change()
 
     async def flush(self) -> None:
-        """Wait until all that was put is in the log. Stopped, ItemRefused."""
+        """Wait until all changes are in the log. Stopped, ItemRefused."""
         while self._waiting or self._item is not None:
             await self._change()
         self._check()
 
     async def finish(self, change: Put, spoken: a2a.Message | None = None, *, consumed: int) -> bool:
-        """Append the change that ends or pauses the task, after all that was put before.
+        """Append the change that ends or pauses the task, after all earlier changes.
 
-        False: the task has a user message newer than `consumed`; everything but `change` is stored or will be.
-        Stopped, ItemRefused.
+        False: the task has a user message newer than `consumed`. Then `change` is not stored; earlier changes are
+        stored, now or later. Stopped, ItemRefused.
         """
         self._final = (_Ready(change, spoken), consumed)
         self._pending = False
@@ -291,14 +291,14 @@ class Outbox:
         return self.at_rest
 
     def mark_copied(self, generation: int) -> None:
-        """Report to the store, with the next item, that the session has every message up to `generation`."""
+        """Report with the next item that the session has every message up to `generation`."""
         self._copied = max(self._copied, generation)
 
     def count(self, figures: Mapping[str, float]) -> None:
-        """Add figures to the sums of the run. The store has the sums when the run ends, for any reason.
+        """Add figures to the sums of the run. The store has the sums at the end of the run, after any kind of end.
 
-        ValueError, TypeError: a name or a figure cannot be sent, there are too many, or a sum is not finite; then
-        nothing is added.
+        ValueError, TypeError: a name or a figure cannot be sent, there are too many figures, or a sum is not finite.
+        Then nothing is added.
         """
         if not figures:
             return
@@ -319,7 +319,7 @@ class Outbox:
             self._ring(self)
 
     def clear(self) -> None:
-        """Forget waiting and refused changes, so that a last change can be tried by itself."""
+        """Discard waiting and refused changes, so that the run can try a last change alone."""
         self._waiting.clear()
         self._bytes = 0
         self._text = None
@@ -328,7 +328,7 @@ class Outbox:
         self._refusal = None
 
     def close(self) -> None:
-        """Discard waiting changes, since the lease is lost, and tell the run."""
+        """Discard waiting changes after the loss of the lease, and notify the run."""
         self._stopped = True
         self._item = None
         self._final = None
@@ -338,10 +338,7 @@ class Outbox:
     # The appender's side.
 
     def weight(self) -> tuple[int, int]:
-        """Return the number of changes and the approximate bytes of the next item.
-
-        (0, 0) if there is nothing to take now.
-        """
+        """Return the number of changes and the approximate bytes of the next item; (0, 0) if there is no item now."""
         if self._stopped or self._expired or self._refusal is not None:
             return 0, 0
         of_figures = self._usage.ByteSize() if self._counted > self._told else 0
@@ -354,9 +351,9 @@ class Outbox:
         return len(self._waiting) + 1, self._bytes + of_figures + self._final[0].size
 
     def take(self, request: pb.AppendEventsRequest) -> bool:
-        """Add an item to `request`: the item without an answer, or a new item of all waiting changes.
+        """Add an item to `request`: the item without an answer, or a new item with all waiting changes.
 
-        Return False if the item cannot be sent; then it is refused.
+        Return False if the item cannot be sent. Then the item is refused.
         """
         if self._item is not None:
             request.items.append(self._item.request)
@@ -391,7 +388,7 @@ class Outbox:
         return True
 
     def answer(self, result: pb.AppendResult) -> bool:
-        """Take the store's answer to the item; return whether there is more to take."""
+        """Take the store's answer to the item. Return whether the outbox has another item."""
         item = self._item
         if item is None:
             return False
@@ -410,7 +407,7 @@ class Outbox:
             ]
             timed = result.HasField("created_at")
             if timed:
-                # A task ends with the message that was said before, which keeps its time.
+                # A final message that was sent before keeps its time.
                 for _, message in spoken:
                     message_times.add_time(message.metadata, micros(result.created_at))
             first, last = result.first_generation, result.last_generation
@@ -432,8 +429,8 @@ class Outbox:
         return self._refusal is None and not self.at_rest and more
 
     def refuse(self, refusal: ItemRefused) -> None:
-        """Drop an item that the store will never take; the run is notified at its next step, and nothing is sent until
-        it has cleared the waiting changes."""
+        """Drop an item that the store will never accept. The run is notified at its next step. Nothing is sent until
+        the run has cleared the waiting changes."""
         self._item = None
         self._final = None
         self._refusal = refusal
@@ -449,7 +446,7 @@ class Outbox:
 
     @property
     def _expired(self) -> bool:
-        """Return whether the lease is no longer certain; then nothing may be sent."""
+        """Return whether the lease is no longer certain. Then nothing may be sent."""
         return time.monotonic() > self.until
 
     def _add(self, entry: _Entry) -> None:

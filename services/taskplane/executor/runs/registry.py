@@ -1,4 +1,4 @@
-"""All runs of one process: which are at work, which were ever started, and how they end."""
+"""All runs of one process: the runs at work, the started leases, and the end of runs."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ REMEMBERED: Final = 10_000
 
 
 def certain_until(asked_at: float, ttl: float) -> float:
-    """Return the monotonic time up to which a lease of `ttl` seconds is certain that was asked for at `asked_at`."""
+    """Return the end of the certain time of a lease of `ttl` seconds, requested at `asked_at` (monotonic)."""
     return asked_at + ttl * 0.8
 
 
@@ -49,16 +49,16 @@ class Runs:
         self.agents = agents
         self.process_id = process_id
         self.draining = False
-        # Queued tasks get no slot (`backlog`: of any owner, `waiting`: of these). New tasks must not overtake them.
+        # Owners with queued tasks that get no slot (`backlog`: any owner). New tasks must not overtake queued tasks.
         self.backlog = False
         self.owners_without_slot: Set[Owner] = frozenset()
-        # Runs that failed by a bug, ours or a yield after the final change.
+        # Errors of runs that failed by a bug, of this program or of an agent (a yield after the final change).
         self.bugs: list[Exception] = []
         self._background = background
-        # Taken by runs, from their start to their end, and by tasks that are about to be created.
+        # Slots are taken by runs, from start to end, and by tasks before their creation.
         self._slots = slots
         self._reserved: Counter[Owner] = Counter()
-        # Runs of assigned tasks that have not begun, since the store could not know of every slot in use.
+        # Runs of assigned tasks that wait for a slot: the store did not know every used slot.
         self._standing: dict[Run, asyncio.Event] = {}
         # The assigned runs that may have a slot beyond the share of their owner.
         self._lent: WeakSet[Run] = WeakSet()
@@ -67,7 +67,7 @@ class Runs:
 
     @property
     def active(self) -> list[Run]:
-        """Return the runs at work, in the order in which they were started."""
+        """Return the runs at work, in the order of their starts."""
         return list(self._active.values())
 
     def leases(self) -> list[Run]:
@@ -75,7 +75,7 @@ class Runs:
         return [run for run in self._active.values() if not run.outbox.at_rest]
 
     def reserve(self, caller: Principal) -> str:
-        """Take a slot for a task to be created; return the process id. `give_back` releases the slot.
+        """Take a slot for a new task. Return the process id. `give_back` releases the slot.
 
         Return "" if the task must be queued: this owner may have no slot, or queued tasks wait for one.
         """
@@ -89,7 +89,7 @@ class Runs:
         return self.process_id
 
     def give_back(self, caller: Principal) -> None:
-        """Release a slot that was used, or is not needed."""
+        """Release a slot after its use, or an unneeded slot."""
         owner = caller.tenant, caller.owner
         self._slots.give_back(owner)
         self._reserved[owner] -= 1
@@ -100,16 +100,17 @@ class Runs:
     def start_fresh(
         self, hosted: Hosted, record: pb.TaskRecord, fence: int, *, until: float, caller: Principal, fresh: Fresh
     ) -> bool:
-        """Run a task just created, in the current context; return False if this lease had its run already."""
+        """Run a new task, in the current context. Return False if this lease already had a run."""
         if not self._first_time(record.uid, fence):
             return False
         self._start(Run(self.ports, hosted, record, fence, until=until, caller=caller, fresh=fresh))
         return True
 
     def start_assigned(self, assignment: pb.Assignment) -> Run | None:
-        """Run a task from the queue for its owner; return None if this lease had its run, or its agent is not here.
+        """Run a task from the queue for its owner. Return None if this lease already had a run, or this process lacks
+        the agent.
 
-        Its lease is not certain before the next renewal.
+        The lease is not certain before the next renewal.
         """
         record = assignment.record
         hosted = self.agents.get(record.agent)
@@ -129,13 +130,13 @@ class Runs:
         return run
 
     def stop(self, run: Run, why: str) -> None:
-        """Stop a run after its lease is lost. Its later changes are discarded."""
+        """Stop a run after the loss of its lease. Discard its later changes."""
         if run.stop():
             self._let_in()
             log.info("stopping the run of task %s under fence %d: %s", run.task_id, run.fence, why)
 
     async def drain(self, timeout: float) -> None:
-        """Start nothing more, let runs finish for `timeout` seconds, stop the rest and release their leases."""
+        """Start no more runs, let runs finish for `timeout` seconds, stop the other runs and release their leases."""
         self.draining = True
         standing = list(self._standing)
         for run in standing:
@@ -179,11 +180,11 @@ class Runs:
         run.worker.add_done_callback(lambda _: self._ended(run))
 
     def _let_in(self) -> None:
-        """Begin the runs of assigned tasks for which there are slots by now."""
+        """Begin the runs of assigned tasks with a free slot."""
         if not self._standing:
             return
         held = self._reserved.copy()
-        # A run that only cleans up has no lease any more.
+        # A run in its clean-up has no lease any more.
         held.update(run.owner for run in self.leases() if run not in self._standing and not run.cancelled.is_set())
         slots = self._slots.held_by(held)
         for run, begin in list(self._standing.items()):
@@ -222,12 +223,12 @@ class Runs:
             if record.state in AT_REST and record.copied_generation < record.message_generation:
                 await self.ports.copier.copy_task(Source.of(record), record.copied_generation)
             if run.unchecked and not record.superseded:
-                # Its end may have been committed without an answer; then nobody else would supersede the task.
+                # The end of the run may be committed without an answer. Then no other code would supersede the task.
                 with suppress(NotFound):
                     await self.ports.reconciler.apply(record.context_id)
         except PlaneError as error:
             log.info("giving up on task %s: %s", run.task_id, error)
         else:
             if record.state not in AT_REST and record.fence == run.fence:
-                # Its attempt counts, or a run that always ends like this would be begun for ever.
+                # The attempt counts. Otherwise a run that always ends like this would be started for ever.
                 await self._release([run], lost=not self.draining)

@@ -1,4 +1,4 @@
-"""One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. Owns nothing durable.
+"""One run: an agent at work on one task under one lease. One loop: agent -> outbox -> log. A run owns no durable data.
 
 Over 300 lines: start, end and stop of a run must be read together.
 """
@@ -48,7 +48,7 @@ _LIMITS: Final = frozenset({"TASK_TOO_LARGE", "TOO_MANY_EVENTS"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """The data of a task that this process has just created, so that the run need not read it."""
+    """The data of a task that this process has just created. The run need not read the task."""
 
     message: a2a.Message
     options: pb.TurnOptions
@@ -56,18 +56,18 @@ class Fresh:
     policy: port.Policy | PolicyFailed
     # The generation of its newest event.
     head: int
-    # The session has tasks that it does not have all messages of.
+    # The session has tasks with uncopied messages.
     uncopied: bool
     # The user's message is in the session.
     saved: bool
-    # The session had nothing before this turn.
+    # The session was empty before this turn.
     begins_session: bool
-    # A router that was too slow for the caller, or failed, or began work for the run to continue.
+    # A router call for the run to continue: the router was too slow for the caller, failed, or began work.
     routing: RouterCall | None = None
 
 
 class Run:
-    """The run of a task under one fence; a process has at most one of each."""
+    """The run of a task under one fence. A process has at most one run for each task and fence."""
 
     def __init__(
         self,
@@ -124,9 +124,9 @@ class Run:
         self._session.committed(item)
 
     def stop(self) -> bool:
-        """Stop a run after its lease is lost or its task has ended: store nothing more, and tell the agent.
+        """Stop a run after the loss of its lease or the end of its task. Store nothing more, and notify the agent.
 
-        Return False, and do nothing, if it was stopped before: the clean-up of the agent is not cancelled.
+        Return False, and do nothing, after an earlier stop: the clean-up of the agent is not cancelled.
         """
         if self._stopped:
             return False
@@ -152,7 +152,7 @@ class Run:
 
     @property
     def unchecked(self) -> bool:
-        """Return whether a rewind may have come before the task; this is not checked yet."""
+        """Return whether a rewind before the creation of the task is possible and not checked yet."""
         return self._session.unchecked
 
     async def work(self) -> None:
@@ -166,7 +166,7 @@ class Run:
             "taskplane.attempt": self._record.attempt,
             "taskplane.fence": self.fence,
         }
-        # The run of a task just created is part of the call that made it, and stands in its context.
+        # The run of a new task is part of the call that created the task, and has the context of the call.
         parent = "" if self._fresh is not None else self._record.traceparent
         with tracing.span(f"run {self._record.agent}", attributes, parent=parent) as self._span:
             self.outbox.traceparent = tracing.traceparent()
@@ -243,8 +243,8 @@ class Run:
             first = False
 
     async def _copy_message(self) -> None:
-        """Copy the message that the session store did not accept. Raise Unavailable if the store still accepts none
-        after a while: then the new task fails, so that its sender need not wait."""
+        """Copy the message that the session store did not accept. Raise Unavailable if the store stays unreachable for
+        a while. Then the new task fails, and its sender need not wait."""
         try:
             await retry_briefly(lambda: self._ports.copier.copy_task(self._source, self._record.copied_generation))
         except Refused as error:
@@ -275,11 +275,11 @@ class Run:
         return json.loads(found.events[0].checkpoint) if found.events else None
 
     async def _copy_others(self) -> None:
-        """Copy missing messages of other tasks of the session, so that the history of a turn has them."""
+        """Copy missing messages of other tasks of the session, for the history of a turn."""
         await retry_until_reachable(lambda: self._ports.copier.sweep(self._ports.actor, self._source.context_id))
 
     async def _begin_further_turn(self) -> None:
-        """Copy the messages so far, so that the next turn has them as history, and read the task."""
+        """Copy the messages so far, for the history of the next turn, and read the task."""
         await self._flush()
         await self._session.copy()
         response = await retry_until_reachable(
@@ -312,7 +312,7 @@ class Run:
                 with self._status_texts.beside(at_work.so_far):
                     end = await acting.end()
             finally:
-                # The end is copied by the step that then marks the task as copied.
+                # A later step copies the end, and then marks the task as copied.
                 self._session.copies_at_once = False
             at_rest = await self._end(end)
             if at_rest:
@@ -369,7 +369,7 @@ class Run:
         )
 
     def _take_policy(self, turn: port.Turn) -> None:
-        """Ask for the policy of the whole run, once, and begin to measure its time."""
+        """Ask for the policy of the whole run, once, and start the time limit of the run."""
         try:
             policy = self._fresh.policy if self._fresh is not None else self._hosted.policy(turn)
         except PolicyFailed as error:
@@ -389,7 +389,7 @@ class Run:
             raise failed(error, self.task_id) from error
 
     async def _end(self, end: End) -> bool:
-        """Commit the end of a turn; return False if a message of the user is waiting, so that the task goes on."""
+        """Commit the end of a turn. Return False if a message of the user is waiting: then the task goes on."""
         state, message = end
         if state in (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED):
             assert message is not None
@@ -400,7 +400,7 @@ class Run:
         return await self._pause(state, message)
 
     async def _complete(self, message: a2a.Message | None) -> bool:
-        """Complete the task once its final message is committed and copied, so that clients can read the whole
+        """Complete the task after the commit and the copy of its final message. Then clients can read the whole
         history."""
         if self._inputs.unread:
             return False
@@ -415,12 +415,12 @@ class Run:
         ended = Status(a2a.TASK_STATE_COMPLETED, message)
         at_rest = await self.outbox.finish(ended, consumed=self._inputs.consumed)
         if at_rest and message is None:
-            # No message that is copied tells the session of the end.
+            # There is no copied message that updates the session at the end.
             await self._ports.sessions.touch(self._source.context_id)
         return at_rest
 
     async def _pause(self, state: "a2a.TaskState.ValueType", message: a2a.Message | None) -> bool:
-        """Pause the task once its question is committed and copied, so that clients can read the whole history."""
+        """Pause the task after the commit and the copy of its question. Then clients can read the whole history."""
         if self._inputs.unread:
             return False
         await self._flush()
@@ -435,14 +435,14 @@ class Run:
     async def _close(
         self, state: "a2a.TaskState.ValueType", message: a2a.Message, reason: str, cause: str = ""
     ) -> None:
-        """End the task as failed or rejected. The store interrupts a text that is still open."""
+        """End the task as failed or rejected. The store interrupts an open text."""
         if state == a2a.TASK_STATE_FAILED:
             tracing.failed(self._span, reason)
         if reason:
             message.metadata.fields["reason"].string_value = reason
         self._change_buffer.end_turn()
         ended = Status(state, message, reason, cause=cause)
-        # The answer to an end that was sent before may be that there is a further message, which delays no failure.
+        # An earlier end may be refused because of a new user message. Such a message does not delay a failure.
         while not await self.outbox.finish(ended, message, consumed=self._inputs.consumed):
             pass
         await self._session.copy_at_rest()

@@ -1,10 +1,10 @@
 """The session of a run: the history of its turns, and the copies of its messages.
 
-Messages are copied as they are committed, in the background, one copy at a time. Before a task completes or pauses, its
-run waits until the session has all of them. A copy that failed earlier is repeated by the next copy.
+Messages are copied after their commit, in the background, one copy at a time. Before a task completes or pauses, its
+run waits until the session has all messages. The next copy repeats a failed copy.
 
-A generation is marked as copied only after the session was seen while the task existed: a deletion of the session after
-that finds the task and deletes it too.
+A generation is marked as copied only after the session was seen while the task existed. A later deletion of the session
+finds the task and deletes it, too.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ log = logging.getLogger(__name__)
 
 
 class SessionGone(Exception):
-    """The session was deleted while the task was created, and the deletion did not see the task. Or the task was
-    deleted before, and a late call has created it again."""
+    """The session was deleted during the creation of the task, and the deletion did not see the task. Or the task was
+    deleted before, and a late call has created the task again."""
 
 
 class TurnCut(Exception):
-    """A rewind took the turn out of its session before the task was there to be superseded."""
+    """A rewind cut the turn before its task existed. So the rewind did not supersede the task."""
 
 
 class RunSession:
-    """The session of one run. SessionGone and TurnCut are raised by `history`, `copy` and `look`."""
+    """The session of one run. `history`, `copy` and `look` raise SessionGone and TurnCut."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class RunSession:
         begins: bool,
         queued: bool,
     ) -> None:
-        """`mark_copied` is called with the generation up to which the session has every message.
+        """`mark_copied`: called with a generation when the session has every message up to it.
 
-        `saved`: the user's message was saved before the task was created. `begins`: nothing was saved before it.
-        `queued`: the task waited for this run, and others may have begun turns meanwhile.
+        `saved`: the user's message was saved before the creation of the task. `begins`: the session was empty before
+        this message. `queued`: the task waited for this run, and other turns may have begun meanwhile.
         """
         self._ports = ports
         self._source = source
@@ -64,23 +64,24 @@ class RunSession:
         self._mark_copied = mark_copied
         self._begins = begins
         self._queued = queued
-        # True until the session was seen after the creation of the task: only then a deletion would find the task.
+        # True until the session is seen after the creation of the task. From then on a deletion finds the task.
         self._unseen = saved
-        # True if the history was not read, because it was empty when the turn was saved.
+        # True if the history was not read: the history was empty when the turn was saved.
         self._history_unread = begins
         self._shown: EffectiveHistory | None = None
         self._context: contextvars.Context | None = None
         self._copying: asyncio.Task[None] | None = None
-        # True while an agent runs: messages are copied at once. At the end of a turn all are copied in one call.
+        # True while an agent runs: messages are copied at once. At the end of a turn all messages are copied in one
+        # call.
         self.copies_at_once = False
 
     def begin_turn(self, invocation_id: str) -> None:
-        """Attribute later commits to this turn, and copy it on behalf of the caller's principal."""
+        """Attribute later commits to this turn. Copy the turn on behalf of the caller's principal."""
         self._context = contextvars.copy_context()
         self._buffer.invocation_id = invocation_id
 
     def committed(self, item: CommittedItem) -> None:
-        """Take an item that is in the log, and begin to copy its messages if `copies_at_once`."""
+        """Take a committed item, and begin to copy its messages if `copies_at_once`."""
         self._buffer.committed(item)
         if self.copies_at_once and self._copying is None and not (self._buffer.silent or self._is_gone):
             self._copying = asyncio.create_task(
@@ -112,19 +113,18 @@ class RunSession:
         return shown.messages(self._source.task_id, without={given.invocation_id, *unread})
 
     def message_ids(self) -> Iterable[str]:
-        """Return the ids of the messages that were in effect when the history was read last; empty if it was not
-        read."""
+        """Return the ids of the messages in effect at the last read of the history; empty without a read."""
         return self._shown.message_ids() if self._shown is not None else ()
 
     async def copy(self) -> None:
-        """Copy every committed message, however long the session cannot be reached."""
+        """Copy every committed message. Retry without a limit while the session store is unreachable."""
         await self._settle()
         if await retry_until_reachable(self._copy):
             self._saw_copy()
         await self._check_alone(self._buffer.entries_before)
 
     async def look(self) -> None:
-        """Look for the session, for a turn that neither read it nor said anything."""
+        """Look for the session, for a turn without a read of the session and without a message."""
         if not self._unseen:
             return
         try:
@@ -135,7 +135,7 @@ class RunSession:
         await self._check_alone(session.entry_count)
 
     async def copy_at_rest(self) -> None:
-        """Copy the messages of an ended task, after its clients were notified; a sweep repeats failures."""
+        """Copy the messages of an ended task, after the notification of its clients. A sweep repeats failures."""
         try:
             await self._settle()
             if await self._copy():
@@ -158,14 +158,14 @@ class RunSession:
             raise
 
     async def delete_task(self) -> None:
-        """Delete the task, as the deletion of its session, or of an earlier task of its turn, would have done."""
+        """Delete the task: the deletion of its session, or of an earlier task of its turn, has missed it."""
         log.info("task %s is deleted: it or its session was deleted during its creation", self._source.task_id)
         with suppress(NotFound):
             request = pb.DeleteTaskRequest(task_id=self._source.task_id)
             await retry_until_reachable(lambda: self._ports.store.DeleteTask(request))
 
     async def close(self) -> None:
-        """Stop the copy that is under way."""
+        """Stop the running copy."""
         self.copies_at_once = False
         if self._copying is not None:
             self._copying.cancel()
@@ -189,7 +189,7 @@ class RunSession:
             self._copying = None
 
     async def _settle(self) -> None:
-        """Wait for the copy that is under way, and for no further one."""
+        """Wait for the running copy, and begin no other copy."""
         self.copies_at_once = False
         if self._copying is not None:
             await self._copying
@@ -212,10 +212,10 @@ class RunSession:
         self._saw()
 
     async def _check_alone(self, entries: int) -> None:
-        """Make sure that a turn that did not read its history had none. TurnCut.
+        """Check that a turn without a read of its history had an empty history. TurnCut.
 
-        `entries`: number of entries of the session before anything was copied to it; any but the two of the turn may be
-        a rewind that came before the task.
+        `entries`: number of entries of the session before the first copy. Entries beside the two of the turn may be a
+        rewind before the creation of the task.
         """
         if self._history_unread and not self._unseen:
             if entries != OPENING:
@@ -224,12 +224,12 @@ class RunSession:
 
     @property
     def unchecked(self) -> bool:
-        """Return whether the turn did not read its history, so that a rewind may have come before its task."""
+        """Return whether the turn did not read its history. Then a rewind may have come before its task."""
         return self._history_unread
 
     async def _check_in_effect(self, *invocations: str) -> None:
-        """Bring the session's tasks, including this task, in line with its history. TurnCut: this task is superseded
-        now. SessionGone: this task was deleted before."""
+        """Apply the session's history to its tasks, including this task. TurnCut: this task is superseded now.
+        SessionGone: this task was deleted before."""
         try:
             applied = await retry_until_reachable(lambda: self._ports.reconciler.apply(self._source.context_id))
         except NotFound:

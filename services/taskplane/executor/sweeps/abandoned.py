@@ -1,7 +1,7 @@
 """Abandoned turns: a message was saved, and the executor that should answer it or create its task is gone.
 
 Such a turn is voided, so that later prompts leave its message out; a repeat of the turn takes the void back. The
-session history lists the turns to look at, of all executors. It lists each turn until one sweep has passed it.
+session history lists the unchecked turns of all executors. A checked turn leaves the list.
 
 A turn of a deleted task is voided already, for good.
 """
@@ -32,7 +32,7 @@ class Abandoned:
         self._after = after
 
     async def sweep(self) -> None:
-        """Look at every turn that is due. A RETRYABLE error is raised; the next sweep finds the remaining turns."""
+        """Check every turn that is due. Raise a RETRYABLE error; the next sweep finds the remaining turns."""
         more = True
         while more:
             page = await self._sessions.unsettled(self._after)
@@ -63,8 +63,8 @@ class Abandoned:
             log.warning("turn %s could not be checked: %s", turn.invocation_id, error)
 
     async def _has_result(self, turn: sessions.UnsettledTurn) -> bool | None:
-        """Return whether the turn has a task or an answer; None if another turn has a task with this id. Then nothing
-        is done."""
+        """Return whether the turn has a task or an answer. None: the task with this id belongs to another turn; leave
+        this turn as it is."""
         if not turn.task_id:
             return await self._sessions.outcome(turn.context_id, turn.invocation_id) is not None
         try:

@@ -1,13 +1,13 @@
 """Copies of committed messages, from the task log into the session.
 
 A copy has three steps: read every message after `copied_generation` of the task, append all of them to the session in
-order, and store the generation of the last one as the new `copied_generation`. The entry ids are fixed
-(`<task uid>-<generation>`; the invocation id for a message of the user), so copying twice changes nothing, and any
+order, and store the generation of the last message as the new `copied_generation`. The entry ids are fixed: the
+invocation id for a message of the user, else `<task uid>-<generation>`. So a second copy changes nothing, and any
 process may copy a task at rest.
 
-If a task has a `copied_generation`, its session existed after the task was created, and a missing session is not
-created again. If it has none, the session may have been deleted before the task was created. Then the first copy
-creates the session again.
+If a task has a `copied_generation`, its session existed after the creation of the task. Then a missing session is not
+created again. If a task has no `copied_generation`, the session may have been deleted before the creation of the task.
+Then the first copy creates the session again.
 """
 
 import logging
@@ -67,8 +67,8 @@ class Source:
     def rename(self, entries: Iterable[sessions.Entry], error: Refused) -> bool:
         """Replace the id of the entry that was refused with `KEY_REUSED` by `entry_id(generation)`.
 
-        Return whether an id was replaced. It is not if the error has another reason, or if the refused entry has this
-        id already.
+        Return whether an id was replaced. No id is replaced if the error has another reason, or if the refused entry
+        already has this id.
         """
         refused = error.metadata.get("entry_id") if error.reason == "KEY_REUSED" else None
         for entry in entries:
@@ -92,9 +92,9 @@ class Source:
         return entry
 
     def entries_of(self, message_events: Iterable[pb.Event]) -> list[sessions.Entry]:
-        """Return the session entries of events that each have a message of user or agent, in order.
+        """Return the session entries of events with messages of user or agent, in order.
 
-        The first message of the task is usually in the session already, with the same entry id.
+        The session usually has the first message of the task already, with the same entry id.
         """
         entries: list[sessions.Entry] = []
         turn = self.invocation_id
@@ -119,8 +119,8 @@ class Source:
 class Copied(NamedTuple):
     """The result of a copy.
 
-    `generation`: the last message that was read. All messages up to it are in the session, unless `session_gone`: then
-    the session does not exist. `head`: the newest generation when the log was read.
+    `generation`: the last message read. The session has all messages up to this one, unless `session_gone`: then the
+    session does not exist. `head`: the newest generation at the read of the log.
     """
 
     generation: int
@@ -131,7 +131,8 @@ class Copied(NamedTuple):
 class Copier:
     """Copies messages of tasks into their sessions.
 
-    `write`, `copy_messages`, `copy_task` and `mark` act as the current principal, which must own the task.
+    `write`, `copy_messages`, `copy_task` and `mark` act as the current principal. The current principal must own the
+    task.
     """
 
     def __init__(self, store: TaskStoreStub, log: SessionLog) -> None:
@@ -141,9 +142,9 @@ class Copier:
     async def write(self, source: Source, entries: Sequence[sessions.Entry]) -> sessions.AppendEntriesResponse | None:
         """Append entries in their order. Return None if the session does not exist.
 
-        If the session does not exist, the first message of the task creates it; a later message does not. The id of a
-        user's entry is its invocation id. If another entry has this id already, the new one gets the id
-        `<task uid>-<generation>`. Refused `TASK_DELETED`: the session records that the task was deleted.
+        The first message of the task creates a missing session; a later message does not. The id of a user's entry is
+        its invocation id. If another entry has this id already, the new one gets the id `<task uid>-<generation>`.
+        Refused `TASK_DELETED`: the session records that the task was deleted.
         """
         first = entries[0]
         create = (
@@ -177,8 +178,8 @@ class Copier:
         return Copied(found[-1].generation, head, session_gone=stored is None)
 
     async def copy_task(self, source: Source, copied_generation: int) -> None:
-        """Copy the messages after `copied_generation` and mark them as copied. No run of this process may be at work
-        on the task."""
+        """Copy the messages after `copied_generation` and mark them as copied. Do not call this during a run of the
+        task in this process."""
         found = await self.copy_messages(source, copied_generation)
         if found.generation > copied_generation:
             await self.mark(source, found.generation)
@@ -202,7 +203,7 @@ class Copier:
                 await self._store.DeleteTask(pb.DeleteTaskRequest(task_id=source.task_id))
 
     async def copy_all(self, tasks: Iterable[pb.UncopiedTask], actor: str) -> None:
-        """Copy tasks at rest, each on behalf of its owner. If one copy fails, the others are still made."""
+        """Copy tasks at rest, each on behalf of its owner. A failed copy does not stop the other copies."""
         for task in tasks:
             source = Source(
                 uid=task.uid,
@@ -218,7 +219,7 @@ class Copier:
                 log.warning("task %s could not be copied to its session: %s", task.task_id, error)
 
     async def sweep(self, actor: str, context_id: str = "") -> None:
-        """Copy every task at rest that is not copied yet, in all sessions, or in one session of the caller.
+        """Copy every uncopied task at rest, in all sessions, or in one session of the caller.
 
         Errors of ListUncopied are raised; errors of single copies are logged.
         """

@@ -1,10 +1,10 @@
-"""Applies the history of a session to its tasks. This is needed after each entry that changes which turns are in
-effect. Such an entry is a rewind, an undo, a pushed history, the event of a runtime that rewinds by itself, or the void
-of a deleted task.
+"""Applies the history of a session to its tasks. This is needed after each entry that moves `steered_seq`: a rewind, an
+undo, a pushed history, an event of a runtime that rewinds, the void of a deleted task. The void of one turn does not
+need it.
 
-Which turns are cut is computed from the whole history. So any executor may apply it, in any order and more than once: a
-task keeps the number of the newest entry that was applied to it. If an executor dies half way, `applied_seq` of the
-session shows it. The next turn or rewind of the session, or a sweep, applies the history again.
+The cut turns are computed from the whole history. So any executor may apply a history, in any order and repeatedly.
+Each task stores the number of the newest applied entry. If an executor dies half way, `applied_seq` of the session
+stays behind. Then the next turn or rewind of the session, or a sweep, applies the history again.
 """
 
 import logging
@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def is_behind(session: sessions.Session) -> bool:
-    """Return whether the newest entry that changes which turns are in effect is not yet applied to the session's
-    tasks."""
+    """Return whether entry `steered_seq` is not applied to the tasks of the session yet."""
     return session.applied_seq < session.steered_seq
 
 
@@ -38,7 +37,8 @@ class Applied(NamedTuple):
 
 
 class Reconciler:
-    """Applies histories for the principal of the current context, which must be the session's owner and a service."""
+    """Applies histories to tasks. The principal of the current context must have the session's owner and
+    `service=True`."""
 
     def __init__(self, store: TaskStoreStub, history: SessionHistoryStub) -> None:
         self._store = store
@@ -46,10 +46,11 @@ class Reconciler:
         self._sessions = SessionLog(history)
 
     async def apply(self, context_id: str) -> Applied:
-        """Cancel and supersede the tasks with a cut invocation, restore the others, and finish unfinished deletions.
+        """Cancel and supersede the tasks of cut turns. Restore superseded tasks of turns in effect. Finish deletions of
+        tasks.
 
         Tasks of voided turns are not superseded: a void can be taken back while this runs. A repeat changes only new
-        tasks, and documents that were written again. NotFound: the session does not exist.
+        tasks, and tasks that another runtime has written again since. NotFound: the session does not exist.
         """
         found = await self._history.ListCut(sessions.ListCutRequest(context_id=context_id))
         steered = found.session.steered_seq

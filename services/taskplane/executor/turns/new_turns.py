@@ -1,7 +1,7 @@
 """The beginning of a turn. Order: user entry, routing, outcome entry, CreateTask.
 
-Every write carries the invocation, and repeating it changes nothing. The handling of a refusal must be read
-together with that order.
+Every write has the invocation, and a repeat of the write changes nothing. Read the handling of a refusal together with
+this order.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from taskplane.runtime.retry import RETRYABLE, retry_briefly
 
 log = logging.getLogger(__name__)
 
-# Seconds between the outcome of a turn and its task, at most; and between two looks for that.
+# Maximum seconds between the outcome of a turn and its task, and seconds between two looks for the task.
 _TO_CREATE: Final = 1.0
 _PAUSE: Final = 0.05
 _WORKING: Final = (tasks.Change(status=a2a.TaskStatusUpdateEvent(status=a2a.TaskStatus(state=a2a.TASK_STATE_WORKING))),)
@@ -63,7 +63,7 @@ class NewTurns:
         unary_route_timeout: float,
         abandoned_after: float,
     ) -> None:
-        """`route_timeout`: seconds a router may take before its turn becomes a task; `unary_route_timeout`: the same
+        """`route_timeout`: maximum seconds of a router before its turn becomes a task. `unary_route_timeout`: the same
         for a client that waits for the end of the turn.
 
         `abandoned_after`: seconds after which a turn without a task may be voided by a sweep.
@@ -80,7 +80,7 @@ class NewTurns:
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def begin(self, send: Submission, task_id: str) -> pb.SubmitResponse:
-        """Save and decide a new turn, and create its task unless it was answered."""
+        """Save and decide a new turn. Create its task unless the turn has a direct answer."""
         if not send.has_key or send.router is None:
             return await self._begin(send, task_id)
         # A repeat waits while the first request asks the router, and then finds the decision.
@@ -90,11 +90,11 @@ class NewTurns:
 
     async def _begin(self, send: Submission, task_id: str) -> pb.SubmitResponse:
         given = send.request.message
-        # Its session may have another message under its id.
+        # The session may have another message with this id.
         may_be_renamed = bool(given.message_id and given.context_id)
         send.message.context_id = send.context_id
         send.message.ClearField("task_id")
-        # Both stores keep it, in whichever order they write.
+        # Both stores keep this time, in any order of the writes.
         message_times.add_time(send.message.metadata, time.time_ns() // 1000)
         opening = Opening(
             invocation_id=send.invocation_id,
@@ -121,19 +121,20 @@ class NewTurns:
         asked = False
         slot = ""
         try:
-            # A turn without a key is new, so it cannot have been decided before: both stores may write at the same
-            # time. If only the task store succeeds, the message is copied from there like any other message. The
-            # session must decide first if it may refuse the version, or if it may know the task id, made by a client,
-            # as deleted.
+            # A turn without a key is new and was not decided before. So both stores may write at the same time. If only
+            # the task store succeeds, the message is copied from there like any other message. With an expected
+            # version, or a task id from the client, the session must decide first: it may refuse the version, or know
+            # the task as deleted.
             new = not send.has_key and not send.expected_version and not send.task_id
             overlaps = new and (routing is None or (await routing.is_decided_early() and routing.answer() is None))
             if routing is not None and routing.answer() is None:
-                # Before the router begins work that only a run in this process can continue.
+                # Reserve the slot before the router begins work. Only a run in this process can continue the work.
                 slot = self._runs.reserve(send.caller)
             within = self._unary_route_timeout if send.waits else self._route_timeout
             saving = self._background.start(opening.decide(self._sessions, routing, within), name="saving")
             if overlaps and may_be_renamed:
-                # The session decides which id the task gets to see. It need not answer, as when both write at once.
+                # The session decides the message id that the task sees. The session may fail here, as with two writes
+                # at once.
                 await asyncio.wait((saving,))
             elif not overlaps:
                 decision = await saving
@@ -154,7 +155,8 @@ class NewTurns:
         return response
 
     async def _await_task(self, task_id: str) -> None:
-        """Wait a moment for a task that another executor may be about to create, to continue the work of its router."""
+        """Wait a moment for a task that another executor may create soon. Only the other executor can continue the work
+        of its router."""
         until = time.monotonic() + _TO_CREATE
         while time.monotonic() < until:
             try:
@@ -163,7 +165,7 @@ class NewTurns:
             except NotFound:
                 await asyncio.sleep(_PAUSE)
             except PlaneError:
-                # Whether it can be created is found out by creating it.
+                # The creation itself shows whether the task can be created.
                 return
 
     async def _create(
@@ -174,9 +176,9 @@ class NewTurns:
         saving: "asyncio.Task[Decision]",
         slot: str,
     ) -> tuple[pb.SubmitResponse, bool]:
-        """Create the task; return the reply, and whether a run was started that waits for the routing.
+        """Create the task. Return the reply, and whether a started run waits for the routing.
 
-        `slot`: the slot that is reserved for the task, or "".
+        `slot`: the reserved slot for the task, or "".
         """
         fault: PolicyFailed | None = None
         try:
@@ -238,7 +240,7 @@ class NewTurns:
                 ),
             )
             if response.created and not started and saved is not None:
-                # A run looks for the session itself; this task waits for one.
+                # A run looks for the session itself. This task waits for a run.
                 looking = delete_if_session_gone(self._store, self._sessions, send.context_id, record.id)
                 self._background.start(looking, name=f"looking for the session of task {record.id}")
         except AlreadyExists as error:
@@ -257,8 +259,8 @@ class NewTurns:
         return reference(record, created=response.created), started
 
     async def _check_not_deleted(self, saving: "asyncio.Task[Decision]", task_id: str) -> None:
-        """Raise TASK_DELETED if the session refused the turn of a new task: the task was deleted before its message was
-        saved."""
+        """Raise TASK_DELETED if the session refused the turn of a new task. Such a task was deleted before its message
+        was saved."""
         refused = saving.exception()
         if isinstance(refused, Refused) and refused.reason == TASK_DELETED:
             with suppress(NotFound):
@@ -266,8 +268,8 @@ class NewTurns:
             raise refused
 
     async def _put_back(self, send: Submission, decision: Decision) -> None:
-        """Take back the void of a turn that a sweep may have voided: the turn was repeated, or took long."""
-        # Half the time, since the clocks of the stores may differ.
+        """Take back the void of a repeated or slow turn. A sweep may have voided such a turn."""
+        # Half the time: the clocks of the stores may differ.
         if not decision.repeated and time.monotonic() - send.since < self._abandoned_after / 2:
             return
         try:
@@ -285,7 +287,7 @@ class NewTurns:
             log.warning("the changes of session %s are not applied to its tasks yet: %s", send.context_id, error)
 
     async def _void_refused(self, send: Submission, error: PlaneError) -> None:
-        """Void a refused turn, so that prompts leave it out. An unknown outcome is left to a repeat or the sweep."""
+        """Void a refused turn, so that prompts leave the turn out. A repeat or the sweep handles an unknown outcome."""
         if error.reason in ("KEY_REUSED", TASK_DELETED) or isinstance(error, (Unavailable, DeadlineExceeded)):
             return
         if send.has_explicit_key and isinstance(error, RETRYABLE):
@@ -297,7 +299,7 @@ class NewTurns:
 
 
 async def _saved(saving: "asyncio.Task[Decision]") -> Decision | None:
-    """Return the outcome; None if the message could not be saved: then it reaches the session as a copy."""
+    """Return the outcome; None if the message could not be saved. Then the message reaches the session as a copy."""
     try:
         return await saving
     except PlaneError as error:

@@ -1,5 +1,5 @@
 """The control message: a rewind that is sent as a message to an agent. The agent never sees the request. If the message
-has other content, it sees a copy without the request."""
+has other content, the agent sees a copy without the request."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ def is_rewind(message: a2a.Message) -> bool:
 
 
 def before(message: a2a.Message) -> str:
-    """Return the invocation to rewind before; "" if the value in the metadata is not a text."""
+    """Return the first invocation that the rewind cuts; "" if the value in the metadata is not a text."""
     return message.metadata.fields[REWIND_BEFORE].string_value
 
 

@@ -1,11 +1,11 @@
-"""Rewinds and undos. They write to both stores, in this order: session entry, tasks, mark on the session.
+"""Rewinds and undos. They write to both stores, in this order: session entry, tasks, `applied_seq` of the session.
 
-The entry in the session history is the commit point. Its effects on the tasks are applied at once; if the process dies
-in between, another process finishes them (`sweeps.reconcile`). After the entry the executor works in the background: a
-caller that goes away cancels nothing.
+The entry in the session history is the commit point. Its effects on the tasks are applied at once. If the process dies
+in between, another process applies the effects (`sweeps.reconcile`). The executor works in the background: a disconnect
+of the caller cancels nothing.
 
-Of two rewinds at the same time one succeeds. Within one executor the other is refused before it does anything. With two
-executors, the second entry is refused, because the session has been rewound since it was read.
+Of two rewinds at the same time one succeeds. Within one executor the other rewind is refused before any write. With two
+executors, the second entry is refused: the session was rewound after the read by the second executor.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from taskplane.runtime.retry import retry_briefly
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Number of attempts for an entry that must follow the entries read, while others write to the session.
+# Number of attempts for an entry that must follow the entries read, during other writes to the session.
 _TRIES: Final = 50
-# Seconds after which a rewind that was refused because of another rewind should be tried again.
+# Seconds before a retry of a rewind, if another rewind is running.
 _RETRY_AFTER: Final = 0.1
 
 
@@ -94,11 +94,11 @@ class Rewinds:
         await self._background.serve(applying, by, name=f"applying session {context_id}")
 
     async def rewind(self, request: sessions.RewindRequest) -> Rewound:
-        """Rewind a session on behalf of the principal of the current context, which must be a service.
+        """Rewind a session on behalf of the principal of the current context. The principal must be a service.
 
-        A repeat is answered with the current session. NotFound; NotFound `INVOCATION_NOT_FOUND`. Conflict
-        `REWIND_IN_FLIGHT`, `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: the rewind was done, but the session does
-        not fit into the answer.
+        A repeat gets the current session. NotFound; NotFound `INVOCATION_NOT_FOUND`. Conflict `REWIND_IN_FLIGHT`,
+        `VERSION_MISMATCH`. Exhausted `HISTORY_TOO_LARGE`: the rewind is done, but the session does not fit into the
+        answer.
         """
 
         async def write(version: int) -> sessions.RewindResponse:
@@ -133,9 +133,10 @@ class Rewinds:
         return await self._alone(request.context_id, request.id, request.request_hash, change)
 
     async def _entered(self, context_id: str, expected_version: int, write: Callable[[int], Awaitable[T]]) -> T:
-        """Write the entry of a rewind or undo by `write`, which is given the version that the session must have.
+        """Write the entry of a rewind or undo by `write`. The argument of `write` is the required version of the
+        session.
 
-        Without an `expected_version` any version will do, unless somebody else rewound the session meanwhile.
+        Without `expected_version` any version is accepted, unless another caller has rewound the session meanwhile.
         """
         found = await self._catch_up(context_id)
         if expected_version:
@@ -153,7 +154,7 @@ class Rewinds:
                 raise _in_flight(found)
 
     async def _catch_up(self, context_id: str) -> sessions.Session:
-        """Apply an earlier entry that was not applied yet, so that it is, even if the new one is refused."""
+        """Apply an earlier unapplied entry. So it is applied even if the new entry is refused."""
         found = await self._session(context_id)
         if is_behind(found):
             await retry_briefly(lambda: self._reconciler.apply(context_id))
@@ -174,9 +175,10 @@ class Rewinds:
     async def _alone(
         self, context_id: str, change_id: str, request_hash: bytes, change: Callable[[], Coroutine[Any, Any, Rewound]]
     ) -> Rewound:
-        """Run `change` unless the session is being changed; a repeat of that request gets its answer.
+        """Run `change` unless another change of the session is running. A repeat of the running request gets its
+        answer.
 
-        Conflict for others.
+        Other requests get Conflict.
         """
         who = caller()
         key = (who.tenant, who.owner, context_id)

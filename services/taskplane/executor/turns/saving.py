@@ -16,7 +16,7 @@ from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.retry import retry_briefly
 from taskplane.runtime.times import micros
 
-# Seconds that an executor takes to store the decision of its router, and at most between two looks for that.
+# Seconds for an executor to store the decision of its router, and maximum seconds between two looks for the decision.
 _TO_STORE: Final = 1.0
 _LONGEST_PAUSE: Final = 0.5
 
@@ -25,8 +25,8 @@ _LONGEST_PAUSE: Final = 0.5
 class Decision:
     """The outcome of a turn. `answer`: None for a task. `begins_session`: the session had no earlier entry.
 
-    `repeated`: the turn was saved before. `unapplied`: the session's tasks are not in line with its history. `found`:
-    the turn was decided without the router of this request, perhaps by an executor that is about to create the task.
+    `repeated`: the turn was saved before. `unapplied`: the history is not applied to the session's tasks yet. `found`:
+    the turn was decided without the router of this request. Perhaps another executor will create the task soon.
     """
 
     answer: a2a.Message | None
@@ -38,7 +38,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A new turn, before it has a task. `message` is a copy of the executor; in a repeat it gets the time and the id of
+    """A new turn without a task. `message`: a copy of the executor. In a repeat the copy gets the time and the id of
     the first message."""
 
     invocation_id: str
@@ -47,16 +47,16 @@ class Opening:
     task_id: str
     agent: str
     message: a2a.Message
-    # The version that the session must have before it is saved; 0: any.
+    # The required version of the session before the save; 0: any.
     expected_version: int = 0
-    # The new id of the message if the session has its id already; "" if this is impossible.
+    # The replacement for a message id that the session already has; "" if this is impossible.
     own_message_id: str = ""
 
     async def decide(self, log: SessionLog, routing: Routing | None, route_timeout: float) -> Decision:
-        """Save the user's message and the outcome of its turn, in one call if the router need not be waited for.
+        """Save the user's message and the outcome of its turn, in one call if no wait for the router is necessary.
 
-        The outcome that is stored first decides. Raises Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and
-        the like.
+        The first stored outcome decides. Raise Refused KEY_REUSED, Conflict VERSION_MISMATCH, Unavailable and similar
+        errors.
         """
         if routing is None or (await routing.is_decided_early() and self._fits(routing)):
             outcome = self._outcome(routing)
@@ -71,7 +71,7 @@ class Opening:
         repeated = saved.appended == 0
         if repeated:
             voided = await unvoid(log, self.context_id, self.invocation_id, self.request_hash)
-            # No executor asks a router about a turn that was voided.
+            # No executor asks a router about a void turn.
             decided = await self._outcome_within(0.0 if voided else route_timeout, log, saved)
             if decided is not None:
                 answer = decided.message if decided.HasField("message") else None
@@ -92,9 +92,9 @@ class Opening:
     async def _outcome_within(
         self, route_timeout: float, log: SessionLog, saved: pb.AppendEntriesResponse
     ) -> pb.Entry | None:
-        """Return the outcome of a turn that was saved before; None if it has none after the time limit of routers.
+        """Return the outcome of a turn that was saved before; None without an outcome after the time limit of routers.
 
-        Until then another executor may be asking its router, and a model must not be asked twice.
+        Before the time limit another executor may wait for its router. A model must not be asked twice.
         """
         most = route_timeout + min(route_timeout, _TO_STORE)
         age = time.time() - saved.known[0].created_at.ToMicroseconds() / 1e6
@@ -105,7 +105,7 @@ class Opening:
         return found
 
     async def _begin(self, log: SessionLog, entries: Sequence[pb.Entry]) -> pb.AppendEntriesResponse:
-        """Save entries, the first one with the user's message; set id and time of `message` to those in the session."""
+        """Save entries. The first entry has the user's message. Copy its id and time in the session to `message`."""
         stored = await self._save(log, entries, self.expected_version, self.own_message_id)
         if stored.renamed:
             self.message.message_id = self.own_message_id
@@ -120,7 +120,7 @@ class Opening:
         self, log: SessionLog, entries: Sequence[pb.Entry], expected_version: int, own_message_id: str
     ) -> pb.AppendEntriesResponse:
         create = pb.NewSession(agent=self.agent, title=title_of(self.message))
-        # The agent may have given its answer a used id.
+        # The answer of the agent may have a used id.
         own_answer_id = derived(self.invocation_id, "answer") if _is_answer(entries[-1]) else ""
         stored = await retry_briefly(
             lambda: log.append(
@@ -163,7 +163,7 @@ def _is_answer(entry: pb.Entry) -> bool:
 
 
 def _answer(stored: pb.AppendEntriesResponse, ours: pb.Entry) -> a2a.Message | None:
-    """Return the direct answer of the outcome that was stored first; None for a task.
+    """Return the direct answer of the first stored outcome; None for a task.
 
     `ours`: the outcome that was sent.
     """

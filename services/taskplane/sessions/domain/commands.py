@@ -1,7 +1,7 @@
 """The operations on sessions, their answers and writes. Each operation concerns one session.
 
-No instance may be changed after its construction. The classes are not frozen, since a frozen instance takes several
-times as long to construct.
+Never change an instance after its construction. The classes are not frozen: the construction of a frozen instance takes
+several times as long.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -16,7 +16,7 @@ from taskplane.sessions.domain.state import Change, Delta
 
 @dataclass(slots=True, kw_only=True)
 class NewSession:
-    """The values of a session that is made."""
+    """The values of a new session."""
 
     agent: str = ""
     title: str = ""
@@ -26,8 +26,7 @@ class NewSession:
 
 @dataclass(slots=True, kw_only=True)
 class Create(NewSession):
-    """Create a session, or give new values to an existing session; an empty value changes nothing. Answer:
-    `Created`."""
+    """Create a session, or set new values in an existing session. An empty value changes nothing. Answer: `Created`."""
 
     scope: Scope
     context_id: str
@@ -35,7 +34,7 @@ class Create(NewSession):
 
 @dataclass(slots=True, kw_only=True)
 class Update:
-    """Give an existing session new values; None changes nothing. `expected_version` 0: any. Answer: `Session`."""
+    """Set new values in an existing session. None changes nothing. `expected_version` 0: any. Answer: `Session`."""
 
     scope: Scope
     context_id: str
@@ -46,9 +45,10 @@ class Update:
 
 @dataclass(slots=True, kw_only=True)
 class Delete:
-    """Remove a session with all its entries. `expected_version` 0: any. Answer: the `Session` as it was.
+    """Remove a session with all its entries. `expected_version` 0: any. Answer: the `Session` before the deletion.
 
-    `tasks_until`, in microseconds since 1970: its tasks up to then are to be deleted, too; 0: they are not recorded.
+    `tasks_until`, in microseconds since 1970: the tasks of the session up to this time are recorded for deletion; 0: no
+    tasks are recorded.
     """
 
     scope: Scope
@@ -59,13 +59,12 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class Append:
-    """Append all entries to one session, or none of them; the store sets their `seq` and `created_at`. Answer:
-    `Appended`.
+    """Append all entries to one session, or none. The store sets their `seq` and `created_at`. Answer: `Appended`.
 
-    `create` makes the session if there is none. `expected_version` 0: any. `deltas`: the changes of the state by
-    events, by the id of their entry. `own_ids`: by the id of the entry, those under which messages are stored if the
-    session has a message under that which they have. `openings`: how the messages begin of a task that one of the
-    entries deletes. `title`: the new one, if that of the session is made of one of them.
+    `create`: the values of the session, if it is missing. `expected_version` 0: any. `deltas`: the changes of the state
+    by events, by the id of their entry. `own_ids`: replacements for message ids, by the id of the entry. A replacement
+    is used if the session has a message with the old id. `openings`: beginnings of the messages of a task that one of
+    the entries deletes. `title`: the replacement for a title that was made from one of the `openings`.
     """
 
     scope: Scope
@@ -81,10 +80,10 @@ class Append:
 
 @dataclass(slots=True, kw_only=True)
 class Rewind:
-    """Cut an invocation and all first seen after it: `entry` is the rewind, its `target` the invocation.
+    """Cut an invocation and all later invocations. `entry` is the rewind, its `target` the invocation.
 
-    `expected_version` 0: any. Answer: `Rewound`; if the invocation is not in effect, NotFound; the entry is stored then
-    as well, without effect.
+    `expected_version` 0: any. Answer: `Rewound`, or NotFound if the invocation is not in effect. After NotFound the
+    entry is stored without effect.
     """
 
     scope: Scope
@@ -105,7 +104,7 @@ class Undo:
 
 @dataclass(slots=True, kw_only=True)
 class MarkApplied:
-    """Record that the session's tasks are in line with its history up to entry `seq`. Answer: the `Session`."""
+    """Record that the session's tasks reflect its history up to entry `seq`. Answer: the `Session`."""
 
     scope: Scope
     context_id: str
@@ -114,8 +113,8 @@ class MarkApplied:
 
 @dataclass(slots=True, kw_only=True)
 class Touch:
-    """Record that a task of the session changed now. Answer: the `Session`. `task_id`: do nothing if this task was
-    deleted."""
+    """Record a change of a task of the session, at the present time. Answer: the `Session`. `task_id`: do nothing if
+    this task was deleted."""
 
     scope: Scope
     context_id: str
@@ -150,10 +149,10 @@ class Created:
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """Answer to Append: the present session, and the number of entries that were `appended`, which are its newest.
+    """Answer to Append: the present session, and the number of `appended` entries. They are the newest entries.
 
-    `known` are the other entries of the request, in its order, as they were stored before. `renamed`: the message of
-    the first one was stored under its id of `own_ids`; `answer_renamed`: that of the last one.
+    `known`: the other entries of the request, in its order, as stored before. `renamed`: the message of the first entry
+    got its id from `own_ids`. `answer_renamed`: the same for the last entry.
     """
 
     session: Session
@@ -180,11 +179,10 @@ Answer = Session | Created | Appended | Rewound
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """The writes of a decided operation, and the answer once they are committed; it may be a refusal.
+    """The writes of a decided operation, and the answer after their commit. The answer may be a refusal.
 
-    `session` is the new row; `new`: the row must be inserted. `delete` removes the session and its entries; if
-    `tasks_until` is set, the deletion is recorded. `deltas`: the changes of the state by those entries that are events,
-    with their numbers.
+    `session`: the new row. `new`: the row must be inserted. `delete`: remove the session and its entries; `tasks_until`
+    records the deletion. `deltas`: the changes of the state by events, with the numbers of the events.
     """
 
     session: Session
@@ -201,13 +199,12 @@ Outcome = Write | Answer | PlaneError
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """The data read for one operation before it is decided.
+    """The data read for the decision of one operation.
 
-    `session` is the session that it names in its scope. `stored` has, by id and without payload, the entries of the
-    operation that its owner has stored already, in any session. `lines` are all entries of the session, if
-    `needs_lines` says so, and `changes` the changes of its state by events, to be iterated once. `said` are those ids
-    of messages to append that may be stored under another id, under which it has a message. `deletions`: those of the
-    session's tasks with their ids, for appends and touches.
+    `session`: the session of the operation, if it exists. `stored`: the entries of the operation that the owner has in
+    any session, by id and without payload. `lines`: all entries of the session, if `needs_lines`. `changes`: the
+    changes of its state by events, to be iterated once. `said`: used ids of messages to append, for messages with a
+    replacement id. `deletions`: the deletions of the session's tasks with the task ids, for appends and touches.
     """
 
     session: Session | None
@@ -219,5 +216,5 @@ class Found:
 
 
 def needs_lines(op: Operation, stored: Mapping[str, Entry]) -> bool:
-    """Return whether `op` cannot be decided without the lines of its session."""
+    """Return whether the decision of `op` needs the lines of its session."""
     return isinstance(op, Rewind | Undo) and not stored

@@ -22,7 +22,7 @@ from taskplane.sessions.domain.session import Entry, Scope, Session, grow, repea
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
-    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). Pure."""
+    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). No I/O."""
     return _RULES[type(op)](found, op, now)
 
 

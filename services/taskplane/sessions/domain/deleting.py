@@ -1,6 +1,6 @@
-"""Deleted tasks: finds their entries, and the messages of a pushed history that have their words. No I/O.
+"""Finds the entries of deleted tasks, and the messages of a pushed history with deleted words. No I/O.
 
-A void with the turns of a deleted task hides them for good. No later entry can revert it.
+A void with the turns of a deleted task hides these turns for good. No later entry can revert the void.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,9 @@ Digests = tuple[int, int]
 
 
 class Deletions(NamedTuple):
-    """The deletions of a session: the `turns` of deleted tasks, the messages of pushed histories that are `hidden`, as
-    number and index, and the ids of further `entries` that have deleted words. `tasks`: the ids, if they were read.
+    """The deletions of a session. `turns`: the turns of deleted tasks. `hidden`: the hidden messages of pushed
+    histories, by number and index. `entries`: the ids of further entries with deleted words. `tasks`: the ids of the
+    tasks, if read.
     """
 
     turns: frozenset[str] = frozenset()
@@ -43,13 +44,13 @@ class Deletions(NamedTuple):
         return cls(frozenset(turns), frozenset(hidden), frozenset(entries), frozenset(tasks))
 
     def has(self, entry: Entry) -> bool:
-        """Return whether an entry is of a turn of a deleted task."""
+        """Return whether an entry belongs to a turn of a deleted task."""
         return entry.invocation_id in self.turns or entry.task_invocation_id in self.turns
 
     def refuse(self, entry: Entry) -> bool:
-        """Return whether an entry would bring back a deleted task, and must not be stored.
+        """Return whether an entry would bring back a deleted task. Such an entry must not be stored.
 
-        A message of a deleted task is such an entry, whatever turn it names; a void is not.
+        Every message of a deleted task is such an entry, for any turn. A void is not.
         """
         if entry.kind == VOID and not entry.off:
             return False
@@ -81,8 +82,8 @@ class DeletedWords(NamedTuple):
     def suspects(self, pushed: Sequence[tuple[str, Digests]]) -> list[int]:
         """Return the indexes of the messages of a pushed history that may have deleted words.
 
-        Each message is given with the turn that it names, or "". A message that names another turn does not have
-        deleted words, unless it has the id of a deleted message.
+        Each message comes with its turn, or "". A message of another turn has no deleted words, unless the message has
+        the id of a deleted message.
         """
         return [
             index
@@ -93,7 +94,7 @@ class DeletedWords(NamedTuple):
     def deleted_among(
         self, pushed: Sequence[tuple[str, Digests]], suspects: Iterable[int], live: AbstractSet[Digests]
     ) -> list[int]:
-        """Return which of the `suspects` have deleted words, given the other messages of the session (`live`).
+        """Return the `suspects` with deleted words. `live`: the other messages of the session.
 
         A suspect is not deleted if another turn has a message with its id, or, without an id, with its content.
         """

@@ -1,7 +1,7 @@
 """The effective history: the messages that a session shows after its rewinds. A pure function of its entries.
 
-It depends on invocations, not on positions: an entry is in effect if the place of its invocation is not cut (see
-`domain.replay`), at any position of the entry. So a late copy of a cut turn stays cut.
+The effect depends on invocations, not on positions: an entry is in effect if the place of its invocation is not cut
+(see `domain.replay`). The position of the entry does not count. So a late copy of a cut turn stays cut.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from taskplane.sessions.domain.session import EVENT, PUSHED, REWIND, SAID, VOID
 
 
 class InEffect(NamedTuple):
-    """An entry in effect. `kept`: for a pushed history, the indexes of its messages that are in effect."""
+    """An entry in effect. `kept`: for a pushed history, the indexes of its messages in effect."""
 
     seq: int
     kind: int
@@ -28,15 +28,15 @@ ReadingPlace = tuple[int, int, int, int]
 class Reading:
     """The entries in effect in reading order (see `effective`), and a pushed history before them.
 
-    It has little of each entry, so it can be cached. It never changes: a longer log has another reading. `seq`: the
-    number of the newest entry of the log. `push`: the pushed history, if there is one. `kept`: the indexes of its
-    messages in effect.
+    A reading has few fields of each entry, so it can be cached. A reading never changes: a longer log has another
+    reading. `seq`: the number of the newest entry of the log. `push`: the number of the pushed history, or 0. `kept`:
+    the indexes of its messages in effect.
     """
 
     __slots__ = ("_log", "kept", "places", "push")
 
     def __init__(self, log: Replayed, places: Sequence[ReadingPlace]) -> None:
-        """Make a reading; only for `of` and `followed_by`."""
+        """Create a reading. Only `of` and `followed_by` call this."""
         self._log = log
         self.places = places
         self.push = log.push.seq if log.push is not None else 0
@@ -50,7 +50,7 @@ class Reading:
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> "Reading":
-        """Read all entries of a session in the order of their numbers, or all up to some number."""
+        """Read the entries of a session in the order of their numbers: all, or all up to some number."""
         lines = list(lines)
         log = Replayed(lines)
         return cls(log, sorted(_places(log, lines)))
@@ -95,11 +95,11 @@ def _places(log: Replayed, lines: Sequence[Line]) -> list[ReadingPlace]:
 def effective(lines: Iterable[Line]) -> list[InEffect]:
     """Return the entries in effect, in reading order.
 
-    `lines` are all entries of a session in the order of their numbers, or all up to some number. A pushed history comes
-    first. The rest is ordered by task, in the order in which the turns that created them were first seen, each direct
-    turn by itself, and inside by generation; an event keeps its position. Messages, direct answers and events of an
-    agent runtime are listed; rewinds, undos, voids and outcomes that say "a task" are not. Equal messageIds are not
-    merged here.
+    `lines`: the entries of a session in the order of their numbers, all or all up to some number. A pushed history
+    comes first. The other entries are grouped by task, or by turn if the turn has a direct answer. Groups are in the
+    order of the first turns, entries in a group in the order of generations. An event keeps its position. Messages,
+    direct answers and events of an agent runtime are listed. Rewinds, undos, voids, and outcomes without an answer are
+    not. Equal messageIds are not merged here.
     """
     reading = Reading.of(lines)
     found = [InEffect(seq, kind) for _, _, seq, kind in reading.places]
@@ -109,7 +109,7 @@ def effective(lines: Iterable[Line]) -> list[InEffect]:
 
 
 def rewind_line(target: str, lines: Sequence[Line]) -> Line:
-    """Return a rewind before `target`, as the entry that would follow `lines`."""
+    """Return a rewind before `target`, as the next entry after `lines`."""
     return Line(lines[-1].seq + 1 if lines else 1, REWIND, target=target)
 
 
@@ -119,9 +119,10 @@ def events_in_effect(lines: Iterable[Line]) -> frozenset[int]:
 
 
 def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
-    """Return whether an invocation is in effect, so that the session can be rewound to before it.
+    """Return whether an invocation is in effect, so that a rewind can cut it.
 
-    The invocation of a rewind, an undo or a pushed history is in effect, too, as long as that counts.
+    The invocation of a rewind, an undo or a pushed history is in effect, too, unless a later entry has reverted its
+    effect.
     """
     lines = list(lines)
     log = Replayed(lines)
@@ -133,9 +134,9 @@ def can_rewind_to(lines: Iterable[Line], invocation_id: str) -> bool:
 class CutTurns(NamedTuple):
     """The invocations with a message, an outcome or an event that are not in effect, in the order of the log.
 
-    `voided`: those that are voided, or belong to a task that a voided turn began. A void can be taken back, unless the
-    turn is one of `deleted`, the turns of deleted tasks. `unfinished`: the deleted tasks with a void that is not
-    applied yet. `undoable`: the newest rewind can be undone.
+    `voided`: the void invocations, and the invocations of a task that a void turn began. A void can be taken back,
+    except for `deleted`: the turns of deleted tasks. `unfinished`: deleted tasks with an unapplied void. `undoable`:
+    the newest rewind can be undone.
     """
 
     invocations: Sequence[str] = ()
@@ -146,7 +147,7 @@ class CutTurns(NamedTuple):
 
 
 def cut(lines: Iterable[Line], applied: int = 0) -> CutTurns:
-    """Return the invocations that are not in effect. `applied`: the entry up to which its tasks are in line."""
+    """Return the invocations that are not in effect. `applied`: the tasks reflect the history up to this entry."""
     lines = list(lines)
     log = Replayed(lines)
     out = _cut(log, lines)
@@ -182,9 +183,9 @@ def _is_reduced(log: Replayed, name: str) -> bool:
 
 
 def undo_error(lines: Iterable[Line]) -> Literal["", "NOTHING_TO_UNDO", "TOO_LATE_TO_UNDO"]:
-    """Return why the newest rewind that counts cannot be taken back; "": it can.
+    """Return the reason that forbids an undo of the newest rewind that counts; "" if an undo is possible.
 
-    It is too late if a turn was begun after it, unless that turn was voided.
+    An undo is too late if a turn was begun after the rewind. Void turns do not count.
     """
     lines = list(lines)
     return _undo_error(Replayed(lines), lines)
@@ -203,8 +204,8 @@ def _undo_error(log: Replayed, lines: Sequence[Line]) -> Literal["", "NOTHING_TO
 
 
 def conversation(messages: Iterable[a2a.Message]) -> list[a2a.Message]:
-    """Return the messages without repetitions. Of equal message ids the first message stays, in its last form before
-    its task had another message."""
+    """Return the messages without repetitions. The first message with an id stays. Its form is the last one before
+    another message of its task."""
     seen: set[str] = set()
     kept: list[a2a.Message] = []
     grows = False

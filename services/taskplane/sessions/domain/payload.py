@@ -1,6 +1,6 @@
-"""The stored form of a payload: a serialized `Entry` of the contract in which only the payload is set.
+"""The stored form of a payload: a serialized `Entry` of the contract with the payload as its only field.
 
-Replies are put together from it without another copy. No other module of the rules knows the messages of the contract.
+Replies contain this form without another copy. No other module of the rules knows the messages of the contract.
 """
 
 import json
@@ -62,9 +62,10 @@ MESSAGE_TAG: Final = _MESSAGE << 3 | 2
 
 
 def unpack(payload: bytes | None, created_at: int) -> pb.Entry:
-    """Return an entry with a stored payload, in which each message has a time.
+    """Return an entry with a stored payload. Each message has a time.
 
-    A copy from a task has the time of its commit there; any other message has that of its entry (microseconds).
+    A copy from a task has the time of its commit in the task log. Any other message has the time of its entry
+    (microseconds).
     """
     entry = pb.Entry.FromString(payload or b"")
     for message in _messages(entry):
@@ -73,7 +74,7 @@ def unpack(payload: bytes | None, created_at: int) -> pb.Entry:
 
 
 def move_messages(payload: bytes | None, context_id: str, created_at: int) -> bytes:
-    """Return a stored payload with its messages in another session, and in no task; they keep their times."""
+    """Return a stored payload with its messages in another session, and in no task. The messages keep their times."""
     entry = unpack(payload, created_at)
     for message in _messages(entry):
         message.context_id, message.task_id = context_id, ""
@@ -88,7 +89,7 @@ def with_message_id(payload: bytes | None, message_id: str) -> bytes:
 
 
 def messages(payload: bytes | None) -> Sequence[a2a.Message]:
-    """Return the A2A messages in a stored payload, in order, as they are stored: not all of them have times."""
+    """Return the A2A messages in a stored payload, in order. Some stored messages have no times."""
     return _messages(pb.Entry.FromString(payload or b""))
 
 
@@ -124,7 +125,7 @@ def leave_out(payload: bytes | None, indexes: Collection[int]) -> tuple[bytes, s
 
 
 def unpack_pushed(payload: bytes | None) -> pb.Messages:
-    """Return a stored pushed history, without times that it does not have."""
+    """Return a stored pushed history, without added times."""
     return pb.Entry.FromString(payload or b"").pushed
 
 
@@ -136,7 +137,7 @@ def pack_pushed(pushed: pb.Messages) -> tuple[bytes, str]:
 def listed(pushed: pb.Messages) -> str:
     """Return the `Entry.listed` of a pushed history.
 
-    It has a line for each message: its invocation, or nothing, after `REDUCED` where that invocation was reduced.
+    Each message has a line with its invocation, or an empty line. `REDUCED` stands before a reduced invocation.
     """
     reduced = set(pushed.reduced_invocation_ids)
     return "".join(f"{REDUCED if name in reduced else ''}{name}\n" for name in invocations_in(pushed))
@@ -151,7 +152,7 @@ def invocations_in(pushed: pb.Messages) -> Sequence[str]:
 
 
 def listed_deletion(entry: pb.Entry) -> str:
-    """Return the `Entry.listed` of a void; "" if it is not that of a deleted task."""
+    """Return the `Entry.listed` of a void; "" if the void belongs to no deleted task."""
     if not entry.HasField("deleted"):
         return ""
     deleted = entry.deleted
@@ -180,7 +181,7 @@ def deleted_words(payloads: Iterable[bytes | None]) -> DeletedWords:
 
 
 def pushed_digests(pushed: pb.Messages) -> list[tuple[str, Digests]]:
-    """Return the turn of each message of a pushed history ("" if it names none), and its digests."""
+    """Return the turn of each message of a pushed history ("" without a turn), and its digests."""
     return [(name, digests(one)) for name, one in zip(invocations_in(pushed), pushed.messages, strict=True)]
 
 
@@ -190,14 +191,14 @@ def said_digests(payload: bytes | None) -> Iterator[Digests]:
 
 
 def first_words(payload: bytes | None, kept: Sequence[int] = (0,)) -> str:
-    """Return the text of the message in a stored payload, or of the first that is `kept` of a pushed history."""
+    """Return the text of the message in a stored payload, or of the first `kept` message of a pushed history."""
     said = messages(payload)
     return words_of(said[kept[0]]) if kept and kept[0] < len(said) else ""
 
 
 def without_words(stored: Entry, hidden: Collection[int] = ()) -> Entry:
-    """Return an entry without its words: its messages have ids and roles only, an event its turn and the target of its
-    rewind. In a pushed history only the messages with these indexes lose their words."""
+    """Return an entry without its words. Its messages keep ids and roles only; an event keeps its turn and the target
+    of its rewind. In a pushed history only the messages at the indexes `hidden` lose their words."""
     entry = pb.Entry(withheld=True)
     given = pb.Entry.FromString(stored.payload or b"")
     if stored.kind == EVENT:
@@ -213,7 +214,7 @@ def without_words(stored: Entry, hidden: Collection[int] = ()) -> Entry:
 
 
 def without_state(rewind: Entry) -> Entry:
-    """Return a rewind without the changes of the state, which repeat earlier events."""
+    """Return a rewind without its changes of the state. These changes repeat earlier events."""
     entry = pb.Entry.FromString(rewind.payload or b"")
     if not entry.HasField("state_delta"):
         return rewind
@@ -241,7 +242,7 @@ def pack_state(values: Mapping[str, Value], versions: Mapping[str, int]) -> byte
 
 
 def unpack_state(stored: bytes) -> tuple[Mapping[str, Value], Mapping[str, int]]:
-    """Return the values and the artifact versions that `pack_state` was given."""
+    """Return the arguments of `pack_state`: the values and the artifact versions."""
     entry = pb.Entry.FromString(stored)
     return entry.state_delta.fields, entry.artifact_versions
 
@@ -252,7 +253,7 @@ def message_id_in(message: a2a.Message) -> str | None:
 
 
 def invocation_in(message: a2a.Message) -> str:
-    """Return the invocation that a message names in its metadata; "" if it names none."""
+    """Return the invocation in the metadata of a message; "" if there is none."""
     if not message.HasField("metadata"):
         return ""
     fields = message.metadata.fields
@@ -261,17 +262,17 @@ def invocation_in(message: a2a.Message) -> str:
 
 
 class RuntimeEvent(NamedTuple):
-    """The fields of an agent runtime's event that the history reads; "" where the event does not say."""
+    """The fields of an agent runtime's event that the history reads; "" for a missing field."""
 
     invocation_id: str
     rewinds_before: str
-    # As they were written; None: there is none.
+    # Unchanged from the event; None: the event has no such delta.
     state_delta: object = None
     artifact_delta: object = None
 
 
 def read_event(data: str) -> RuntimeEvent:
-    """Read an event of ADK, or of a runtime that writes as it does, in either spelling; ignore anything else."""
+    """Read an event of ADK, or of a runtime with the same format, in either spelling. Ignore anything else."""
     try:
         event: object = json_reading.parse_kept(data)
     except ValueError:
@@ -293,7 +294,7 @@ def _field(thing: object, *spellings: str) -> object:
 
 
 def _given(thing: object, *spellings: str) -> object:
-    """Return the first field that is there and not null, be its value false or empty."""
+    """Return the value of the first field that is not null. The value may be false or empty."""
     if not isinstance(thing, dict):
         return None
     fields = cast("Mapping[str, Any]", thing)

@@ -1,10 +1,10 @@
-"""The replay of a session's log: finds the places that are cut in the end, and the rewinds that count. No I/O.
+"""The replay of a session's log. Finds the places that are cut at the end, and the rewinds that count. No I/O.
 
-Every invocation has a place: the position of its first entry in the log. An event of an agent runtime has a place of
-its own, too, since runtimes go by the position of events: kagent's begins every turn with an event of one and the same
-invocation. A rewind cuts the places from that of its target up to its own, a pushed history those before it. A rewind
-starts from the state just before its target, so the rewinds and undos between have no effect any more: rewinding before
-an earlier rewind takes that one back, as in ADK.
+Every invocation has a place: the position of its first entry in the log. An event of an agent runtime also has a place
+of its own: runtimes use the positions of events, and kagent's runtime begins every turn with an event of the same
+invocation. A rewind cuts the places from its target up to the rewind. A pushed history cuts all places before the
+pushed history. A rewind starts from the state just before its target. So rewinds and undos between target and rewind
+lose their effect: a rewind before an earlier rewind takes the earlier rewind back, as in ADK.
 """
 
 from bisect import bisect_right
@@ -39,22 +39,22 @@ class Line(NamedTuple):
 
     @property
     def group(self) -> Name:
-        """Return the turn that created the task of the entry; its own turn, if there is no such task."""
+        """Return the turn that created the task of the entry; without a task, the turn of the entry."""
         return self.task_invocation_id or self.invocation_id or self.seq
 
     @property
     def is_of_a_turn(self) -> bool:
-        """Return whether it is a message, the outcome of a turn, or an event that rewinds nothing."""
+        """Return whether the entry is a message, the outcome of a turn, or an event without a rewind."""
         return self.kind in SAID or (self.kind == EVENT and not self.target)
 
     @property
     def changes_history(self) -> bool:
-        """Return whether it may change the effect of earlier entries; any other only adds to them."""
+        """Return whether the entry may change the effect of earlier entries. Any other entry is only added."""
         return self.kind not in SAID and (self.kind != EVENT or bool(self.target))
 
     @property
     def shows(self) -> bool:
-        """Return whether a conversation shows it while it is in effect."""
+        """Return whether a conversation shows the entry while the entry is in effect."""
         if self.kind in SAID:
             return self.speaks
         return self.kind == EVENT and not self.target
@@ -62,10 +62,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """The cut of the places from `start` up to, not including, `end`, and of those that `below` cuts.
+    """The cut of the places from `start` up to, not including, `end`, and of the places that `below` cuts.
 
-    `before` is the state that an undo returns to. `push` is the pushed history that counts, if any; it is the lowest
-    of the cuts, which no undo takes back.
+    `before`: the state after an undo. `push`: the pushed history that counts, if any. The pushed history is the lowest
+    of the cuts. No undo takes it back.
     """
 
     start: int
@@ -81,9 +81,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PushedHistory:
-    """A pushed history at `place`; `named` has the place of each invocation in it, `listed` that of each message.
+    """A pushed history at `place`. `named`: the place of each of its invocations. `listed`: place and invocation of
+    each of its messages.
 
-    It keeps only a part of the invocations `reduced`: they are over, and so are their tasks.
+    `reduced`: invocations with messages that the pushed history leaves out. Later entries of them are not in effect.
     """
 
     seq: int
@@ -94,21 +95,21 @@ class PushedHistory:
 
 
 class Replayed:
-    """The first place of each invocation (`seen`), the `voided` ones, and the `state`: the cuts in the end.
+    """The first place of each invocation (`seen`), the `voided` invocations, and the `state`: the cuts at the end.
 
-    The turns of deleted tasks are voided, whatever follows. It holds nothing of the entries but these places. `seq` is
-    the number of the newest one, or 0.
+    The turns of deleted tasks stay void. A replay keeps only these places of the entries. `seq`: the number of the
+    newest entry, or 0.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        """Replay all entries of a session in the order of their numbers, or all up to some number."""
+        """Replay the entries of a session in the order of their numbers: all, or all up to some number."""
         self.seq = lines[-1].seq if lines else 0
         self.deletions = Deletions.of(line.listed for line in lines if line.kind == VOID and line.listed)
         voided = _voided(lines)
         self.voided = voided | self.deletions.turns
         self._seen: dict[Name, int] = {}
         self._events: dict[int, int] = {}
-        # A deletion takes back no cut of its task, unless the turn was voided otherwise, too.
+        # A deletion does not revert the cuts that turns of its task made. An ordinary void of such a turn does.
         self.state, self._place = _replay(lines, voided, self._seen, self._events)
         self.push = self.state.push if self.state is not None else None
         self._starts, self._ends = _intervals(self.state)
@@ -119,7 +120,7 @@ class Replayed:
 
     @property
     def events(self) -> Mapping[int, int]:
-        """Return the place of each event, by number."""
+        """Return the place of each event, by its number."""
         return self._events
 
     @property
@@ -128,7 +129,7 @@ class Replayed:
         return not self.voided and not self._starts and self.push is None
 
     def followed_by(self, lines: Sequence[Line]) -> Self:
-        """Return the replay of a log with these entries after its own; none of them `changes_history`."""
+        """Return the replay of the log with these entries at its end. None of the entries `changes_history`."""
         after = copy(self)
         after._seen = dict(self._seen)
         after._events = dict(self._events)
@@ -146,7 +147,8 @@ class Replayed:
         return after
 
     def is_in_effect(self, line: Line) -> bool:
-        """Return whether neither the entry nor the turn that created its task is cut, voided or replaced."""
+        """Return whether the entry is in effect: neither the entry nor the turn that created its task is cut, void or
+        replaced."""
         push = self.push
         if line.kind == EVENT and self.cuts(self._events[line.seq]):
             return False
@@ -154,19 +156,21 @@ class Replayed:
             return False
         if push is not None and (line.seq < push.seq or self.is_replaced(line.name) or line.name in push.reduced):
             return False
-        # A pushed history replaces the messages before it, not the tasks that go on after it.
+        # A pushed history replaces earlier messages. It does not replace tasks that go on.
         return line.group == line.name or self.is_kept(line.group)
 
     def is_kept(self, name: Name) -> bool:
-        """Return whether an invocation that was seen is neither voided nor cut by a rewind."""
+        """Return whether a seen invocation is neither void nor cut by a rewind."""
         return name not in self.voided and not self.cuts(self.place(name))
 
     def is_replaced(self, name: Name) -> bool:
-        """Return whether the pushed history that counts came after this invocation and does not name it."""
+        """Return whether the pushed history that counts is later than this invocation and does not name the
+        invocation."""
         return self.push is not None and self.place(name) < self.push.place
 
     def place(self, name: Name) -> int:
-        """Return the place of an invocation that was seen: the one in the pushed history, if that names it."""
+        """Return the place of a seen invocation: its place in the pushed history, if the pushed history names the
+        invocation."""
         return _place(self.state, self.seen, name)
 
     def cuts(self, place: int) -> bool:
@@ -183,19 +187,19 @@ def _voided(lines: Sequence[Line]) -> frozenset[Name]:
 def _replay(
     lines: Sequence[Line], voided: frozenset[Name], seen: dict[Name, int], events: dict[int, int]
 ) -> tuple[Cut | None, int]:
-    """Replay the log and return the cuts in the end and the last place.
+    """Replay the log. Return the cuts at the end and the last place.
 
-    Fills `seen` with the place of each invocation, and `events` with that of each event by its number.
+    Fill `seen` with the place of each invocation, and `events` with the place of each event, by its number.
     """
     state: Cut | None = None
-    # The cuts when each place was reached.
+    # The cuts at each place.
     states: dict[int, Cut | None] = {}
-    # The invocations voided so far; `voided` are those voided in the end, so that their rewinds do not count, either.
+    # The invocations voided so far. `voided`: the invocations void at the end; their rewinds do not count.
     void: set[Name] = set()
     place = 0
     for seq, kind, invocation_id, _, task_invocation_id, _, target, off, _, listing in lines:
         if kind == REWIND and off:
-            # It was refused, and cannot be the target of a rewind, either.
+            # A refused rewind cannot be the target of a rewind.
             continue
         at = place = place + 1
         # `Line.name` and `Line.group` inlined, since logs are long.
@@ -220,7 +224,8 @@ def _replay(
         elif kind == VOID and target in void:
             void.discard(target)
             if target in seen and _cuts(state, _place(state, seen, target)):
-                # It begins again after a rewind that found nothing of it to cut: it is a turn like any other from here.
+                # The turn begins again after a rewind that had nothing of the turn to cut. From here it is a turn like
+                # any other.
                 place += 1
                 seen[target], states[place] = place, state
         if name in voided:
@@ -250,7 +255,7 @@ def _replay(
 
 def _place(state: Cut | None, seen: Mapping[Name, int], name: Name) -> int:
     push = state.push if state is not None else None
-    # The place in a pushed history is never before the first one, unless the invocation began again after that.
+    # The place in the pushed history is the later place, unless the invocation began again after the pushed history.
     return seen[name] if push is None else max(seen[name], push.named.get(name, 0))
 
 
@@ -263,7 +268,7 @@ def _cuts(state: Cut | None, place: int) -> bool:
 
 
 def _intervals(state: Cut | None) -> tuple[list[int], list[int]]:
-    """Return the starts and the ends of the cuts of rewinds, in order; they do not overlap."""
+    """Return the starts and the ends of the cuts of rewinds, in order. The cuts do not overlap."""
     cuts: list[Cut] = []
     while state is not None and not state.is_push:
         cuts.append(state)

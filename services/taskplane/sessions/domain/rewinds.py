@@ -1,4 +1,4 @@
-"""The rules for rewinds, for undos, and for the mark that their effects on tasks are applied. No I/O."""
+"""The rules for rewinds, undos, and `applied_seq`: the newest entry that the tasks reflect. No I/O."""
 
 from taskplane.runtime.errors import PlaneError
 from taskplane.sessions.domain import commands
@@ -20,8 +20,8 @@ _ERRORS = {"NOTHING_TO_UNDO": nothing_to_undo, "TOO_LATE_TO_UNDO": too_late_to_u
 
 
 def rewind(found: Found, op: commands.Rewind, now: int) -> Outcome:
-    """Decide a rewind. A refused rewind is stored as well, so that a repeat is refused even after the history has
-    changed."""
+    """Decide a rewind. A rewind to an unknown invocation is stored as refused, so a repeat is refused, too. Other
+    refusals are not stored."""
     was = _check(found, op, REWIND)
     if not isinstance(was, Session):
         return was
@@ -56,7 +56,8 @@ def undo(found: Found, op: commands.Undo, now: int) -> Outcome:
 
 
 def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
-    """Decide a mark. It moves forward only, and raises no version: clients do not see it."""
+    """Return the session with a higher `applied_seq`. The number never decreases. The version stays: clients do not see
+    the number."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)
@@ -70,8 +71,7 @@ def mark_applied(found: Found, op: commands.MarkApplied, _now: int) -> Outcome:
 
 
 def _check(found: Found, op: commands.Rewind | commands.Undo, kind: int) -> Session | PlaneError:
-    """Return the session to rewind, or the session that an earlier call with the same request has rewound; or a
-    refusal."""
+    """Return the session, or an error. Also return the session if an earlier call has done the same request."""
     was = found.session
     if was is None:
         return session_not_found(op.context_id)

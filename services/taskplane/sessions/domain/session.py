@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from taskplane.runtime.ids import random_bytes
 from taskplane.storage.fields import Fixed, Free, Growing, Small
 
-# Kinds of entries as they are stored; a test compares them with the contract.
+# Stored numbers of the kinds of entries. A test compares them with the contract.
 MESSAGE: Final = 1
 OUTCOME: Final = 2
 EVENT: Final = 3
@@ -25,10 +25,10 @@ KINDS: Final[Mapping[int, str]] = {
 }
 # Kinds with a message: a message of the user or of a task, or the outcome of a turn.
 SAID: Final = frozenset({MESSAGE, OUTCOME})
-# Stands in `Entry.listed` before an invocation that was reduced; no id begins with it.
+# The mark of a reduced invocation, before the invocation in `Entry.listed`. No id begins with this mark.
 REDUCED: Final = "\t"
-# Stand in `Entry.listed` of the void of a deleted task, each in a line: a name of one of its turns is an id, a message
-# of a pushed history is `HIDDEN` with two numbers, another entry that has its words is `WORDS` with an id.
+# Marks of lines in `Entry.listed` of the void of a deleted task. A line is the id of a turn, or `HIDDEN` with two
+# numbers (a message of a pushed history), or `WORDS` with an id (another entry with deleted words).
 HIDDEN: Final = "\t"
 WORDS: Final = "\t\t"
 
@@ -46,14 +46,15 @@ class Session(NamedTuple):
 
     The fields are the columns of the table, in its order. Their aliases give the rules of the triggers.
 
-    `seq` is the number of its newest entry, and so of its entries: they are numbered without a gap.
+    `seq` is the number of the newest entry. Entries are numbered without a gap, so `seq` is also the count of entries.
     """
 
     tenant: Fixed[str]
     owner: Fixed[str]
     context_id: Fixed[str]
     seq: Growing[int]
-    # Rises by one with every entry and every change of the session itself; a session without entries begins at 1.
+    # The version rises by one with every entry and every change of the session itself. A session without entries begins
+    # at 1.
     version: Growing[int]
     agent: Free[str]
     title: Free[str]
@@ -63,16 +64,16 @@ class Session(NamedTuple):
     updated_at: Free[int]
     # The number of the newest entry that changes the effect of earlier entries; 0: there is no such entry.
     steered_seq: Growing[int] = 0
-    # The entry up to which its tasks are in line with that; never more.
+    # The tasks of the session reflect `steered_seq` up to this entry. Never more than `steered_seq`.
     applied_seq: Growing[int] = 0
-    # The name of its fork, if it is a copy of a part of another session (see `domain.forking`).
+    # The name of the fork, if the session is a copy of a part of another session (see `domain.forking`).
     forked_from: Fixed[str] = ""
-    # Random; it differs for an earlier or later session with the same id. 0: the session is older than salts.
+    # Random. Earlier and later sessions with the same id have other salts. 0: the session is older than salts.
     salt: Fixed[int] = 0
 
     @property
     def unapplied(self) -> bool:
-        """Return whether its tasks are not in line with its history yet."""
+        """Return whether a change of the history is not applied to the tasks yet."""
         return self.applied_seq < self.steered_seq
 
 
@@ -84,12 +85,12 @@ def new_salt() -> int:
 class Entry(NamedTuple):
     """An entry of a session's log; its fields are the columns of the table, in its order.
 
-    `payload` is in the stored form of `payload`; None if there is none, or if it was not read. `target` is the
-    invocation that a rewind or a void names, also the event of an agent runtime that rewinds by itself. `speaks`: the
-    payload is an A2A message that a conversation shows, and `message_id` is its id; None: it has none that can be
-    stored, or the entry is older than this field. `listed`: for a pushed history, the invocation that each of its
-    messages names, or nothing, each followed by a line feed; for the void of a deleted task, the hidden entries,
-    after a line feed (see `domain.deleting`); "" for any other.
+    `payload`: in the stored form of `domain.payload`; None for an entry without payload, or an unread payload.
+    `target`: the invocation of a rewind or a void, also of the event of an agent runtime that rewinds by itself.
+    `speaks`: the payload is an A2A message that a conversation shows. `message_id`: the id of this message; None: the
+    id is missing or cannot be stored, or the entry is older than this field. `listed`: for a pushed history, a line for
+    each message with its invocation, or empty; for the void of a deleted task, the hidden entries, after a line feed
+    (see `domain.deleting`); "" for any other entry.
     """
 
     tenant: str
@@ -114,7 +115,7 @@ class Entry(NamedTuple):
 
 
 def grow(was: Session, given: Sequence[Entry], now: int) -> tuple[Session, list[Entry]]:
-    """Return the session with these entries added, and the entries as they are stored, with numbers and times."""
+    """Return the session with these entries added, and the entries to store, with numbers and times."""
     now = max(now, was.updated_at)
     new = [_numbered(entry, seq, now) for seq, entry in enumerate(given, was.seq + 1)]
     has_session_task, steered_seq = was.has_session_task, was.steered_seq
@@ -141,7 +142,7 @@ _CREATED_AT: Final = Entry._fields.index("created_at")
 
 
 def begins_session_task(entry: Entry) -> bool:
-    """Return whether the session has a session task from this entry on: a rewind, pushed history or direct answer."""
+    """Return whether the session has a session task after this entry: a rewind, pushed history or direct answer."""
     if entry.kind == OUTCOME:
         return entry.speaks
     return entry.kind not in (UNDO, VOID) and changes_history(entry)
@@ -150,7 +151,7 @@ def begins_session_task(entry: Entry) -> bool:
 def changes_history(entry: Entry) -> bool:
     """Return whether the entry changes the effect of earlier entries, and so the display of tasks.
 
-    The void of a deleted task does; a void that can be reverted concerns one turn only and does not.
+    The void of a deleted task changes the effect. An ordinary void does not: it concerns one turn only.
     """
     if entry.kind == EVENT:
         return bool(entry.target)

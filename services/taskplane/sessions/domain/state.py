@@ -1,13 +1,13 @@
 """The state of a session, computed from the events of an agent runtime by the rules of ADK. No I/O.
 
-An event changes the state by its `actions.state_delta`. Keys that begin with "temp:" are not kept, those with "user:"
-belong to the owner and those with "app:" to everybody, both with one agent; all others are the session's. Null removes
-a key. The state of a session is made by its events in effect, in the order in which they were written, so that a rewind
-brings the earlier state back. The states of an owner and of an agent are never rewound.
+An event changes the state by its `actions.state_delta`. Keys with the prefix "temp:" are not kept. Keys with "user:"
+belong to the owner, keys with "app:" to all owners, both for one agent. All other keys belong to the session. Null
+removes a key. The state of a session is computed from its events in effect, in the order of their numbers. So a rewind
+restores the earlier state. The states of an owner and of an agent are never rewound.
 
-A runtime that rewinds by itself writes into the event the changes that bring its own view of the state back. That event
-is not in effect, so they are left out: for writes of ADK the result is the same, and it stays right when the rewind
-is undone.
+A runtime that rewinds by itself writes an event with the changes that restore its own view of the state. The event is
+not in effect, so the changes are left out. For writes of ADK the result is the same, and stays right after an undo of
+the rewind.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,8 +32,8 @@ Values = Mapping[str, bytes | None]
 class Delta(NamedTuple):
     """The change of the state by one event.
 
-    `own`: of the session, as `payload.pack_state` stores it, with the artifact versions that the event wrote. `user`
-    and `app`: of the wider scopes, by key without its prefix.
+    `own`: the changes of the session, in the form of `payload.pack_state`, with the artifact versions of the event.
+    `user`, `app`: the changes of the wider scopes, by key without prefix.
     """
 
     own: bytes
@@ -44,8 +44,8 @@ class Delta(NamedTuple):
 def read_delta(index: int, state: object, artifacts: object) -> Delta | None:
     """Return the changes of entry number `index` of a request, or None if there are none.
 
-    `state` and `artifacts` are the event's deltas as its JSON has them. Values that cannot be stored are converted as
-    in messages: U+FFFD, null, and the text of a number or of data nested too deeply. Raise Invalid `BAD_STATE` if
+    `state`, `artifacts`: the deltas in the JSON of the event. Values that cannot be stored are converted as in
+    messages: U+FFFD, null, and the text of a number or of data with too deep nesting. Raise Invalid `BAD_STATE` if
     `state` is not an object.
     """
     own: dict[str, Value] = {}
@@ -97,7 +97,7 @@ def _stored(value: Value) -> bytes | None:
 
 
 class State:
-    """The state of a session after some events: `values` by key, and the newest of each artifact's `versions`."""
+    """The state of a session after some events. `values`: by key. `versions`: the newest version of each artifact."""
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
@@ -114,12 +114,13 @@ class State:
         self.versions.update(versions)
 
 
-# The number of an event and its changes of its session (`Delta.own`).
+# The number of an event, and its changes of the session (`Delta.own`).
 Change = tuple[int, bytes]
 
 
 def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
-    """Return the state made by the events in effect, given all events in the order in which they were written."""
+    """Return the state computed from the events in effect. `changes`: the changes of all events, in the order of their
+    numbers."""
     state = State()
     for seq, own in changes:
         if seq in in_effect:
@@ -128,10 +129,11 @@ def fold(changes: Iterable[Change], in_effect: frozenset[int]) -> State:
 
 
 def restoring_change(changes: Iterable[Change], now: frozenset[int], then: frozenset[int]) -> bytes:
-    """Return the changes that lead from the state of `now` to that of `then`, with the artifact versions of then.
+    """Return the changes from the state of the events `now` to the state of the events `then`, with its artifact
+    versions.
 
-    `now` and `then` are the events in effect before and after a rewind. The result is as `payload.pack_state` stores
-    it; a rewind carries it.
+    `now`, `then`: the events in effect before and after a rewind. The result has the form of `payload.pack_state`. The
+    rewind carries the result.
     """
     if not now and not then:
         return b""

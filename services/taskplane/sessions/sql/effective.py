@@ -87,8 +87,7 @@ def list_effective(
 
 
 def _unchanged_seq(conn: Connection, of: Session, known: EffectivePlace | None) -> int:
-    """Return the number of entries of the log, from the first on, whose effect is the same as in a `known` listing; 0
-    if no entry's is."""
+    """Return the number of entries at the beginning of the log with the same effect as in a `known` listing, or 0."""
     if known is None or known.seq > of.seq:
         return 0
     changed = conn.execute(_CHANGES, {**key_of(of), "after": known.seq, "last": of.seq}).first()

@@ -1,8 +1,8 @@
 """Indexes of the effective history of long logs: entries never change, so only new ones are read.
 
-A session of thousands of entries takes tens of milliseconds to go through. A cached index is that of a certain
-number of entries of a certain row, which the salt tells from every other one with its key. A read asks for what its own
-transaction finds in the row: so nothing remembered is ever stale, whoever else writes.
+Reading a session with thousands of entries takes tens of milliseconds. A cached index is valid for one row of `session`
+and one number of entries. The salt distinguishes rows with the same key. A read looks up the salt and the number of
+entries of its own transaction. So a cached index is never stale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _Key = tuple[str, str, str, int]
 class HistoryIndex(NamedTuple):
     """The effective history, with the ids of its messages and the repeats (`domain.repeats`).
 
-    `pushed` has the ids of all messages of the pushed history, `kept` the indexes of those that are shown.
+    `pushed`: ids of all messages in the pushed history. `kept`: positions in `pushed` of the shown messages.
     """
 
     reading: Reading
@@ -45,7 +45,7 @@ class HistoryIndex(NamedTuple):
 
 
 class HistoryIndexCache:
-    """The indexes that were used last. For any number of threads."""
+    """A cache of the most recently used indexes. It is safe for threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -60,7 +60,8 @@ class HistoryIndexCache:
         return max((one for seq, one in found.items() if seq <= of.seq), key=_seq, default=None)
 
     def keep(self, of: Session, index: HistoryIndex) -> None:
-        """Keep the index of the session as it is. Indexes that are too large together are not kept."""
+        """Keep the index of the session in its present state. If the indexes of the session together exceed the
+        maximum, keep none."""
         key = _key(of)
         with self._lock:
             kept = dict(self._sessions.pop(key, {}))
@@ -81,11 +82,11 @@ def _seq(known: HistoryIndex) -> int:
 
 
 _NOTHING: Final = literal_column("''", Text)
-# Most are the same, and a text that is empty costs less.
+# Most entries have both ids equal. Then select an empty text: it is cheaper to read.
 _first_invocation: Final = case(
     (entry.c.task_invocation_id == entry.c.invocation_id, _NOTHING), else_=entry.c.task_invocation_id
 )
-# The values that only few entries have, `off`, `target` and `listed`: each column costs a long log some milliseconds.
+# `off`, `target` and `listed` in one column: few entries have them, and each column costs milliseconds in a long log.
 _steering: Final = case(
     (
         and_(entry.c.kind != MESSAGE, entry.c.kind != OUTCOME),
@@ -153,8 +154,8 @@ def _read(conn: Connection, of: Session, after: int) -> tuple[list[Line], dict[i
 
 
 def ids_in(conn: Connection, of: Session, heads: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Return the ids of messages from the beginnings of their payloads. The few payloads for which this is not enough
-    are read."""
+    """Return the ids of messages from the beginnings of their payloads. If a beginning does not contain the id, read
+    the whole payload."""
     ids: dict[int, bytes] = {}
     unknown: list[int] = []
     for seq, head in heads.items():

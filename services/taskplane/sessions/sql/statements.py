@@ -1,6 +1,6 @@
 """The statements of the write path.
 
-Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
+Rows become domain objects by position: a table has the columns of its class, in the same order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ Key = tuple[str, str, str]
 
 SESSION_FIELDS: Final = Session._fields
 ENTRY_FIELDS: Final = Entry._fields
-# No entries are 0 there and null here, where the number refers to the newest entry.
+# A session without entries has `seq` 0 in the domain and NULL in the table, where `seq` refers to the newest entry.
 SESSION_COLUMNS: Final = tuple(
     func.coalesce(session.c.seq, 0).label("seq") if name == "seq" else session.c[name] for name in SESSION_FIELDS
 )
@@ -44,7 +44,7 @@ CHANGING: Final = tuple(name for name in SESSION_FIELDS if name not in FIXED)
 _PAYLOAD: Final = ENTRY_FIELDS.index("payload")
 _SEQ: Final = SESSION_FIELDS.index("seq")
 key_of: Final[Callable[[Session], Key]] = attrgetter(*KEY_FIELDS)
-# A row of `SESSION_COLUMNS`, and one of all columns of `entry`, as the domain's noun.
+# Convert a row of `SESSION_COLUMNS`, and a row of all columns of `entry`, to domain objects.
 to_session: Final[Callable[[Iterable[Any]], Session]] = Session._make
 to_entry: Final[Callable[[Iterable[Any]], Entry]] = Entry._make
 
@@ -72,8 +72,8 @@ def _matching(table: TableValuedAlias, *columns: ColumnElement[Any]) -> ColumnEl
 
 _ids: Final = table_of("ids", "tenant", "owner", "id")
 _of_id: Final = _matching(_ids, entry.c.tenant, entry.c.owner, entry.c.id)
-# Which of these entries are stored. A subquery per id, not a join: PostgreSQL would read the whole table for a join as
-# long as it takes it for small, and keep to that plan while the table grows.
+# The stored ones of these ids. One subquery for each id instead of a join: for a join PostgreSQL plans a scan of a
+# small table, and keeps this plan when the table is large.
 _KNOWN_IDS: Final = PreparedQuery(
     select(*_ids.c).where(select(entry.c.seq).where(_of_id).correlate(_ids).scalar_subquery().is_not(None))
 )
@@ -92,7 +92,7 @@ _first_seq: Final = (
     .correlate(_said)
     .scalar_subquery()
 )
-# A subquery for each id here, too: one lookup in an index, whatever PostgreSQL takes the table for.
+# A subquery for each id here, too: one index lookup, for any size of the table that PostgreSQL assumes.
 _SAID_UNDER: Final = PreparedQuery(select(*(_said.c[name] for name in (*KEY_FIELDS, "message_id")), _first_seq))
 
 
@@ -111,7 +111,7 @@ def _inserting(dialect: Dialect) -> PreparedRows:
     return PreparedRows(dialect.insert_ignore(session), SESSION_FIELDS)
 
 
-# When each of these sessions was created, and how many entries it has.
+# The creation time and the number of entries of each of these sessions.
 _HEADS: Final = select(*_keys.c, session.c.created_at, func.coalesce(session.c.seq, 0)).select_from(_of_keys)
 
 
@@ -131,7 +131,7 @@ def find_stored(conn: Connection, ids: Iterable[Key]) -> list[Entry]:
 
 
 def said(conn: Connection, wanted: Iterable[tuple[Key, str]]) -> dict[Key, set[str]]:
-    """Return the ids under which a session has a message, by session."""
+    """Return the wanted message ids that exist, by session."""
     columns = _columns((*KEY_FIELDS, "message_id"), ((*key, message_id) for key, message_id in wanted))
     found: dict[Key, set[str]] = {}
     for row in _SAID_UNDER.rows(conn, columns):
@@ -153,18 +153,18 @@ def lock_free(conn: Connection, dialect: Dialect, keys: Iterable[Key]) -> dict[K
 
 
 def heads(conn: Connection, keys: Iterable[Key]) -> dict[Key, tuple[int, int]]:
-    """Return when each of the sessions that exist was created, and how many entries it has."""
+    """Return the creation time and the number of entries of each existing session."""
     rows = cast("Iterable[Any]", conn.execute(_HEADS, _columns(KEY_FIELDS, keys)))
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 
 
 def insert_entries(conn: Connection, entries: Iterable[Entry]) -> None:
-    """Insert entries after their sessions, in order."""
+    """Insert entries, in order. Their sessions must exist."""
     _INSERT_ENTRIES.execute(conn, entries)
 
 
 def update_sessions(conn: Connection, sessions: Iterable[Session]) -> None:
-    """Write sessions as they will be."""
+    """Update the rows of sessions with these values."""
     _UPDATE_SESSIONS.execute(conn, map(_to_row, sessions))
 
 

@@ -1,4 +1,4 @@
-"""Artifacts read as files, piece by piece: the same content as the fold has, without a task in memory. Pure."""
+"""Artifacts read as files, piece by piece: the same content as the fold has, without a task in memory. No I/O."""
 
 import hashlib
 import re

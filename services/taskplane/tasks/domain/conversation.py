@@ -1,4 +1,4 @@
-"""The messages of a session's tasks as one conversation. Pure."""
+"""The messages of a session's tasks as one conversation. No I/O."""
 
 from collections.abc import Iterable, Sequence, Set
 from typing import Final, Protocol

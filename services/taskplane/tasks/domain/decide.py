@@ -52,7 +52,7 @@ _QUEUE_RETRY: Final = 1.0
 
 
 def decide(found: Found, op: Operation, now: int) -> Outcome:
-    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). Pure."""
+    """Decide `op`, given the data `found` for it, at `now` (microseconds, UTC). No I/O."""
     return _RULES[type(op)](found, op, now)
 
 

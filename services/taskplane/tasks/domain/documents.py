@@ -1,5 +1,5 @@
-"""Documents for storing, where each message has an id and the time of its first arrival, and for showing, without the
-messages of cut turns. Pure."""
+"""Converts the documents of document tasks. In a stored document each message has an id and the time of its first
+arrival. A shown document has no messages of cut turns. No I/O."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ from taskplane.tasks.domain.task import Row
 def stored_document(
     task: a2a.Task, before: a2a.Task | None, now: int, known: Mapping[str, Content] | None = None
 ) -> a2a.Task:
-    """Copy a document as it is stored, in place of `before`, at `now` (microseconds).
+    """Return the copy of a document to store in place of `before`, at `now` (microseconds).
 
-    It has no partial messages in its history, and a time of its status. A message without an id gets one that depends
-    on the document and the message only, so that it is the same when the document is written again; so does one whose
-    id another message has, in the document or in its session. `known`: those of the session, by id.
+    The copy has no partial messages in its history. Its status has a time. Messages without an id, or with the id of
+    another message in the document or session, get a new id. The id is computed from document and message, so a
+    repeated write gives the same id. `known`: messages of the session, by id.
     """
     document = a2a.Task()
     document.CopyFrom(task)
@@ -46,10 +46,10 @@ def stored_document(
 
 
 def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
-    """Return the turns of a document's messages, in order, each once; for a document without messages, the turn that it
-    names.
+    """Return the turns of a document's messages, in order, each once. A document without messages has the turn in its
+    metadata.
 
-    `had`: the turn of a document without turn ids.
+    `had`: the turn to return if neither the messages nor the document name one.
     """
     turns = [turn for turn in dict.fromkeys(turns_of(document)) if turn]
     named = turn_of(document) or had
@@ -59,7 +59,7 @@ def turns_in(document: a2a.Task, had: str | None = None) -> Sequence[str]:
 def goes_on_in(row: Row, before: a2a.Task | None, document: a2a.Task) -> str | None:
     """Return the turn that a document without turn ids continues; None if it begins a turn.
 
-    A hidden document begins a turn with the next message of its user.
+    A superseded document with a new message of the user begins a new turn.
     """
     if before is None or not row.superseded or document.context_id != row.context_id:
         return row.invocation_id
@@ -69,8 +69,8 @@ def goes_on_in(row: Row, before: a2a.Task | None, document: a2a.Task) -> str | N
 
 
 class Compared(NamedTuple):
-    """A comparison of messages with documents: the turn and the time of each message, in order, and the turns
-    `reduced`, which have further messages.
+    """The turn and the time of each compared message, in order. `reduced`: turns with messages in the documents beyond
+    the compared ones.
 
     The turn is "" if no document names a turn for the message; the time is "" if no document has a message with this
     content.
@@ -81,7 +81,8 @@ class Compared(NamedTuple):
 
 
 def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task, str | None]]) -> Compared:
-    """Compare messages with those of documents. Each document is given with its turn, used if it has no turn ids."""
+    """Compare messages with the messages of documents. Each document comes with a turn for messages without turn
+    ids."""
     found: dict[str, tuple[str, str]] = dict.fromkeys((one.message_id for one in messages), ("", ""))
     given = {one.message_id: one for one in messages}
     reduced: set[str] = set()
@@ -100,7 +101,8 @@ def compare(messages: Sequence[a2a.Message], documents: Iterable[tuple[a2a.Task,
 
 
 def said_under(task: a2a.Task, ids: Set[str], turn: str | None) -> dict[str, Content]:
-    """Return the messages of a task with these ids. `turn`: the turn of a task without turn ids."""
+    """Return digest and turn of the task's messages with these ids, without partial messages and status texts. `turn`:
+    the turn of a task without turn ids."""
     found: dict[str, Content] = {}
     for message, named in zip(messages_in(task), turns_of(task), strict=True):
         if message.message_id in ids and not any(message_flags(message)):
@@ -137,10 +139,11 @@ def shown_document(document: a2a.Task, cut: Set[str]) -> a2a.Task:
 
 
 def turns_of(document: a2a.Task) -> Sequence[str]:
-    """Return the turn of each message, that of the status last; "" for all messages of a document without turn ids.
+    """Return the turns of the messages in the history, then of the status message. All are "" if the document has no
+    turn id.
 
-    A message without a turn id belongs to the turn of the message before it. A message of the user begins a turn:
-    without a turn id it belongs to the next turn that is named. The last turn may be named by the document only.
+    A message without a turn id belongs to the turn of the message before it. A user message without a turn id belongs
+    to the turn of the next message with one, or to the turn of the document.
     """
     said = messages_in(document)
     turns = [named_turn(message) or "" for message in said]
@@ -161,7 +164,7 @@ def messages_in(task: a2a.Task) -> Sequence[a2a.Message]:
 
 
 def _add_ids(document: a2a.Task) -> None:
-    """Add the ids that are missing. A message of the status that repeats the last of the history is the same one."""
+    """Add the missing ids. A status message equal to the last history message gets the id of that message."""
     seen: Counter[bytes] = Counter()
     digest, message_id = b"", ""
     for message in document.history:
@@ -177,7 +180,7 @@ def _add_ids(document: a2a.Task) -> None:
 
 
 def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str, Content]) -> None:
-    """Give a new id to each message that would be lost under its id. Leave out earlier pieces of growing messages and
+    """Give a new id to each message with the id of another message. Leave out earlier pieces of growing messages and
     repeats."""
     ids = [message.message_id for message in messages_in(document)]
     had = {message.message_id for message in messages_in(before)} if before is not None else set[str]()
@@ -187,7 +190,7 @@ def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str,
         given(message, turn, is_user=message.role == a2a.ROLE_USER)
         for message, turn in zip(messages_in(document), turns_of(document), strict=True)
     ]
-    # The message of the status may stand in the history, too, or tell of the progress only.
+    # The status message may repeat a history message, or be partial or a status text.
     last = said.pop() if len(said) > len(document.history) else None
     again = -1
     if last is not None:
@@ -205,7 +208,7 @@ def _settle_ids(document: a2a.Task, before: a2a.Task | None, known: Mapping[str,
     if again >= 0:
         document.status.message.message_id = document.history[again].message_id
     if len(kept) < len(document.history):
-        # They are copied before the others go.
+        # Copy the kept messages before the history is cleared.
         history = a2a.Task(history=kept).history
         del document.history[:]
         document.history.extend(history)

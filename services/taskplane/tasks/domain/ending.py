@@ -29,7 +29,7 @@ def terminal(row: Row) -> PlaneError:
 
 
 def cancel(found: Found, op: commands.Cancel, now: int) -> Write | PlaneError:
-    """End a task that has not ended, whoever holds its lease."""
+    """Cancel a task that has not ended. A lease does not prevent the cancel."""
     row = visible(found.row, op.scope)
     if row is None:
         return task_not_found(op.task_id)
@@ -51,7 +51,7 @@ def canceled(
 ) -> Draft:
     """Return the draft of a cancel of a live task, with the metadata of `event`.
 
-    Its executor is fenced and its `open_text` is closed. The events name the actor and the trace of `by`.
+    The executor loses the lease, and `open_text` is closed. The events have the actor and the trace of `by`.
     """
     draft = Draft(row, by.actor, now, trace=by.trace)
     draft.lose_lease()

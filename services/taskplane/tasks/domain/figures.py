@@ -1,4 +1,4 @@
-"""Figures over the tasks of a session: how many are in each state, how long they took, how many failed. Pure."""
+"""Statistics of the tasks of a session: number by state, durations, error rate. No I/O."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ _SECOND = 1_000_000
 
 
 class Durations(NamedTuple):
-    """Seconds from the creation of a task to its end, over those that have ended."""
+    """Seconds from the creation of a task to its end, of all ended tasks."""
 
     least: float
     median: float
@@ -24,8 +24,8 @@ class Durations(NamedTuple):
 class Figures(NamedTuple):
     """The figures of one session. `states`: the number of tasks in each state.
 
-    `error_rate`: tasks that failed or were rejected, of those that ended, 0 to 1. `durations`: None if none ended.
-    `times`: seconds in each state that is not terminal, summed over all tasks.
+    `error_rate`: the share of failed and rejected tasks among the ended tasks, 0 to 1. `durations`: None without ended
+    tasks. `times`: sum of the seconds of all tasks in each state that is not terminal.
     """
 
     total: int
@@ -36,7 +36,8 @@ class Figures(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The tasks of one session, counted by state. `last_state`: of the newest; 0, like `updated_at`, without tasks."""
+    """The tasks of one session, counted by state. `last_state`: the state of the newest task. Without tasks,
+    `last_state` and `updated_at` are 0."""
 
     context_id: str
     states: Mapping[int, int]
@@ -70,6 +71,6 @@ def _add_times(times: Counter[int], info: Info, now: int) -> None:
 
 def _durations(seconds: Sequence[float]) -> Durations:
     in_order = sorted(seconds)
-    # By nearest rank: a duration that occurred.
+    # Nearest rank, not interpolation: the result is the duration of a real task.
     p95 = in_order[math.ceil(0.95 * len(in_order)) - 1]
     return Durations(in_order[0], median(in_order), p95, in_order[-1])

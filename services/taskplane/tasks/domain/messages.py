@@ -13,14 +13,14 @@ _FINAL: Final = (False, False)
 STATUS_TEXT_MARK: Final = Struct(fields={KIND: Value(string_value=STATUS_TEXT)}).SerializeToString()
 """The metadata that makes a message a status text, serialized."""
 STATUS_TEXT_ENTRY: Final = STATUS_TEXT_MARK[2:]
-"""The same without the tag and the length before it, as it stands in a message that has more metadata."""
+"""The serialized map entry alone, without tag and length. Messages with more metadata contain these bytes, too."""
 
 
 def message_flags(message: a2a.Message) -> tuple[bool, bool]:
     """Return whether a message is partial, and whether it is a status text.
 
-    Partial: a piece of a text that is still growing, delivered live, never kept in a history. Status text: a progress
-    line, shown until the next change, never part of a history.
+    Partial: a piece of a growing text, delivered live, never kept in a history. Status text: a progress line, shown
+    until the next change. Managed tasks never have a status text in their history.
     """
     if not message.HasField("metadata"):
         return _FINAL
@@ -59,7 +59,8 @@ def interrupted(message: a2a.Message) -> a2a.Message:
 
 
 def turn_of(document: a2a.Task) -> str | None:
-    """Return the invocation that a runtime's task names in its metadata or, newest first, in that of its messages."""
+    """Return the invocation in the metadata of a document, else of its newest message with one; None if there is
+    none."""
     named: list[a2a.Task | a2a.Message] = [document, document.status.message, *reversed(document.history)]
     return next((turn for said in named if (turn := named_turn(said)) is not None), None)
 

@@ -155,10 +155,10 @@ class Row(NamedTuple):
     cut_turns: Free[str | None]
     # The newest checkpoint of its agent; null: none.
     checkpoint_generation: ByItem[Growing[int | None]]
-    # How long it may be queued, and paused, each time, in microseconds; null: as long as it takes.
+    # Maximum time in the queue, and in each pause, in microseconds; null: no limit.
     queue_limit: Fixed[int | None]
     pause_limit: Fixed[int | None]
-    # When that time is over; null unless it is queued or paused, and limited in that.
+    # End of the present limit; null if no limit applies in the present state.
     limit_at: Free[int | None]
     # The figures of the run, as a serialized `TaskStatusUpdateEvent` with nothing else; null: none.
     usage: ByItem[Free[bytes | None]] = None

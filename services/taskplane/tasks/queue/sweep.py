@@ -31,7 +31,7 @@ class Sweeper:
         self._log = log
         self._leases = leases
         self._every = every
-        # With a longer interval it could not tell whether it is late.
+        # With a longer interval a sweep could not detect its own lateness.
         self._late = min(leases.ttl, max(leases.ttl / 2, 2 * every))
         self._passed: float | None = None
         self._grace_until = 0.0

@@ -1,6 +1,6 @@
 """The statements that the write path reads with.
 
-Rows of the tables become the domain's nouns by position: the columns of a table are the fields of its noun, in order.
+Rows become domain objects by position: a table has the columns of its class, in the same order.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,13 +32,13 @@ from taskplane.tasks.tables import event, lease, task
 
 ROW_COLUMNS: Final = tuple(task.c[name] for name in Row._fields)
 EVENT_COLUMNS: Final = tuple(event.c[name] for name in Event._fields)
-# A row of `ROW_COLUMNS` as the domain's noun.
+# Convert a row of `ROW_COLUMNS` to a domain object.
 to_row: Final[Callable[[Iterable[Any]], Row]] = Row._make
 _make_event: Final[Callable[[Iterable[Any]], Event]] = Event._make
 
 
 def to_event(values: Iterable[Any]) -> Event:
-    """Return a row of `EVENT_COLUMNS` as the domain's noun."""
+    """Convert a row of `EVENT_COLUMNS` to a domain object."""
     stored = _make_event(values)
     if stored.kind != ARTIFACT:
         return stored
@@ -125,9 +125,9 @@ EARLIER_TASK: Final = (
     .scalar_subquery()
 )
 WAITING: Final = select(task.c.uid).where(IN_UIDS, EARLIER_TASK.is_not(None))
-# Which tasks these turns belong to, whoever owns them.
+# The tasks of these turns, of all owners.
 TASKS_OF_TURNS: Final = select(event.c.task_uid).where(*_IN_TURNS)
-# Which of these turns the owner has used already.
+# The turns of these that the owner has used.
 TURNS_OF_OWNER: Final = select(event.c.invocation_id).where(*_IN_TURNS, event.c.owner == bindparam("owner"))
 
 

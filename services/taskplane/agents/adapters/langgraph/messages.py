@@ -121,8 +121,8 @@ class GraphMessages:
 
 
 def _name(message: BaseMessage) -> tuple[str, ...]:
-    """Return the key that tells a message from others: an id alone does not, since some models and nodes have one for
-    all."""
+    """Return a key that is different for each message. An id alone is no such key: some models and nodes use one id for
+    all messages."""
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     return str(message.id), str(message.text), *(str(call["id"]) for call in calls)
 

@@ -1,7 +1,8 @@
 """The thread of a conversation in a graph's checkpointer, and the checkpoint from which a turn continues.
 
 Every checkpoint names the invocation that made it. A turn continues from the checkpoint of the newest invocation in
-effect. After a rewind this is an earlier checkpoint, from which the thread forks. Only the checkpointer has this data.
+effect. After a rewind the turn continues from an earlier checkpoint, and the thread gets a new branch. Checkpoints are
+stored in the checkpointer only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ class Thread:
         self._config = {"configurable": {"thread_id": "/".join(quote(part, safe="") for part in who)}}
 
     async def resume_point(self, history: Sequence[Message], *, own: bool) -> ResumePoint:
-        """Return where the turn goes on. `own`: also after the work of an earlier attempt."""
+        """Return the resume point of the turn. `own`: checkpoints of an earlier attempt at this turn count, too."""
         newest = await self._graph.aget_state(self._config)
         if newest.metadata is None:
             return ResumePoint(self._config, None, "")
@@ -64,7 +65,7 @@ class Thread:
 
 
 def invocation_of(turn: Turn) -> dict[str, str]:
-    """Return the metadata with which the checkpoints of a turn name it."""
+    """Return the metadata of the checkpoints of a turn: its ids."""
     return {_KEY: turn.invocation_id, "taskplane_task": turn.task_id}
 
 

@@ -10,15 +10,15 @@ from typing import Final
 from taskplane.agents.adapters.peers.refused import too_large
 
 LONGEST_EVENT: Final = 8 * 2**20
-"""The longest event in characters: the limit of a request to this plane in bytes."""
+"""Maximum number of characters of an event. It equals the maximum number of bytes of a request to this plane."""
 _DATA: Final = "data"
 
 
 class Lines:
-    """The lines of a text that comes in pieces, without their ends."""
+    """Splits a text that arrives in pieces into lines, without line ends."""
 
     def __init__(self, limit: int = LONGEST_EVENT) -> None:
-        """`limit`: characters that a line may have."""
+        """`limit`: maximum number of characters of a line."""
         self._limit = limit
         # The pieces of the line that has not ended, and their length.
         self._open: list[str] = []
@@ -27,7 +27,8 @@ class Lines:
         self._held = False
 
     def feed(self, text: str) -> Iterator[str]:
-        """Yield the lines that end in `text`. RefusedAnswer: a line is too long."""
+        """Yield the complete lines. A line with a CR at the end of `text` comes with the next call. RefusedAnswer: a
+        line is too long."""
         if self._held:
             text = "\r" + text
         self._held = text.endswith("\r")
@@ -43,7 +44,7 @@ class Lines:
             self._add(next_line)
 
     def end(self) -> Iterator[str]:
-        """Yield the last line if it has no line end and is not empty."""
+        """Yield the line that is left: an unfinished line, or a line with a CR as the last character."""
         last = "".join(self._open)
         if last or self._held:
             yield last
@@ -56,19 +57,18 @@ class Lines:
 
 
 class Events:
-    """The events of a stream that comes in lines. Their data is put into another form, on one line."""
+    """Rewrites the events of a stream, line by line."""
 
     def __init__(self, data: Callable[[str], str], limit: int = LONGEST_EVENT) -> None:
-        """`data`: returns another form of the data of an event; empty: the event is left out. `limit`: characters that
-        the data of one event may have."""
+        """`data`: returns the data of an event as one line, or "" to leave the event out. `limit`: maximum number of
+        characters in the data of one event."""
         self._form = data
         self._limit = limit
         self._data: list[str] = []
         self._length = 0
 
     def feed(self, line: str) -> Iterator[str]:
-        """Yield the lines that take the place of a line. Comments are left out. RefusedAnswer: an event is too
-        large."""
+        """Yield the output lines for one input line, without comments. RefusedAnswer: an event is too large."""
         if not line:
             yield from self.end()
             return
@@ -83,7 +83,8 @@ class Events:
         self._data.append(value.removeprefix(" "))
 
     def end(self) -> Iterator[str]:
-        """Yield the lines of the event that ends here. A stream may end without the empty line after its last one."""
+        """Yield the lines of the event that ends here. Also for the end of a stream: its last event may lack its empty
+        line."""
         data, self._data, self._length = self._data, [], 0
         if formed := self._form("\n".join(data)) if data else "":
             yield f"{_DATA}: {formed}"
