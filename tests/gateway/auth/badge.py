@@ -1,4 +1,4 @@
-"""A scheme that is none of the gateway's: badges, which can be taken back."""
+"""An additional authentication scheme, outside the gateway's own: badges that can be revoked."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from taskplane.runtime.principal import Principal
 
 
 class Badges:
-    """A scheme for calls with the header X-Badge. `owners`: the owner of each badge that is valid."""
+    """A scheme for calls with the header X-Badge. `owners`: the owner of each valid badge."""
 
     name = "badges"
     asked = Asked("badge", "a badge", "send X-Badge")

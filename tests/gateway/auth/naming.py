@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 NAMED: Final = "olga"
-"""The user that the forged names stand for: an operator, and the owner of a session and a task."""
+"""The forged name: an operator, and the owner of a session and a task."""
 SECRET: Final = "between us"
 KEYS: Final = {
     "ann_key": 'owner = "ann"',
@@ -20,7 +20,7 @@ _BOTH: Final = {"api_keys": True, "proxy_secret": SECRET}
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to call. `user`: the caller of a request with these headers."""
+    """A way to authenticate. `user`: the caller of a request with these headers."""
 
     settings: Mapping[str, Any]
     headers: Mapping[str, str]
@@ -39,10 +39,10 @@ MODES: Final = {
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a request with the name of somebody else.
+    """A position in a request that holds the name of another user.
 
-    `counts`: the modes in which it names the caller; `refused`: those in which the request is 401. Elsewhere it has no
-    effect. `instead`: the headers replace X-User-Id instead of standing beside it.
+    `counts`: the modes in which it names the caller; `refused`: those in which the request is 401. In all other
+    modes it has no effect. `instead`: the headers replace X-User-Id instead of being added to it.
     """
 
     headers: tuple[tuple[str, str], ...] = ()

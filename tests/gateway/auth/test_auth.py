@@ -1,4 +1,4 @@
-"""Who calls: keys, proxies, development on loopback, and pages of other origins."""
+"""Authentication: keys, trusted proxies, development on loopback, and pages of other origins."""
 
 import hashlib
 from pathlib import Path
@@ -17,7 +17,7 @@ SECRETS = {"ann_1": "s3cret", "bob_1": "other", "old_1": "gone", "eve_1": "look"
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """A file with keys of three users; one may only read, one has expired."""
+    """A file with keys of three users: one key is read-only, one has expired."""
     more = {
         "ann_1": 'owner = "ann"',
         "bob_1": 'owner = "bob"\ntenant = "acme"\nexpires = 2999-01-01T00:00:00Z',
@@ -42,14 +42,14 @@ async def sent(plane: Plane, headers: dict[str, str]) -> httpx.Response:
 
 
 async def owners(plane: Plane, headers: dict[str, str], path: str = "/api/sessions") -> set[str]:
-    """The owners of the sessions that a caller sees."""
+    """Return the owners of the sessions that a caller sees."""
     reply = await plane.http.get(path, headers=headers)
     assert reply.status_code == 200, reply.text
     return {session["user_id"] for session in reply.json().get("data", [])}
 
 
-async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) -> None:
-    """S2: with authentication the caller is who the key belongs to."""
+async def test_a_valid_key_is_required_and_identifies_the_caller(tmp_path: Path, keys: Path) -> None:
+    """S2: with authentication the caller is the owner of the key."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         for headers in ({}, {"Authorization": "Basic YTpi"}, {"X-User-Id": "ann"}):
             reply = await sent(plane, headers)
@@ -66,13 +66,13 @@ async def test_a_key_is_needed_and_says_who_calls(tmp_path: Path, keys: Path) ->
         assert (await sent(plane, {"X-API-Key": "bob_1.other"})).json()["result"]["task"]
         assert await owners(plane, bearer("ann_1")) == {"ann"}
         assert await owners(plane, bearer("bob_1")) == {"bob"}
-        # Cards and probes are for everybody.
+        # Cards and probes need no credentials.
         for path in ("/.well-known/agent-card.json", "/healthz", "/readyz", "/metrics"):
             assert (await plane.http.get(path)).status_code == 200
 
 
-async def test_names_in_headers_and_queries_count_for_nothing_with_authentication(tmp_path: Path, keys: Path) -> None:
-    """S2: neither `user_id` nor `X-User-Id` is believed, nor what other proxies send."""
+async def test_user_names_in_headers_and_queries_are_ignored_with_authentication(tmp_path: Path, keys: Path) -> None:
+    """S2: `user_id`, `X-User-Id` and the headers of other proxies have no effect."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         await sent(plane, bearer("ann_1"))
         await sent(plane, bearer("bob_1"))
@@ -80,7 +80,7 @@ async def test_names_in_headers_and_queries_count_for_nothing_with_authenticatio
         assert await owners(plane, {**bearer("ann_1"), **forged}, "/api/sessions?user_id=bob") == {"ann"}
 
 
-async def test_a_key_that_may_only_read_reads_only(tmp_path: Path, keys: Path) -> None:
+async def test_a_write_with_a_read_only_key_is_refused_with_403(tmp_path: Path, keys: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         task = (await sent(plane, bearer("ann_1"))).json()["result"]["task"]
         got = await plane.http.post("/", json=request("GetTask", {"id": task["id"]}), headers=bearer("eve_1"))
@@ -93,19 +93,19 @@ async def test_a_key_that_may_only_read_reads_only(tmp_path: Path, keys: Path) -
 
 @pytest.fixture
 def operating(keys: Path) -> Path:
-    """The file, with an operator in the place of the one who may only read."""
+    """The same file, with the scope `operate` for the read-only key."""
     keys.write_text(keys.read_text().replace('scopes = ["read"]', 'scopes = ["operate"]'))
     return keys
 
 
-async def test_a_key_that_may_only_operate_is_refused_as_rest_answers_errors(tmp_path: Path, operating: Path) -> None:
+async def test_a_rest_call_with_an_operate_only_key_gets_a_rest_error(tmp_path: Path, operating: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(operating)) as plane:
         refused = await plane.http.get("/tasks", headers=bearer("eve_1"))
         assert (refused.status_code, refused.json()["error"]["status"]) == (403, "PERMISSION_DENIED")
 
 
-async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path, keys: Path) -> None:
-    """S2: where the deployment trusts one; without its secret, `X-User-Id` is nobody's word."""
+async def test_only_a_trusted_proxy_may_name_the_user(tmp_path: Path, keys: Path) -> None:
+    """S2: `X-User-Id` without the secret of the proxy is refused with 401."""
     async with (
         open_behind(tmp_path) as behind,
         open_front(behind, api_keys=str(keys), proxy_secret="between us") as plane,
@@ -118,8 +118,8 @@ async def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Pat
         assert (await sent(plane, bearer("ann_1"))).status_code == 200
 
 
-async def test_a_proxy_names_operators_only_from_its_list_and_on_loopback_all_are(tmp_path: Path) -> None:
-    """V3: the user of a trusted proxy is one if the deployment lists it, whatever headers say."""
+async def test_proxy_users_on_the_list_and_all_loopback_users_are_operators(tmp_path: Path) -> None:
+    """V3: the user of a trusted proxy is an operator only if the deployment lists it."""
     async with open_behind(tmp_path) as behind:
         async with open_front(behind, proxy_secret="between us", proxy_operators=("olga",)) as plane:
             proxy = {"X-Taskplane-Proxy-Secret": "between us"}
@@ -131,7 +131,7 @@ async def test_a_proxy_names_operators_only_from_its_list_and_on_loopback_all_ar
 
 
 async def test_on_loopback_without_authentication_the_client_names_the_user(tmp_path: Path) -> None:
-    """S2: the query before the header, `local` without either."""
+    """S2: the query has precedence over the header; without both the user is `local`."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         await sent(plane, {})
         await sent(plane, {"X-User-Id": "ann"})
@@ -157,21 +157,21 @@ USER = "J\u00fcrgen \u674e"
         ("\U0001f642".encode(), "\U0001f642"),
     ],
 )
-async def test_a_user_name_is_utf_8_where_its_bytes_are(tmp_path: Path, header: bytes, user: str) -> None:
-    """S2: from a proxy, in answers and in the list of operators; other bytes are read as Latin-1."""
+async def test_a_user_name_is_decoded_as_utf_8_or_else_latin_1(tmp_path: Path, header: bytes, user: str) -> None:
+    """S2: this holds for the header of a proxy, for answers and for the list of operators."""
     async with (
         open_behind(tmp_path) as behind,
         open_front(behind, proxy_secret="\u00fcber uns", proxy_operators=(user,)) as plane,
     ):
         headers = {b"X-Taskplane-Proxy-Secret": "\u00fcber uns".encode(), b"X-User-Id": header}
-        told = (await plane.http.get("/api/ui-config", headers=headers)).json()["data"]["caller"]
-        assert (told["user"], told["mayOperate"]) == (user, True)
+        shown = (await plane.http.get("/api/ui-config", headers=headers)).json()["data"]["caller"]
+        assert (shown["user"], shown["mayOperate"]) == (user, True)
         made = await plane.http.post("/api/sessions", json={"agent_ref": "demo"}, headers=headers)
         assert made.json()["data"]["user_id"] == user
 
 
-async def test_other_headers_with_names_are_utf_8_as_well(tmp_path: Path) -> None:
-    """S2, S5: the agent that calls, and the user as our own client writes its name."""
+async def test_agent_and_user_names_in_other_headers_are_decoded_as_utf_8(tmp_path: Path) -> None:
+    """S2, S5: the name of the calling agent, and the user name as our own client sends it."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         async with Http(plane.gateway.url, user=USER) as http:
             made = await http.data("POST", "/api/sessions", body={"id": "s", "agent_ref": USER})
@@ -200,14 +200,14 @@ async def test_other_headers_with_names_are_utf_8_as_well(tmp_path: Path) -> Non
 async def test_on_loopback_other_hosts_and_origins_are_refused(
     tmp_path: Path, headers: dict[str, str], code: str
 ) -> None:
-    """A page that binds its name to 127.0.0.1 reads and writes nothing."""
+    """A page that binds its name to 127.0.0.1 (DNS rebinding) can neither read nor write."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         for reply in (await sent(plane, headers), await plane.http.get("/api/sessions", headers=headers)):
             assert (reply.status_code, reply.json()["code"]) == (403, code)
             assert "TASKPLANE_GATEWAY_" in reply.json()["suggestion"]
 
 
-async def test_the_pages_own_origin_and_allowed_ones_pass(tmp_path: Path) -> None:
+async def test_the_own_origin_and_configured_origins_are_accepted(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind:
         async with open_front(behind) as plane:
             assert (await sent(plane, {"Origin": plane.gateway.url})).status_code == 200
@@ -222,7 +222,7 @@ async def test_the_pages_own_origin_and_allowed_ones_pass(tmp_path: Path) -> Non
             assert before.status_code == 200
 
 
-async def test_with_keys_a_foreign_page_may_not_write(tmp_path: Path, keys: Path) -> None:
+async def test_a_foreign_origin_is_refused_also_with_a_valid_key(tmp_path: Path, keys: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         assert (await sent(plane, {**bearer("ann_1"), "Origin": "http://evil.example"})).status_code == 403
         assert (await sent(plane, {**bearer("ann_1"), "Host": "any.example"})).status_code == 200
@@ -238,13 +238,13 @@ def test_listening_to_other_machines_without_authentication_is_refused(host: str
     assert not Authenticator(GatewaySettings(host="::1")).required
 
 
-async def test_a_stream_over_the_callers_limit_is_refused_and_sends_nothing(tmp_path: Path) -> None:
+async def test_a_stream_over_the_limit_of_its_caller_is_refused_and_creates_no_task(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, max_streams_per_principal=1) as plane:
         assert await _streams_at_once(plane, behind) == ("TOO_MANY_STREAMS", 1)
 
 
 async def _streams_at_once(plane: Plane, behind: Behind) -> tuple[str, int]:
-    """The error of a second stream, and how many tasks there are after it."""
+    """Return the error of a second stream, and the number of tasks after it."""
     async with plane.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
         task = (await anext(events)).result["task"]
         error = await plane.error("SendStreamingMessage", {"message": said("hello")})

@@ -1,6 +1,6 @@
-"""Who calls, over all modes of authentication and all places where a request can name a user.
+"""Identification of the caller, over all modes of authentication and all positions of a user name in a request.
 
-`test_isolation_matrix` asks every route and method for the things of others under forged names.
+`test_isolation_matrix` requests resources of other users on every route and method, under forged names.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, req
 
 @dataclass(frozen=True)
 class World:
-    """A gateway for each setting of authentication, and the things of the user that is named."""
+    """A gateway for each mode of authentication, and a session and a task of the user `NAMED`."""
 
     planes: Mapping[str, Plane]
     session: str
@@ -50,8 +50,8 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Worl
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Requests in one mode with a name in one place."""
+class Requester:
+    """Sends requests in one mode, with a user name in one position."""
 
     world: World
     mode: str
@@ -81,19 +81,19 @@ class Asking:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_name_counts_only_in_the_place_that_its_mode_reads(world: World, mode: str, place: str) -> None:
-    """S2, V3: on loopback the client names the user; with authentication its key does, or its proxy by one header."""
-    asking = Asking(world, mode, PLACES[place])
-    if mode in asking.place.refused:
-        await is_refused(asking)
-    elif mode in asking.place.counts:
-        await is_the_one_named(asking)
+async def test_a_user_name_has_an_effect_only_where_its_mode_reads_it(world: World, mode: str, place: str) -> None:
+    """S2, V3: on loopback the client names the user. With authentication the key does, or the proxy by one header."""
+    requester = Requester(world, mode, PLACES[place])
+    if mode in requester.place.refused:
+        await check_refused(requester)
+    elif mode in requester.place.counts:
+        await check_named_user(requester)
     else:
-        await is_the_caller(asking, MODES[mode].user)
+        await check_authenticated_user(requester, MODES[mode].user)
 
 
-async def is_refused(asking: Asking) -> None:
-    mine = asking.world
+async def check_refused(requester: Requester) -> None:
+    mine = requester.world
     for method, path, body in (
         ("GET", "/api/sessions", None),
         ("DELETE", f"/api/sessions/{mine.session}", None),
@@ -101,34 +101,36 @@ async def is_refused(asking: Asking) -> None:
         ("POST", "/", request("GetTask", {"id": mine.task})),
         ("GET", f"/api/tasks/{mine.task}/events", None),
     ):
-        reply = await asking.ask(method, path, body)
+        reply = await requester.ask(method, path, body)
         assert reply.status_code == 401, (path, reply.text)
         assert reply.json()["code"] in ("AMBIGUOUS_USER", "NO_CREDENTIALS")
         assert reply.headers["www-authenticate"]
 
 
-async def is_the_one_named(asking: Asking) -> None:
-    assert (await shown(asking))["user"] == NAMED
-    assert (await asking.ask("GET", f"/api/sessions/{asking.world.session}")).status_code == 200
-    assert (await asking.rpc("GetTask", {"id": asking.world.task})).json()["result"]["id"] == asking.world.task
-    assert (await asking.ask("GET", "/api/ops/overview")).status_code == 200
+async def check_named_user(requester: Requester) -> None:
+    assert (await shown(requester))["user"] == NAMED
+    assert (await requester.ask("GET", f"/api/sessions/{requester.world.session}")).status_code == 200
+    assert (await requester.rpc("GetTask", {"id": requester.world.task})).json()["result"]["id"] == requester.world.task
+    assert (await requester.ask("GET", "/api/ops/overview")).status_code == 200
 
 
-async def is_the_caller(asking: Asking, user: str) -> None:
-    """It is this user who reads, writes and is no operator but on loopback."""
-    mine, loopback = asking.world, asking.mode in LOOPBACK
-    caller = await shown(asking)
+async def check_authenticated_user(requester: Requester, user: str) -> None:
+    """Check that this user reads and writes, and is an operator on loopback only."""
+    mine, loopback = requester.world, requester.mode in LOOPBACK
+    caller = await shown(requester)
     assert (caller["user"], caller["tenant"], caller["mayOperate"]) == (user, "default", loopback)
-    assert (await asking.ask("GET", "/api/ops/overview")).status_code == (200 if loopback else 403)
+    assert (await requester.ask("GET", "/api/ops/overview")).status_code == (200 if loopback else 403)
     context = fresh()
-    made = await asking.ask("POST", "/api/sessions", {"id": context, "agent_ref": "demo"})
+    made = await requester.ask("POST", "/api/sessions", {"id": context, "agent_ref": "demo"})
     assert (made.status_code, made.json()["data"]["user_id"]) == (201, user)
-    assert (await asking.rpc("SendMessage", {"message": told(asking, context)})).json()["result"]["task"]
+    assert (await requester.rpc("SendMessage", {"message": message_with_metadata(requester, context)})).json()[
+        "result"
+    ]["task"]
     document = {"id": fresh(), "contextId": context, "kind": "task", "status": {"state": "working"}}
-    stored = await asking.ask("POST", "/api/tasks", {**document, "metadata": dict(asking.place.metadata)})
+    stored = await requester.ask("POST", "/api/tasks", {**document, "metadata": dict(requester.place.metadata)})
     assert stored.status_code == 201, stored.text
-    copy = await imported(asking, context)
-    listed = (await asking.ask("GET", "/api/sessions")).json()["data"]
+    copy = await imported(requester, context)
+    listed = (await requester.ask("GET", "/api/sessions")).json()["data"]
     assert {row["user_id"] for row in listed} == {user}
     assert {context, copy} <= {row["id"] for row in listed}
     for method, path in (
@@ -140,40 +142,40 @@ async def is_the_caller(asking: Asking, user: str) -> None:
         ("DELETE", f"/api/sessions/{mine.session}"),
         ("DELETE", f"/api/tasks/{mine.task}"),
     ):
-        assert (await asking.ask(method, path)).status_code == 404, path
+        assert (await requester.ask(method, path)).status_code == 404, path
     for rpc in ("GetTask", "CancelTask"):
-        assert (await asking.rpc(rpc, {"id": mine.task})).json()["error"]["code"] == -32001
+        assert (await requester.rpc(rpc, {"id": mine.task})).json()["error"]["code"] == -32001
 
 
-async def shown(asking: Asking) -> Json:
-    """The caller as the page is told."""
-    found: Json = (await asking.ask("GET", "/api/ui-config")).json()["data"]["caller"]
+async def shown(requester: Requester) -> Json:
+    """Return the caller as the page sees it."""
+    found: Json = (await requester.ask("GET", "/api/ui-config")).json()["data"]["caller"]
     return found
 
 
-def told(asking: Asking, context: str) -> Json:
+def message_with_metadata(requester: Requester, context: str) -> Json:
     message = said("hello", contextId=context)
-    return {**message, "metadata": dict(asking.place.metadata)} if asking.place.metadata else message
+    return {**message, "metadata": dict(requester.place.metadata)} if requester.place.metadata else message
 
 
-async def imported(asking: Asking, context: str) -> str:
-    """The id of a session that was exported, with names in its header as in the place, and imported again."""
-    exported = (await asking.ask("GET", f"/api/sessions/{context}/export")).content.splitlines(keepends=True)
+async def imported(requester: Requester, context: str) -> str:
+    """Export a session, put the forged names into its header, import it and return the id of the copy."""
+    exported = (await requester.ask("GET", f"/api/sessions/{context}/export")).content.splitlines(keepends=True)
     header = json.loads(exported[0])
-    header["session"] |= {"owner": asking.place.body["owner"]} if asking.place.body else {}
+    header["session"] |= {"owner": requester.place.body["owner"]} if requester.place.body else {}
     first = json.dumps(header).encode() + b"\n"
     end = json.loads(exported[-1])
     end["sha256"] = hashlib.sha256(b"".join([first, *exported[1:-1]])).hexdigest()
     lines = b"".join([first, *exported[1:-1], json.dumps(end).encode() + b"\n"])
     copy = fresh()
-    reply = await asking.ask("POST", f"/api/sessions/import?id={copy}", lines=lines)
+    reply = await requester.ask("POST", f"/api/sessions/import?id={copy}", lines=lines)
     assert reply.status_code == 201, reply.text
     return copy
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_name_without_the_proxys_secret_or_with_a_wrong_one_is_no_credential(world: World) -> None:
-    """S2: neither in the header nor in the query, and beside neither half of the secret."""
+async def test_a_user_name_with_a_missing_or_wrong_proxy_secret_is_refused(world: World) -> None:
+    """S2: both in the header and in the query, also with a part of the secret."""
     for mode in ("keys", "proxy", "keys and proxy, by key"):
         http = world.planes[mode].http
         for secret in ({}, {"X-Taskplane-Proxy-Secret": SECRET[:-1]}, {"X-Taskplane-Proxy-Secret": ""}):
@@ -183,10 +185,8 @@ async def test_a_name_without_the_proxys_secret_or_with_a_wrong_one_is_no_creden
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_names_that_are_ignored_are_counted_and_told_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """S2: clients of kagent name the user in each request, so that the log would be full of it."""
+async def test_ignored_user_names_are_counted_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """S2: clients of kagent name the user in each request, which would fill the log."""
     caplog.set_level(logging.INFO)
     async with open_behind(tmp_path) as behind, open_front(behind, proxy_secret=SECRET) as plane:
         before = {each: await ignored(plane, each) for each in ("query", "header")}
@@ -197,12 +197,12 @@ async def test_names_that_are_ignored_are_counted_and_told_of_once(
         for _ in range(2):
             await plane.http.get("/api/sessions", headers={"X-User-Id": "ann"})
         assert await ignored(plane, "header") == before["header"] + 2
-    said_once = [record.getMessage() for record in caplog.records if "names nobody" in record.getMessage()]
-    assert [text.split(" names")[0].rpartition(" ")[2] for text in said_once] == ["user_id", "X-User-Id"]
+    logged = [record.getMessage() for record in caplog.records if "names nobody" in record.getMessage()]
+    assert [text.split(" names")[0].rpartition(" ")[2] for text in logged] == ["user_id", "X-User-Id"]
 
 
 async def ignored(plane: Plane, place: str) -> float:
-    """The number of ignored names in a place, as the metrics tell it."""
+    """Return the number of ignored names in one position, from the metrics."""
     series = f'taskplane_http_ignored_names_total{{place="{place}"}} '
     lines = (await plane.http.get("/metrics")).text.splitlines()
     return next((float(line.removeprefix(series)) for line in lines if line.startswith(series)), 0.0)

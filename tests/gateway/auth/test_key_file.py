@@ -21,7 +21,7 @@ def written(path: Path, *names: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "reason"),
     [
         ("", "no [[keys]]"),
         ("[[keys]", "cannot read"),
@@ -38,13 +38,13 @@ def written(path: Path, *names: str) -> Path:
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\n' * 2, "same id"),
     ],
 )
-def test_a_file_that_is_not_right_is_refused_with_the_reason(tmp_path: Path, text: str, what: str) -> None:
+def test_an_invalid_file_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "keys.toml"
     path.write_text(text)
     with pytest.raises(Invalid) as caught:
         KeyFile(path, "default")
     assert caught.value.reason == "BAD_KEY_FILE"
-    assert what in caught.value.message
+    assert reason in caught.value.message
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         KeyFile(tmp_path / "none.toml", "default")
 
 
-def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_added_and_revoked_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RELOAD_INTERVAL", 0.0)
     path = written(tmp_path / "keys.toml", "one")
     keys = KeyFile(path, "default")
@@ -66,16 +66,16 @@ def test_keys_are_added_and_withdrawn_without_a_restart(tmp_path: Path, monkeypa
         keys.find("one.secret")
 
 
-def test_a_mistake_in_a_changed_file_is_logged_once_and_concerns_no_caller(
+def test_an_invalid_change_of_the_file_is_logged_once_and_affects_no_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The keys read before count until the file is right again, whoever asks first."""
+    """The keys read before stay valid until the file is valid again."""
     monkeypatch.setattr(module, "_RELOAD_INTERVAL", 0.0)
     path = written(tmp_path / "keys.toml", "one", "two")
     keys = KeyFile(path, "default")
     one = keys.find("one.secret")
     path.write_text("[[keys]")
-    # Times of files are coarse.
+    # File systems store coarse modification times.
     moment = path.stat().st_mtime_ns + 10**9
     os.utime(path, ns=(moment, moment))
     assert keys.alive(one)
@@ -94,8 +94,8 @@ def test_a_mistake_in_a_changed_file_is_logged_once_and_concerns_no_caller(
     assert len(caplog.records) == 2
 
 
-def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path) -> None:
-    """V3: without scopes a key reads and writes; who may write may read."""
+def test_the_scope_operate_is_required_and_grants_nothing_else(tmp_path: Path) -> None:
+    """V3: without scopes a key reads and writes. The scope `write` includes `read`."""
     scopes = {"a": "", "b": 'scopes = ["write"]', "c": 'scopes = ["operate"]', "d": 'scopes = ["read", "operate"]'}
     key = '[[keys]]\nid = "{}"\nsha256 = "{}"\nowner = "ann"\n{}\n'
     path = tmp_path / "keys.toml"
@@ -111,7 +111,7 @@ def test_a_key_operates_only_by_its_scope_which_implies_no_other(tmp_path: Path)
     }
 
 
-def test_a_key_table_of_the_page_of_operations_is_read(tmp_path: Path) -> None:
+def test_the_key_table_of_the_operations_page_is_valid(tmp_path: Path) -> None:
     """P14: the table is read as it is printed."""
     page = (ROOT / "docs" / "operations.md").read_text()
     (printed,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

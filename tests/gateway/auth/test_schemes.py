@@ -1,4 +1,4 @@
-"""Schemes are composed: a further one is a file, and calls reach it in whatever form they come."""
+"""Composition of schemes: a further scheme is one more file, and works for calls of every form."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ WORKING = "TASK_STATE_WORKING"
 
 
 class Metadata:
-    """The credentials of a call that is no HTTP request."""
+    """The credentials of a call other than an HTTP request."""
 
     def __init__(self, *pairs: tuple[bytes, bytes]) -> None:
         self.pairs = pairs
@@ -47,15 +47,15 @@ def keys(tmp_path: Path) -> Path:
 
 
 async def user(plane: Plane, headers: dict[str, str]) -> str:
-    """The caller as the page is told; its error where there is none."""
+    """Return the caller as the page sees it, or the error code."""
     reply = await plane.http.get("/api/ui-config", headers=headers)
     body = reply.json()
     found: str = (body["data"]["caller"] or {"user": "nobody"})["user"] if reply.status_code == 200 else body["code"]
     return found
 
 
-async def test_a_scheme_of_another_file_identifies_beside_the_keys(tmp_path: Path, keys: Path) -> None:
-    """S2: its callers read and write as their own, and the card and the page name it."""
+async def test_an_additional_scheme_works_together_with_api_keys(tmp_path: Path, keys: Path) -> None:
+    """S2: its callers read and write as their own user. The card and the page list the scheme."""
     badges = Badges({"b1": "carl"})
     schemes = (*SCHEMES, badges.configured)
     async with open_behind(tmp_path) as behind, open_front(behind, schemes=schemes, api_keys=str(keys)) as plane:
@@ -73,10 +73,8 @@ async def test_a_scheme_of_another_file_identifies_beside_the_keys(tmp_path: Pat
         assert [set(one["schemes"]) for one in card["securityRequirements"]] == [{"bearer"}, {"apiKey"}, {"badge"}]
 
 
-async def test_a_stream_ends_when_its_scheme_takes_the_credential_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S2: and the task goes on."""
+async def test_a_stream_ends_when_its_credential_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: the task continues."""
     monkeypatch.setattr(sse, "_CREDENTIALS_INTERVAL", 0.0)
     badges = Badges({"b1": "carl"})
     async with (
@@ -96,7 +94,7 @@ async def test_a_stream_ends_when_its_scheme_takes_the_credential_back(
         assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-def test_a_caller_is_alive_only_by_the_scheme_that_identified_it(keys: Path) -> None:
+def test_only_the_identifying_scheme_decides_whether_a_caller_is_alive(keys: Path) -> None:
     badges = Badges({"b1": "carl"})
     schemes = (*SCHEMES, badges.configured)
     authenticator = Authenticator(GatewaySettings(api_keys=str(keys)), schemes)
@@ -108,8 +106,8 @@ def test_a_caller_is_alive_only_by_the_scheme_that_identified_it(keys: Path) -> 
     assert authenticator.alive(ann) and not authenticator.alive(carl)
 
 
-def test_the_rules_of_names_hold_for_calls_of_every_form(keys: Path) -> None:
-    """S2: a doubled name is refused before any scheme is asked."""
+def test_a_repeated_user_name_is_refused_in_calls_of_every_form(keys: Path) -> None:
+    """S2: the refusal comes before any scheme is tried."""
     authenticator = Authenticator(GatewaySettings(api_keys=str(keys)))
     key = (b"x-api-key", b"ann_1.s3cret")
     assert authenticator.identify(Metadata(key, (b"x-user-id", b"bob"))).principal.owner == "ann"

@@ -1,4 +1,5 @@
-"""The sign-in proxy of docs/security.md: a real nginx that asks for passwords, and names users to the gateway."""
+"""The sign-in proxy of docs/security.md: a real nginx that requires passwords and sends the user name to the
+gateway."""
 
 import asyncio
 import json
@@ -32,7 +33,7 @@ class Signing:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def signing(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Signing, None]:
-    """The proxy with the lines of the page, for two users."""
+    """The proxy with the configuration lines of the page, for two users."""
     folder = tmp_path_factory.mktemp("nginx")
     page = (ROOT / "docs" / "security.md").read_text()
     [adding] = re.findall(r"```sh\n(printf .*?)```", page, re.DOTALL)
@@ -49,13 +50,13 @@ async def signing(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Si
 
 
 async def ran(command: str, folder: Path) -> None:
-    """Types a command of the page in a folder."""
+    """Run a command of the page in a folder."""
     process = await asyncio.create_subprocess_exec("bash", "-c", command, cwd=folder)
     assert await process.wait() == 0
 
 
 async def user_of(reply: httpx.Response) -> Json | None:
-    """The caller that the gateway sees."""
+    """Return the caller that the gateway sees."""
     assert reply.status_code == 200, reply.text
     caller: Json | None = reply.json()["data"]["caller"]
     return caller
@@ -77,14 +78,14 @@ async def test_a_call_without_a_password_does_not_reach_the_gateway(signing: Sig
     ],
 )
 @pytest.mark.parametrize("query", ["", "?user_id=bob"])
-async def test_the_user_is_the_one_who_signed_in(signing: Signing, forged: list[tuple[str, str]], query: str) -> None:
-    """Headers and queries of a client name nobody."""
+async def test_the_signed_in_user_is_the_caller(signing: Signing, forged: list[tuple[str, str]], query: str) -> None:
+    """Headers and queries of the client are ignored."""
     reply = await signing.http.get(f"/api/ui-config{query}", headers=forged, auth=ANN)
     caller = await user_of(reply)
     assert caller is not None and caller["user"] == "ann"
 
 
-async def test_a_call_past_the_proxy_is_nobody(signing: Signing) -> None:
+async def test_a_call_that_bypasses_the_proxy_is_refused_with_401(signing: Signing) -> None:
     reply = await signing.plane.http.get("/api/sessions", headers={"X-User-Id": "ann"})
     assert reply.status_code == 401
 
@@ -96,8 +97,8 @@ async def test_users_of_the_proxy_see_their_own_sessions_only(signing: Signing) 
     assert (await signing.http.get(f"/api/sessions/{session}", auth=BOB)).status_code == 404
 
 
-async def test_a_stream_is_not_held_back_by_the_proxy(signing: Signing) -> None:
-    """The first event comes while the task is at work."""
+async def test_the_proxy_does_not_buffer_streams(signing: Signing) -> None:
+    """The first event arrives while the task runs."""
     body = json.dumps(request("SendStreamingMessage", {"message": said("slow 400")}))
     headers = {"Content-Type": "application/json"}
     async with asyncio.timeout(20), signing.http.stream("POST", "/", content=body, headers=headers, auth=ANN) as reply:
