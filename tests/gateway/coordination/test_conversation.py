@@ -1,4 +1,4 @@
-"""Long conversations: what cannot change is not read again, and what changed after all is never shown as it was."""
+"""Long conversations: cached parts are not read again, and changed parts are never shown in their old form."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ async def session_of(plane: Plane, count: int) -> str:
 
 
 async def paged(plane: Plane, context: str, limit: int) -> list[Json]:
-    """The whole conversation, page by page."""
+    """Return the whole conversation, read page by page."""
     messages: list[Json] = []
     before = ""
     while True:
@@ -37,7 +37,8 @@ async def paged(plane: Plane, context: str, limit: int) -> list[Json]:
 
 
 async def agree(plane: Plane, context: str) -> list[str]:
-    """The texts of the conversation, which is the flatten of its tasks, at once and page by page, again and again."""
+    """Check that the conversation equals the flattened tasks, whole and in pages, on repeated reads. Return its
+    texts."""
     messages = await flat(plane, context)
     for limit in (1000, 3):
         assert await paged(plane, context, limit) == messages
@@ -48,7 +49,7 @@ def echo(*numbers: int) -> list[str]:
     return [f"t{number}" for number in numbers for _ in range(2)]
 
 
-async def test_a_long_conversation_is_the_flatten_of_its_tasks_while_it_grows(plane: Plane) -> None:
+async def test_a_growing_conversation_equals_its_flattened_tasks(plane: Plane) -> None:
     """T6."""
     context = await session_of(plane, 7)
     assert await agree(plane, context) == echo(*range(7))
@@ -57,8 +58,8 @@ async def test_a_long_conversation_is_the_flatten_of_its_tasks_while_it_grows(pl
         assert await agree(plane, context) == echo(*range(number + 1))
 
 
-async def test_what_was_deleted_is_not_shown_any_more(plane: Plane) -> None:
-    """T6, T3: a task from the part that was read before, also where another one took its place."""
+async def test_a_task_deleted_from_the_cached_part_is_not_shown(plane: Plane) -> None:
+    """T6, T3: also if another task took its position."""
     context = await session_of(plane, 7)
     await agree(plane, context)
     tasks = await data(plane, f"/api/sessions/{context}/tasks")
@@ -71,8 +72,8 @@ async def test_what_was_deleted_is_not_shown_any_more(plane: Plane) -> None:
     assert await agree(plane, context) == echo(*range(2, 8))
 
 
-async def test_what_still_changes_is_read_each_time(plane: Plane) -> None:
-    """T6, I1: a paused task among those that ended, and a document that is replaced."""
+async def test_changes_of_paused_tasks_and_documents_are_shown_at_once(plane: Plane) -> None:
+    """T6, I1: a paused task among ended tasks, and a document that is replaced."""
     context = await session_of(plane, 3)
     asked = await plane.send("ask", message={"contextId": context})
     document: Any = {"id": fresh(), "contextId": context, "status": {"state": "completed"}}
@@ -88,8 +89,8 @@ async def test_what_still_changes_is_read_each_time(plane: Plane) -> None:
     assert (await agree(plane, context))[6:11] == ["ask", "What is your name?", "Ann", 'You said: "Ann"', "two"]
 
 
-async def test_a_message_that_comes_again_in_another_turn_is_shown_again(plane: Plane) -> None:
-    """T6, T12, D10: with the same content and id, however far apart the two messages are."""
+async def test_an_equal_message_in_a_later_turn_is_shown_again(plane: Plane) -> None:
+    """T6, T12, D10: with the same content and id, at any distance between the two messages."""
     context = await session_of(plane, 7)
     first = (await flat(plane, context))[0]["messageId"]
     await agree(plane, context)
@@ -97,7 +98,7 @@ async def test_a_message_that_comes_again_in_another_turn_is_shown_again(plane: 
     assert await agree(plane, context) == [*echo(*range(7)), "t0", "t0"]
 
 
-async def test_a_rewound_conversation_is_read_anew(plane: Plane) -> None:
+async def test_a_rewind_is_shown_in_a_cached_conversation(plane: Plane) -> None:
     """R5, T6."""
     context = await session_of(plane, 7)
     await agree(plane, context)
@@ -108,7 +109,7 @@ async def test_a_rewound_conversation_is_read_anew(plane: Plane) -> None:
     assert await agree(plane, context) == echo(0, 1, 9)
 
 
-async def test_what_a_session_task_lacks_follows_it(plane: Plane) -> None:
+async def test_documents_are_shown_after_the_messages_of_the_session_task(plane: Plane) -> None:
     """R5, T6: a document beside direct answers and a rewind, page by page."""
     context = await session_of(plane, 3)
     await plane.send("message direct", message={"contextId": context})
@@ -124,8 +125,8 @@ async def test_what_a_session_task_lacks_follows_it(plane: Plane) -> None:
     assert (gone["code"], list(gone["fields"])) == ("NO_SUCH_MESSAGE", ["before"])
 
 
-async def test_another_session_under_the_same_id_has_a_conversation_of_its_own(plane: Plane) -> None:
-    """T6, S4: and so has another owner's."""
+async def test_sessions_with_the_same_id_have_separate_conversations(plane: Plane) -> None:
+    """T6, S4: this holds for another owner, and for a session created after a deletion."""
     context = await session_of(plane, 6)
     await agree(plane, context)
     message = said("mine", contextId=context)
@@ -138,11 +139,11 @@ async def test_another_session_under_the_same_id_has_a_conversation_of_its_own(p
     assert await agree(plane, context) == echo(*range(20, 26))
 
 
-class Held:
-    """Copies of what one task says wait in front of the session, until they are let go."""
+class DelayedCopies:
+    """Delays the copies of the messages of one task before they reach the session, until `release` is set."""
 
     def __init__(self, plane: Plane, context: str) -> None:
-        self.let_go = asyncio.Event()
+        self.release = asyncio.Event()
         self._context = context
         self._task = ""
         channel = plane.behind.stores.channel
@@ -154,14 +155,14 @@ class Held:
 
     async def _hold(self, request: sb.AppendEntriesRequest) -> None:
         if any(entry.task_id == self._task and entry.generation > 1 for entry in request.entries):
-            await self.let_go.wait()
+            await self.release.wait()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def running(plane: Plane) -> AsyncGenerator[tuple[Held, str, str], None]:
-    """A session in which a task says three messages that are not copied, and a turn is answered directly after that."""
+async def running(plane: Plane) -> AsyncGenerator[tuple[DelayedCopies, str, str], None]:
+    """A session with a running task that has three uncopied messages, and a later turn with a direct answer."""
     context = await session_of(plane, 1)
-    held = Held(plane, context)
+    copies = DelayedCopies(plane, context)
     try:
         task = await plane.send("flood 3", message={"contextId": context}, returnImmediately=True)
         async with asyncio.timeout(30):
@@ -169,15 +170,15 @@ async def running(plane: Plane) -> AsyncGenerator[tuple[Held, str, str], None]:
                 await asyncio.sleep(0.01)
         await plane.send("message direct", message={"contextId": context})
         await say(plane, SEND, context, "t1")
-        yield held, context, task["id"]
+        yield copies, context, task["id"]
     finally:
-        held.let_go.set()
+        copies.release.set()
         plane.behind.stores.channel.before.clear()
 
 
-async def ended(plane: Plane, held: Held, task: str) -> None:
-    """Lets the copies go and waits for the end of the task, which waits for them."""
-    held.let_go.set()
+async def ended(plane: Plane, copies: DelayedCopies, task: str) -> None:
+    """Release the copies, and wait for the end of the task, which waits for them."""
+    copies.release.set()
     async with asyncio.timeout(30):
         while (await data(plane, f"/api/tasks/{task}"))["status"]["state"] != "completed":
             await asyncio.sleep(0.01)
@@ -186,33 +187,33 @@ async def ended(plane: Plane, held: Held, task: str) -> None:
 ORDER = ["t0", "t0", "flood 3", *(f"message {n} of 3" for n in (1, 2, 3)), "message direct", "direct", "t1", "t1"]
 
 
-async def test_the_order_stays_when_a_run_is_copied_after_a_direct_answer(
-    plane: Plane, running: tuple[Held, str, str]
+async def test_messages_copied_after_a_direct_answer_keep_their_position(
+    plane: Plane, running: tuple[DelayedCopies, str, str]
 ) -> None:
-    """T6, R5: what a task says is read in its place, copied or not."""
-    held, context, task = running
+    """T6, R5: messages of a task are read at the position of its turn, copied or not."""
+    copies, context, task = running
     for limit in (1000, 3, 1):
         assert texts(await paged(plane, context, limit)) == ORDER
-    await ended(plane, held, task)
+    await ended(plane, copies, task)
     assert texts(await paged(plane, context, 1000)) == ORDER
     assert await agree(plane, context) == ORDER
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 5, 6, 7])
-async def test_no_turn_that_is_copied_between_two_pages_is_passed_over(
-    plane: Plane, running: tuple[Held, str, str], limit: int
+async def test_a_turn_copied_between_two_pages_is_shown_exactly_once(
+    plane: Plane, running: tuple[DelayedCopies, str, str], limit: int
 ) -> None:
-    """T6: nor is one shown twice, wherever the page begins."""
-    held, context, task = running
+    """T6: this holds for every limit of a page."""
+    copies, context, task = running
     first = await data(plane, f"/api/sessions/{context}/messages?limit={limit}")
-    await ended(plane, held, task)
+    await ended(plane, copies, task)
     before = first["before"]
     rest = await data(plane, f"/api/sessions/{context}/messages?limit=100&before={before}")
     assert texts([*rest["messages"], *first["messages"]]) == ORDER
 
 
-async def test_messages_of_a_kind_are_shown_once(plane: Plane) -> None:
-    """T6: of a session whose session task has them, too; page by page."""
+async def test_messages_filtered_by_kind_are_shown_once(plane: Plane) -> None:
+    """T6: page by page, also in a session with a session task."""
     context = await session_of(plane, 1)
     await plane.send("message direct", message={"contextId": context})
     marked = {"contextId": context, "metadata": {"kind": "note"}}

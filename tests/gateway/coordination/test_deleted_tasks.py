@@ -1,4 +1,5 @@
-"""The words of a deleted task: gone from every route at once, whatever its origin, and for good. C16, T3, R5, R7."""
+"""Contents of a deleted task: removed from every route at once and for good, for tasks of every origin. C16, T3, R5,
+R7."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.gateway.sessions.test_watch import through, watching
 from taskplane.runtime import failpoints
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-# Words that nothing else says.
+# Words that occur nowhere else.
 Z, Q = "zanzibar", "quagga"
 
 
@@ -30,12 +31,12 @@ async def data(plane: Plane, path: str) -> Any:
 
 
 async def turn(plane: Plane, context: str, text: str, **message: Any) -> Json:
-    """A turn of the demo agent, which answers `hello` directly."""
+    """Run a turn of the demo agent, which answers `hello` directly."""
     return await plane.send(text, message={"contextId": context, **message})
 
 
 def document(context: str, *texts: str, named: str = "", **fields: Any) -> Json:
-    """A document whose messages name a turn, if one is given."""
+    """Return a document; with `named`, its messages name that turn."""
     metadata: Json = {INVOCATION: named} if named else {}
     history = [
         {
@@ -76,7 +77,7 @@ ROUTES = (
 
 
 async def nowhere(plane: Plane, context: str, *words: str) -> None:
-    """No route of the session has one of these words, nor does the list of sessions or the session task."""
+    """Check that the words are absent from all routes of the session, the list of sessions and the session task."""
     paths = [f"/api/sessions/{context}{route}" for route in ROUTES]
     for path in (*paths, "/api/sessions", f"/api/sessions?title={words[0]}", f"/api/tasks/{context}"):
         reply = await plane.http.get(path)
@@ -90,8 +91,8 @@ async def texts(plane: Plane, context: str) -> list[str]:
     return [part["text"] for message in found for part in message["parts"]]
 
 
-async def test_two_turns_one_deleted_and_a_direct_answer_after_it(plane: Plane) -> None:
-    """C16: gone from messages, history and prompt, and not back when the session has a session task."""
+async def test_a_deleted_turn_is_absent_also_after_a_later_direct_answer(plane: Plane) -> None:
+    """C16: it is removed from messages, history and prompt, and the later session task does not contain it."""
     context = fresh()
     gone = await turn(plane, context, f"echo {Z}")
     await turn(plane, context, "echo two")
@@ -104,8 +105,8 @@ async def test_two_turns_one_deleted_and_a_direct_answer_after_it(plane: Plane) 
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["names its turn", "names none"])
-async def test_a_document_that_is_deleted_is_forgotten_and_saved_no_more(plane: Plane, named: bool) -> None:
-    """C16, T3: neither under its id nor in a pushed history, and whatever its events said."""
+async def test_a_deleted_document_is_removed_and_cannot_be_saved_again(plane: Plane, named: bool) -> None:
+    """C16, T3: neither under its id, nor in a pushed history, nor by events of its turn."""
     context, name = fresh(), fresh()
     kept = document(context, "kept", "well", named=fresh())
     gone = document(context, Z, Q, named=name if named else "")
@@ -130,8 +131,8 @@ async def test_a_document_that_is_deleted_is_forgotten_and_saved_no_more(plane: 
     assert "kept" in await texts(plane, context)
 
 
-async def test_a_later_document_with_the_turn_of_a_deleted_one_is_stored_without_it(plane: Plane) -> None:
-    """C16, T3: what is new in it stays; a turn that another document shares is not deleted."""
+async def test_a_document_that_repeats_a_deleted_turn_is_stored_without_it(plane: Plane) -> None:
+    """C16, T3: new turns of the document stay. A turn that another document shares is not deleted."""
     context, one, two = fresh(), fresh(), fresh()
     gone = document(context, Z, named=one)
     await post(plane, gone)
@@ -149,10 +150,8 @@ async def test_a_later_document_with_the_turn_of_a_deleted_one_is_stored_without
 
 
 @pytest.mark.parametrize("place", ["delete.after_void", "delete.after_task"])
-async def test_a_gateway_that_dies_while_it_deletes_a_document_is_finished_by_a_repeat(
-    plane: Plane, place: str
-) -> None:
-    """C16: the session has forgotten it already."""
+async def test_a_repeat_completes_a_deletion_that_a_crash_of_the_gateway_interrupted(plane: Plane, place: str) -> None:
+    """C16: the session has removed the document before."""
     context = fresh()
     gone = document(context, Z, named=fresh())
     await post(plane, gone)
@@ -166,8 +165,8 @@ async def test_a_gateway_that_dies_while_it_deletes_a_document_is_finished_by_a_
     await nowhere(plane, context, Z)
 
 
-async def test_a_document_that_is_saved_while_it_is_deleted_is_there_or_not(plane: Plane) -> None:
-    """C16, T4: the save sees that the session has forgotten it, and takes it back."""
+async def test_a_document_saved_during_its_deletion_is_refused_and_removed(plane: Plane) -> None:
+    """C16, T4: the save finds the deletion in the session, and is undone."""
     context = fresh()
     gone = document(context, Z, named=fresh())
     await post(plane, gone)
@@ -180,8 +179,8 @@ async def test_a_document_that_is_saved_while_it_is_deleted_is_there_or_not(plan
     await nowhere(plane, context, Z)
 
 
-async def test_a_document_that_has_another_turn_by_now_is_deleted_with_that(plane: Plane, tmp_path: Path) -> None:
-    """C16, T4: it is saved between the void and the deletion, which sees that and voids the other turn as well."""
+async def test_a_turn_saved_during_the_deletion_of_its_document_is_deleted_too(plane: Plane, tmp_path: Path) -> None:
+    """C16, T4: the document is saved between the void and the deletion, which voids the new turn as well."""
     context, go = fresh(), tmp_path / "go"
     gone = document(context, Z, named=fresh())
     await post(plane, gone)
@@ -201,21 +200,21 @@ async def test_a_document_that_has_another_turn_by_now_is_deleted_with_that(plan
     await nowhere(plane, context, Z, Q)
 
 
-async def test_who_watches_is_told_that_turns_are_cut_and_that_the_task_is_gone(plane: Plane) -> None:
-    """M5, C16: so that an open page drops the words."""
+async def test_a_session_watcher_gets_the_cut_turns_and_the_removed_task(plane: Plane) -> None:
+    """M5, C16: an open page then removes the messages."""
     context = fresh()
     gone = await turn(plane, context, f"echo {Z}")
     name = gone["history"][0]["metadata"][INVOCATION]
-    async with watching(plane, context) as told:
-        await anext(told)
+    async with watching(plane, context) as stream:
+        await anext(stream)
         await delete(plane, gone["id"])
-        found = {event.name: event.data for event in await through(told, "rewound", "task-removed")}
+        found = {event.name: event.data for event in await through(stream, "rewound", "task-removed")}
     assert name in found["rewound"]["cut"] and found["task-removed"] == {"taskId": gone["id"]}
     assert Z not in str(found)
 
 
-async def test_an_export_made_after_it_brings_nothing_back(plane: Plane) -> None:
-    """C16: and the imported session refuses the deleted turn, too."""
+async def test_an_export_after_a_deletion_contains_nothing_of_the_task(plane: Plane) -> None:
+    """C16: the imported session refuses the deleted turn, too."""
     context, other = fresh(), fresh()
     gone = await turn(plane, context, f"echo {Z}")
     await turn(plane, context, "echo two")
@@ -234,14 +233,14 @@ async def test_an_export_made_after_it_brings_nothing_back(plane: Plane) -> None
         assert (await texts(plane, under))[:2] == ["echo two", "two"]
 
 
-async def test_a_repeat_under_the_key_of_a_deleted_turn_is_a_conflict(plane: Plane) -> None:
-    """C10, C16: in both versions of the protocol."""
+async def test_a_repeat_under_the_key_of_a_deleted_turn_is_refused(plane: Plane) -> None:
+    """C10, C16: with the error TASK_DELETED, on each repeat."""
     context, key = fresh(), fresh()
     message = {"messageId": fresh(), "contextId": context, "role": "ROLE_USER", "parts": [{"text": f"echo {Z}"}]}
-    asked = {"message": message}
-    task = (await plane.result("SendMessage", asked, **{"Idempotency-Key": key}))["task"]
+    params = {"message": message}
+    task = (await plane.result("SendMessage", params, **{"Idempotency-Key": key}))["task"]
     await delete(plane, task["id"])
     for _ in range(2):
-        error = await plane.error("SendMessage", asked, **{"Idempotency-Key": key})
+        error = await plane.error("SendMessage", params, **{"Idempotency-Key": key})
         assert "TASK_DELETED" in str(error) or "deleted" in error["message"], error
     assert (await data(plane, f"/api/sessions/{context}/tasks")) is None

@@ -1,4 +1,4 @@
-"""The sessions of documents: one that does not exist is created by its first document."""
+"""Sessions of documents: the first document of an unknown session creates it."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -60,8 +60,8 @@ async def session(plane: Plane, context: str) -> Json:
 
 
 async def test_a_document_creates_its_session(plane: Plane) -> None:
-    """T3, S7: with the agent in `X-Agent-Name` and a title of the first words of the user; stored again it is the same,
-    and a further document changes neither."""
+    """T3, S7: the session has the agent of `X-Agent-Name` and a title from the first words of the user. A repeat and a
+    further document change neither."""
     context = fresh()
     task = document(context, "What is  the answer?", "42")
     for _ in range(2):
@@ -82,8 +82,8 @@ async def test_a_document_creates_its_session(plane: Plane) -> None:
     assert [one["taskCount"] for one in every if one["id"] == context] == [2]
 
 
-async def test_a_document_that_moves_creates_the_session_that_it_moves_to(plane: Plane) -> None:
-    """T3, S7: and is in that one only."""
+async def test_a_document_moved_to_an_unknown_session_creates_it(plane: Plane) -> None:
+    """T3, S7: the document is then in the new session only."""
     context, other = fresh(), fresh()
     task = document(context, "hi")
     await post(plane, task)
@@ -91,8 +91,8 @@ async def test_a_document_that_moves_creates_the_session_that_it_moves_to(plane:
     assert (await listed(plane, context), await listed(plane, other)) == ([], [task["id"]])
 
 
-async def test_a_context_id_of_another_owner_is_another_session(plane: Plane) -> None:
-    """S6, S7: neither sees the tasks of the other."""
+async def test_documents_of_two_owners_with_one_context_id_are_in_two_sessions(plane: Plane) -> None:
+    """S6, S7: neither owner sees the tasks of the other."""
     context = fresh()
     mine, theirs = document(context, "mine"), document(context, "theirs")
     await post(plane, mine)
@@ -101,8 +101,8 @@ async def test_a_context_id_of_another_owner_is_another_session(plane: Plane) ->
     assert await listed(plane, context, **{"X-User-Id": "mallory"}) == [theirs["id"]]
 
 
-async def test_a_document_that_is_refused_creates_no_session(plane: Plane) -> None:
-    """T3, T4: whether it is of another owner, run here, guarded by another generation or no document."""
+async def test_a_refused_document_creates_no_session(plane: Plane) -> None:
+    """T3, T4: an id of another owner, an id of a managed task, a wrong generation, an invalid document."""
     taken, run = document(fresh(), "taken"), await plane.send("hello")
     await post(plane, taken, X_User_Id="mallory")
     context = fresh()
@@ -117,8 +117,8 @@ async def test_a_document_that_is_refused_creates_no_session(plane: Plane) -> No
 
 
 @pytest.mark.parametrize("place", ["document.after_session", "document.after_put"])
-async def test_a_gateway_that_dies_in_between_leaves_no_document_that_nobody_finds(plane: Plane, place: str) -> None:
-    """T3, S7: the session is there before its document is, and a repeat does the rest."""
+async def test_a_crash_while_a_document_is_stored_leaves_no_unlisted_document(plane: Plane, place: str) -> None:
+    """T3, S7: the session is created before its document is stored. A repeat completes the save."""
     context = fresh()
     task = document(context, "hi", metadata={"kagent_invocation_id": f"{context}-1"})
     failpoints.configure(f"{place}=raise(INTERNAL)")
@@ -133,8 +133,8 @@ async def test_a_gateway_that_dies_in_between_leaves_no_document_that_nobody_fin
     assert task["id"] not in await listed(plane, context)
 
 
-async def test_a_session_that_is_deleted_is_created_again_by_the_next_document(plane: Plane) -> None:
-    """T3, S7: as it is by the next message; also if that happens while the document is stored."""
+async def test_the_next_document_creates_a_deleted_session_again(plane: Plane) -> None:
+    """T3, S7: as the next message does."""
     context = fresh()
     task = document(context, "hi")
     await post(plane, task)
@@ -145,7 +145,7 @@ async def test_a_session_that_is_deleted_is_created_again_by_the_next_document(p
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def without_executor(tmp_path: Path) -> AsyncGenerator[Plane]:
-    """A gateway whose executor is not there."""
+    """A gateway with an unreachable executor."""
     async with open_behind(tmp_path) as behind:
         channel = InProcessChannel(behind.stores.services)
 
@@ -154,12 +154,12 @@ async def without_executor(tmp_path: Path) -> AsyncGenerator[Plane]:
 
         probes = {"tasks": ready, "sessions": ready, "executor": ready}
         async with (
-            grpc.aio.insecure_channel(f"127.0.0.1:{free_port()}") as nobody,
+            grpc.aio.insecure_channel(f"127.0.0.1:{free_port()}") as unreachable,
             open_gateway(
                 GatewaySettings(port=0, drain_delay=0.0, shutdown_timeout=2),
                 tasks=channel,
                 sessions=channel,
-                executor=nobody,
+                executor=unreachable,
                 ready=probes,
                 pacer=behind.services.pacer,
             ) as gateway,
@@ -169,7 +169,7 @@ async def without_executor(tmp_path: Path) -> AsyncGenerator[Plane]:
         await channel.close()
 
 
-async def test_a_runtime_saves_while_no_executor_is_there(without_executor: Plane) -> None:
+async def test_documents_are_stored_without_an_executor(without_executor: Plane) -> None:
     """T3, S7: nothing of it needs one."""
     plane, context = without_executor, fresh()
     for task in (document(context, "one"), document(context, "two", metadata={"kagent_invocation_id": context})):

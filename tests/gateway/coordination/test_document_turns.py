@@ -58,8 +58,8 @@ def texts_of_turns(*turns: str) -> list[str]:
     return [f"{name}{end}" for name in turns for end in "?!"]
 
 
-async def post(plane: Plane, context: str, what: str, status: int = 200, **body: Any) -> Any:
-    reply = await plane.http.post(f"/api/sessions/{context}/{what}", json=body)
+async def post(plane: Plane, context: str, action: str, status: int = 200, **body: Any) -> Any:
+    reply = await plane.http.post(f"/api/sessions/{context}/{action}", json=body)
     assert reply.status_code == status, reply.text
     return reply.json()
 

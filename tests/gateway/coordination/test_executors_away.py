@@ -1,4 +1,4 @@
-"""What runtimes save while executors drain, and while there is none."""
+"""Documents and events that runtimes save while executors drain, and while none is available."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ AGENT = {"X-Agent-Name": "a"}
 
 
 class Away:
-    """A plane whose executor has a socket of its own, and can leave."""
+    """A plane with an executor on a socket of its own, which can be stopped and started."""
 
     def __init__(self, plane: Plane, channel: grpc.aio.Channel, process: AsyncExitStack, address: str) -> None:
         self.plane = plane
@@ -30,14 +30,14 @@ class Away:
         self._address = address
 
     async def drain(self) -> asyncio.Task[None]:
-        """Begin a drain that waits for a task, and have the gateway know."""
+        """Begin a drain that waits for a task, and wait until the gateway notices."""
         await self.plane.send("slow 400", returnImmediately=True)
         draining = asyncio.create_task(self.plane.behind.executor.drain())
         await until(lambda: self._channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE)
         return draining
 
     async def leave(self) -> None:
-        """End the executor's server, and have the gateway know."""
+        """Stop the executor's server, and wait until the gateway notices."""
         await self._process.aclose()
         await until(lambda: self._channel.get_state(True) is grpc.ChannelConnectivity.TRANSIENT_FAILURE)
 
@@ -61,7 +61,7 @@ async def open_away(directory: Path) -> AsyncGenerator[Away]:
 
 @pytest.fixture
 async def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Away]:
-    # The time for which a call waits for an executor.
+    # Limit the time that a call waits for an executor.
     monkeypatch.setattr(server, "PATIENCE", 0.1)
     async with open_away(tmp_path) as away:
         assert (await away.plane.send("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -92,12 +92,12 @@ async def event(plane: Plane, context: str, turn: str, **actions: str) -> None:
 
 
 async def listed(plane: Plane, context: str) -> list[str]:
-    """The turns of the tasks that the session shows."""
+    """Return the turns of the tasks that the session shows."""
     return [task["id"].removeprefix(f"{context}-") for task in await data(plane, f"/api/sessions/{context}/tasks")]
 
 
 async def saves_everything(plane: Plane) -> str:
-    """Every kind of save, each of which is answered; the id of a session with a rewind that no task shows yet."""
+    """Save data of every kind, and return the id of a session with a rewind that its tasks do not show yet."""
     context = fresh()
     await put(plane, document(context, "i1"))
     await event(plane, context, "i1")
@@ -122,8 +122,8 @@ async def saves_everything(plane: Plane) -> str:
     return context
 
 
-async def test_a_runtime_saves_while_the_executors_drain(away: Away) -> None:
-    """T4, R10: documents and events, new and again, and those that rewind."""
+async def test_documents_and_events_are_stored_during_a_drain(away: Away) -> None:
+    """T4, R10: new and repeated documents and events, and those that rewind."""
     draining = await away.drain()
     await saves_everything(away.plane)
     assert not draining.done()
@@ -133,14 +133,14 @@ async def test_a_runtime_saves_while_the_executors_drain(away: Away) -> None:
     await draining
 
 
-async def test_a_runtime_saves_while_no_executor_is_there_and_the_next_one_hides_what_it_cut(away: Away) -> None:
-    """T4, R10: a rewind is stored at once, and applied to the tasks when there is an executor again."""
+async def test_a_rewind_without_an_executor_is_applied_after_one_starts(away: Away) -> None:
+    """T4, R10: the rewind is stored at once, and applied to the tasks as soon as an executor is available."""
     await away.leave()
     context = await saves_everything(away.plane)
     await away.come_back()
 
     async def cut() -> list[str]:
-        """The tasks of the turns that were cut, after the first save of a further turn."""
+        """Return the tasks of the cut turns that are still listed, after saving a further turn."""
         await put(away.plane, document(context, fresh()))
         return [turn for turn in await listed(away.plane, context) if turn in ("i2", "i3")]
 

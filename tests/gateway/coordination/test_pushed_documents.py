@@ -1,4 +1,4 @@
-"""Pushed histories of sessions with documents: nothing that was left out comes back, and nothing is lost."""
+"""Pushed histories of sessions with documents: omitted messages stay hidden, and nothing else is lost."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -46,7 +46,7 @@ async def effective(plane: Plane, context: str) -> Any:
 
 
 async def pages(plane: Plane, context: str, limit: int) -> list[Json]:
-    """All of them, the newest first."""
+    """Return all pages, the newest first."""
     path = f"/api/sessions/{context}/effective_history?limit={limit}"
     found = [await data(plane, path)]
     while found[-1]["before"]:
@@ -55,7 +55,7 @@ async def pages(plane: Plane, context: str, limit: int) -> list[Json]:
 
 
 async def begun(plane: Plane) -> str:
-    """A new session of a runtime."""
+    """Create a session of a runtime, and return its id."""
     found: str = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
     return found
 
@@ -70,9 +70,9 @@ async def listed(plane: Plane, context: str) -> list[str]:
 
 
 @pytest.mark.parametrize("key", [INVOCATION, ADK])
-async def test_what_a_push_leaves_out_of_a_turn_of_a_document_stays_out(plane: Plane, key: str) -> None:
-    """R7, R5: the turn is over, as that of a managed task is; whether or not the summary names it, and whatever the
-    runtime saves in it afterwards. A new turn is shown."""
+async def test_messages_that_a_push_omits_from_a_document_turn_stay_hidden(plane: Plane, key: str) -> None:
+    """R7, R5: the turn is closed, as that of a managed task is. This holds whether or not the summary names the turn,
+    and for all later saves of the turn. A new turn is shown."""
     for marks in ({}, {key: "i1"}):
         context = await begun(plane)
         history = [said("u1", "user", **{key: "i1"}), said("a1", **{key: "i1"})]
@@ -90,9 +90,9 @@ async def test_what_a_push_leaves_out_of_a_turn_of_a_document_stays_out(plane: P
         assert await shown(plane, context) == ["u1", "sum", "u2", "a2", "new"]
 
 
-async def test_sending_back_what_was_read_changes_nothing_that_is_shown(plane: Plane) -> None:
-    """R7, R5, T11: not in the messages, their order and their times, nor in pages and tasks; however the document names
-    its turns, and once more after that. Documents go on in their turns."""
+async def test_pushing_an_unchanged_history_changes_nothing(plane: Plane) -> None:
+    """R7, R5, T11: messages, order, times, pages and tasks stay the same, also after a second push and for every form
+    of naming turns. Documents continue in their turns."""
     context = fresh()
     await say(plane, SEND, context, "A")
     history = [said("x1", "user"), said("y1", **{ADK: f"{context}-9"})]
@@ -119,8 +119,8 @@ async def test_sending_back_what_was_read_changes_nothing_that_is_shown(plane: P
     assert document not in await listed(plane, context) and other not in await listed(plane, context)
 
 
-async def test_pages_have_documents_and_events_where_they_are(plane: Plane) -> None:
-    """R7, R10: at most as many as asked for, all together what is read whole, as of the first page."""
+async def test_documents_and_events_keep_their_positions_in_pages(plane: Plane) -> None:
+    """R7, R10: a page has at most `limit` items. All pages together equal the whole history, as of the first page."""
     context = await begun(plane)
     await say(plane, SEND, context, "A")
     for turn in ("i1", "i2", "i3"):
@@ -148,8 +148,8 @@ async def test_pages_have_documents_and_events_where_they_are(plane: Plane) -> N
         assert reply.status_code == 400, reply.text
 
 
-async def test_a_push_comes_back_with_the_turns_of_documents_that_it_keeps_and_reduces(plane: Plane) -> None:
-    """O4, R7: exported, and imported under another id."""
+async def test_a_push_over_document_turns_survives_an_export_and_import(plane: Plane) -> None:
+    """O4, R7: the copy under another id has the kept and the reduced turns, and can be rewound."""
     context = await begun(plane)
     for turn in ("i1", "i2", "i3"):
         name = {ADK: f"{context}-{turn}"}

@@ -1,4 +1,4 @@
-"""Documents under the id of their session: runtimes that rewind by themselves, or keep one task for a session."""
+"""Documents under the id of their session, from runtimes that rewind by themselves or keep one task for a session."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def names(request: pytest.FixtureRequest) -> bool:
 
 
 def turn(context: str, name: str, *, names: bool) -> list[Json]:
-    """A question and its answer."""
+    """Return a question and its answer."""
     marks = {"metadata": {INVOCATION: f"{context}-{name}"}} if names else {}
     return [
         {
@@ -53,7 +53,7 @@ def of(*turns: str) -> list[str]:
 
 
 class Runtime:
-    """An agent elsewhere that saves its tasks."""
+    """An external agent that saves its tasks."""
 
     def __init__(self, plane: Plane, context: str, *, names: bool) -> None:
         self.plane = plane
@@ -82,7 +82,7 @@ class Runtime:
 
 
 async def agree(runtime: Runtime, *expected: str) -> None:
-    """Every route shows these texts, and both versions of A2A have the same session task."""
+    """Check that every route shows these texts, and that both versions of A2A return the same session task."""
     plane, context = runtime.plane, runtime.context
     assert await shown(plane, context) == list(expected)
     assert texts((await data(plane, f"/api/tasks/{context}"))["history"]) == list(expected)
@@ -91,8 +91,9 @@ async def agree(runtime: Runtime, *expected: str) -> None:
         assert texts((await plane.result(method, {"id": context}))["history"]) == list(expected)
 
 
-async def test_a_document_that_leaves_something_out_cuts_it(plane: Plane, names: bool) -> None:
-    """R5, R7: it is listed first, what it leaves out is hidden on every route, and what comes later follows it."""
+async def test_messages_omitted_by_a_session_document_are_cut(plane: Plane, names: bool) -> None:
+    """R5, R7: the document is listed first, the omitted messages are hidden on every route, and later turns follow
+    it."""
     runtime = Runtime(plane, fresh(), names=names)
     one, two, three = fresh(), fresh(), fresh()
     await runtime.save(one, "A")
@@ -108,13 +109,13 @@ async def test_a_document_that_leaves_something_out_cuts_it(plane: Plane, names:
     await agree(runtime, *of("A", "C"))
     await say(plane, SEND, runtime.context, "D")
     await agree(runtime, *of("A", "C"), *echo("D"))
-    # The runtime of the turn that was cut is late.
+    # The runtime of the cut turn saves late.
     await runtime.save(two, "B", metadata={"late": True})
     await agree(runtime, *of("A", "C"), *echo("D"))
 
 
-async def test_it_cuts_turns_that_run_here_and_direct_answers(plane: Plane) -> None:
-    """R5: as a pushed history does; and an empty one cuts everything."""
+async def test_a_session_document_cuts_managed_turns_and_direct_answers(plane: Plane) -> None:
+    """R5: as a pushed history does. An empty document cuts everything."""
     context = fresh()
     await say(plane, SEND, context, "A")
     await plane.send("message direct", message={"contextId": context})
@@ -128,8 +129,8 @@ async def test_it_cuts_turns_that_run_here_and_direct_answers(plane: Plane) -> N
     await agree(runtime, *echo("B"))
 
 
-async def test_one_task_for_a_session_cuts_nothing(plane: Plane, names: bool) -> None:
-    """R5: saved while it works and at the end of each turn; no watcher hears of a rewind."""
+async def test_a_session_document_that_only_grows_cuts_nothing(plane: Plane, names: bool) -> None:
+    """R5: it is saved during and at the end of each turn. The log contains no rewind."""
     runtime = Runtime(plane, fresh(), names=names)
     turns: list[str] = []
     for name in ("A", "B", "C"):
@@ -148,8 +149,8 @@ async def test_one_task_for_a_session_cuts_nothing(plane: Plane, names: bool) ->
     assert '"ENTRY_KIND_PUSHED"' not in body
 
 
-async def test_one_task_for_a_session_may_rewind_and_undo(plane: Plane, names: bool) -> None:
-    """R5: it leaves out turns of its own, goes on, says the same turn anew, and takes a rewind back."""
+async def test_a_session_document_may_rewind_and_undo(plane: Plane, names: bool) -> None:
+    """R5: it omits some of its own turns, continues, repeats a turn, and undoes a rewind."""
     runtime = Runtime(plane, fresh(), names=names)
     await runtime.whole("A", "B", "C", metadata={"mine": 1})
     for turns in (("A", "B"), ("A", "B", "D"), ("A",), ("A", "B", "D"), ("A", "B", "D", "E"), ()):
@@ -164,8 +165,8 @@ async def test_one_task_for_a_session_may_rewind_and_undo(plane: Plane, names: b
         await agree(runtime, *of("A"), *texts(history))
 
 
-async def test_a_turn_that_comes_back_is_in_effect_again(plane: Plane) -> None:
-    """R4, R5: so that the session can be rewound to before it, and its own task is listed again."""
+async def test_a_restored_turn_can_be_rewound_and_its_task_is_listed(plane: Plane) -> None:
+    """R4, R5: a later session document contains the omitted turn again."""
     runtime = Runtime(plane, fresh(), names=True)
     two = fresh()
     await runtime.save(two, "B")
@@ -177,8 +178,8 @@ async def test_a_turn_that_comes_back_is_in_effect_again(plane: Plane) -> None:
     await agree(runtime, *of("A"))
 
 
-async def test_what_is_newer_than_the_document_is_the_session_task(plane: Plane, names: bool) -> None:
-    """R5, R7: a push, a rewind and its undo; and the document again once it is stored after them."""
+async def test_the_newest_of_document_rewind_undo_and_push_decides_the_session_task(plane: Plane, names: bool) -> None:
+    """R5, R7: a document stored after them decides again."""
     runtime = Runtime(plane, fresh(), names=names)
     await say(plane, SEND, runtime.context, "Z")
     await runtime.save(runtime.context, metadata={"mine": 1}, history=await flat(plane, runtime.context))
@@ -214,8 +215,8 @@ async def test_what_is_newer_than_the_document_is_the_session_task(plane: Plane,
     assert await is_own()
 
 
-async def test_who_follows_the_document_begins_with_the_session_task(plane: Plane) -> None:
-    """R5, M5: with all messages of the session, and none that a later push left out."""
+async def test_a_subscription_to_a_session_document_begins_with_the_session_task(plane: Plane) -> None:
+    """R5, M5: it has all messages of the session, without those that a later push omits."""
     runtime = Runtime(plane, fresh(), names=True)
     about = {"id": runtime.context}
     for name in ("A", "B"):
@@ -230,14 +231,14 @@ async def test_who_follows_the_document_begins_with_the_session_task(plane: Plan
         assert texts((await anext(found)).result["task"]["history"]) == whole
     reply = await plane.http.put(f"/api/sessions/{runtime.context}/effective_history", json=[])
     assert reply.status_code == 200, reply.text
-    # The session task of a history that was pushed is completed, whatever the document was.
+    # The session task of a pushed history is completed, for any state of the document.
     for method in ("SubscribeToTask", "tasks/resubscribe"):
         refused = await plane.http.post("/", json=request(method, about))
         assert "UNSUPPORTED_OPERATION" in refused.text, refused.text
 
 
-async def test_a_rewind_that_the_runtime_does_not_know_stays(plane: Plane) -> None:
-    """R4: it goes on to save what was cut, and new turns; only these are shown."""
+async def test_a_rewind_unknown_to_the_runtime_stays_in_effect(plane: Plane) -> None:
+    """R4: the runtime continues to save the cut turn, and new turns. Only the new turns are shown."""
     runtime = Runtime(plane, fresh(), names=True)
     await runtime.whole("A", "B")
     before = {"before": f"{runtime.context}-B"}
@@ -251,12 +252,12 @@ async def test_a_rewind_that_the_runtime_does_not_know_stays(plane: Plane) -> No
     await agree(runtime, *of("C"))
 
 
-async def test_watchers_are_told_of_the_rewind_once(plane: Plane) -> None:
-    """R5, M5: `rewound` with what was cut, as after a push; a document that cuts nothing is told as such."""
+async def test_watchers_get_one_rewound_event_for_omitted_turns(plane: Plane) -> None:
+    """R5, M5: the event names the cut turns, as after a push. A document that cuts nothing causes none."""
     runtime = Runtime(plane, fresh(), names=True)
     for name in ("A", "B"):
         await runtime.save(fresh(), name)
-    told: list[tuple[str, Any]] = []
+    received: list[tuple[str, Any]] = []
     async with (
         asyncio.timeout(20),
         plane.http.stream("GET", f"/api/sessions/{runtime.context}/watch") as reply,
@@ -266,16 +267,18 @@ async def test_watchers_are_told_of_the_rewind_once(plane: Plane) -> None:
         for turns in (("A",), ("A", "C")):
             await runtime.whole(*turns)
         async for event in found:
-            told.append((event.name, event.data))
+            received.append((event.name, event.data))
             if event.name == "entry-added" and event.data["invocationId"] == f"{runtime.context}-C":
                 break
-    assert [data["cut"] for name, data in told if name == "rewound"] == [[f"{runtime.context}-B"]]
-    assert next(data["kind"] for name, data in told if name == "entry-added") == "pushed"
+    assert [data["cut"] for name, data in received if name == "rewound"] == [[f"{runtime.context}-B"]]
+    assert next(data["kind"] for name, data in received if name == "entry-added") == "pushed"
 
 
 @pytest.mark.parametrize("place", ["document.after_cut", "document.after_put", "rewind.after_mark"])
-async def test_a_crash_in_between_shows_the_document_or_what_was_before(plane: Plane, place: str, names: bool) -> None:
-    """R5, C16: what is read agrees on every route, the sweep hides what is left out, and a repeat stores the rest."""
+async def test_a_crash_while_a_session_document_is_stored_leaves_routes_consistent(
+    plane: Plane, place: str, names: bool
+) -> None:
+    """R5, C16: all routes agree, the sweep hides the omitted turns, and a repeat stores the document."""
     runtime = Runtime(plane, fresh(), names=names)
     one, two = fresh(), fresh()
     await runtime.save(one, "A")
@@ -305,8 +308,8 @@ async def test_a_crash_in_between_shows_the_document_or_what_was_before(plane: P
     await agree(runtime, *of("A", "C"))
 
 
-async def test_a_document_that_is_refused_cuts_nothing(plane: Plane) -> None:
-    """T3, R5: of another generation, of another owner, or because another call was faster."""
+async def test_a_refused_session_document_cuts_nothing(plane: Plane) -> None:
+    """T3, R5: refused for its generation, for another owner, or for a concurrent call."""
     runtime = Runtime(plane, fresh(), names=True)
     await runtime.save(fresh(), "A")
     await runtime.whole("A", "B")
@@ -322,7 +325,7 @@ async def test_a_document_that_is_refused_cuts_nothing(plane: Plane) -> None:
     assert await shown(plane, taken.context) == of("A")
 
 
-async def test_of_two_documents_at_once_the_one_that_is_refused_cuts_nothing(plane: Plane, tmp_path: Path) -> None:
+async def test_the_refused_one_of_two_concurrent_documents_cuts_nothing(plane: Plane, tmp_path: Path) -> None:
     """T3, R5: both were checked before either was stored."""
     runtime = Runtime(plane, fresh(), names=True)
     one = fresh()
@@ -348,8 +351,8 @@ async def test_of_two_documents_at_once_the_one_that_is_refused_cuts_nothing(pla
     await agree(runtime, *of("A"))
 
 
-async def test_it_comes_back_as_it_was(plane: Plane, names: bool) -> None:
-    """O4: exported, and imported under its id and beside itself."""
+async def test_a_session_document_is_unchanged_by_an_export_and_import(plane: Plane, names: bool) -> None:
+    """O4: imported under its own id, and under another id beside the original."""
     runtime = Runtime(plane, fresh(), names=names)
     for name in ("A", "B"):
         await runtime.save(fresh(), name)
