@@ -1,4 +1,4 @@
-"""Values that protobuf, a database or JSON does not have, on every route on which they come in."""
+"""Values that protobuf, the databases or JSON cannot represent, on every route that accepts them."""
 
 import json
 import math
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BIG = 653247040368672769
 CONVERTED = "taskplane.dev/converted"
-# Values that a runtime may write, and those that are kept of them.
+# Values that a runtime may write, and their stored form.
 ODD = (
     '{"nul": "a\\u0000b", "half": "a\\ud83db", "\\u0000": 1, "nan": NaN, "inf": [-Infinity, Infinity],'
     f' "big": [{BIG}, {"9" * 30}], "whole": [1e16, {2**53}, 100000000000000000000, 1.0, 0.1]}}'
@@ -45,12 +45,12 @@ async def sent(plane: Plane, method: str, path: str, body: str, **headers: str) 
     return found
 
 
-# A number of JSON with an exponent; in base64 no such character precedes one.
+# A JSON number with an exponent; in base64 no such character precedes one.
 EXPONENT = re.compile(r"[:,\[ ]-?[\d.]+e\+")
 
 
 def of(message: str) -> str:
-    """The JSON of a message of a runtime with the odd data; its text is odd as well."""
+    """Return the JSON of a runtime's message with the odd data, and with an odd text."""
     text = '{"kind": "text", "text": "a\\u0000b\\ud83d"}'
     parts = f'[{{"kind": "data", "data": {ODD}, "metadata": {ODD}}}, {text}]'
     return f'{{"messageId": "{message}", "role": "agent", "parts": {parts}, "metadata": {ODD}}}'
@@ -71,8 +71,8 @@ def nested(levels: int, list_: bool = False) -> str:
     return begin * levels + '"x"' + end * levels
 
 
-async def test_a_document_with_any_values_is_stored(plane: Plane) -> None:
-    """T3: as the output of agents is. The document that is read can be stored again."""
+async def test_odd_values_of_a_document_are_stored_in_converted_form(plane: Plane) -> None:
+    """T3: as those of an agent's output are. The returned document can be stored again."""
     task, context = fresh(), fresh()
     artifact = f'{{"artifactId": "a", "name": "n\\u0000", "parts": [{{"kind": "data", "data": {ODD}}}]}}'
     status = f'{{"state": "working", "message": {of("s")}}}'
@@ -96,7 +96,7 @@ async def test_a_document_with_any_values_is_stored(plane: Plane) -> None:
 @pytest.mark.parametrize("list_", [False, True], ids=["objects", "lists"])
 @pytest.mark.parametrize("levels", [28, 29, 42, 43, 64, 120, 400])
 async def test_a_too_deep_value_of_a_document_becomes_its_json_text(plane: Plane, levels: int, list_: bool) -> None:
-    """T3: the limit is that of protobuf parsers. No deeper value is lost."""
+    """T3: the limit is that of protobuf parsers. Deeper values are kept as text."""
     task, context = fresh(), fresh()
     parts = f'[{{"kind": "data", "data": {{"r": {nested(levels, list_)}}}}}]'
     history = f'[{{"role": "agent", "messageId": "m", "parts": {parts}}}]'
@@ -115,15 +115,15 @@ async def test_a_too_deep_value_of_a_document_becomes_its_json_text(plane: Plane
 
 @pytest.mark.parametrize("levels", [501, 2_000, 100_000])
 async def test_a_document_beyond_the_limit_is_refused_as_too_deep(plane: Plane, levels: int) -> None:
-    """T3: not as a body that is no JSON, however deep it is."""
+    """T3: the error is TOO_DEEP at every depth, never a JSON syntax error."""
     document = f'{{"id": "{fresh()}", "contextId": "{fresh()}", "metadata": {{"r": {nested(levels, list_=True)}}}}}'
     reply = await plane.http.post("/api/tasks", content=document, headers=JSON_TYPE)
     assert (reply.status_code, reply.json()["code"]) == (400, "TOO_DEEP")
     assert "500 levels" in reply.json()["error"]
 
 
-async def test_a_pushed_history_and_an_event_with_any_values_are_stored(plane: Plane) -> None:
-    """R5, R12, S5: the state has the values as far as they can be stored. The event keeps its text."""
+async def test_odd_values_of_a_pushed_history_and_an_event_are_stored(plane: Plane) -> None:
+    """R5, R12, S5: the state has the converted values. The event keeps its text."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     path = f"/api/sessions/{context}"
@@ -142,8 +142,8 @@ async def test_a_pushed_history_and_an_event_with_any_values_are_stored(plane: P
 
 
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
-async def test_a_message_has_its_numbers_everywhere(plane: Plane, way: Way) -> None:
-    """B4: in the answer, the stream, the task, the conversation, the log and an export that comes back."""
+async def test_numbers_of_a_message_are_equal_on_every_route(plane: Plane, way: Way) -> None:
+    """B4: in the answer, the stream, the task, the conversation, the log, and after an export and import."""
     context = fresh()
     value = {"n": 10**16, "two": 2.0**53, "big": BIG, "huge": 123456789012345678901, "e20": 10**20, "f": 1.5}
     shown = {**value, "two": 2**53, "big": str(BIG), "huge": "123456789012345678901"}
@@ -190,7 +190,7 @@ async def _is_done(plane: Plane, context: str) -> bool:
     "rpc_id", ["123456789012345678901", "-123456789012345678901", "1" * 5000, "9007199254740993", "1e400", '"\\u2028"']
 )
 @pytest.mark.parametrize("method", ["GetTask", "message/stream", "Nothing"])
-async def test_the_id_of_a_request_comes_back_equal(plane: Plane, rpc_id: str, method: str) -> None:
+async def test_the_answer_has_the_exact_id_of_its_request(plane: Plane, rpc_id: str, method: str) -> None:
     """B1: in results, errors and streams."""
     params = {"message": said_0_3("hello")} if "stream" in method else {"id": "none"}
     body = f'{{"jsonrpc": "2.0", "id": {rpc_id}, "method": "{method}", "params": {json.dumps(params)}}}'
@@ -200,8 +200,8 @@ async def test_the_id_of_a_request_comes_back_equal(plane: Plane, rpc_id: str, m
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "message/stream"])
-async def test_a_request_that_is_nested_too_deeply_has_its_id_in_the_answer(plane: Plane, method: str) -> None:
-    """B1: a client finds its request by it. One that Python cannot read has no id that is known."""
+async def test_the_error_of_a_too_deep_request_has_its_id(plane: Plane, method: str) -> None:
+    """B1: clients match answers by it. A request that Python cannot parse is answered with the id null."""
     for levels, rpc_id in ((65, 7), (900, 7), (100_000, None)):
         deep = nested(levels, list_=True)
         body = f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{"metadata": {{"m": {deep}}}}}}}'
@@ -214,13 +214,13 @@ async def test_a_request_that_is_nested_too_deeply_has_its_id_in_the_answer(plan
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def exact(plane: Plane) -> AsyncGenerator[Plane, None]:
-    """A second gateway, which refuses numbers that it would have to convert."""
+    """A second gateway that refuses integers that it would have to convert."""
     async with open_front(plane.behind, large_integers="refuse") as found:
         yield found
 
 
-async def test_a_number_that_no_double_holds_is_refused_if_that_is_set(exact: Plane) -> None:
-    """B4: with the paths; a runtime's document is taken all the same (T3)."""
+async def test_a_large_integer_is_refused_if_so_configured(exact: Plane) -> None:
+    """B4: the error names the paths. The document of a runtime is converted all the same (T3)."""
     message = said("x", metadata={"m": BIG})
     message["parts"].append({"data": {"n": [BIG]}})
     error = await exact.error("SendMessage", {"message": message})
@@ -234,25 +234,25 @@ async def test_a_number_that_no_double_holds_is_refused_if_that_is_set(exact: Pl
 
 
 @pytest.mark.parametrize("value", ['"a\\u0000"', nested(29), nested(43, list_=True)])
-async def test_a_message_of_a_user_is_still_refused_by_its_field(plane: Plane, value: str) -> None:
-    """Its sender is there to mend it."""
+async def test_an_odd_value_in_a_user_message_is_refused_with_its_path(plane: Plane, value: str) -> None:
+    """The sender is able to correct it."""
     message = json.dumps(said("x")).replace('"text": "x"', f'"data": {value}')
     body = f'{{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {{"message": {message}}}}}'
     found = (await plane.http.post("/", content=body, headers=JSON_TYPE)).json()
     assert found["error"]["code"] == -32602 and "message.parts[0].data" in json.dumps(found)
 
 
-async def test_a_number_that_is_none_and_came_over_grpc_is_null(plane: Plane) -> None:
-    """T3: in reads, and in the export, which ends well."""
+async def test_nan_and_infinity_received_over_grpc_are_read_as_null(plane: Plane) -> None:
+    """T3: in reads, and in an export, which is complete."""
     context, task = fresh(), fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
-    asked = tasks.PutTaskRequest(task=a2a.Task(id=task, context_id=context))
-    asked.task.status.state = a2a.TASK_STATE_COMPLETED
-    message = asked.task.history.add(message_id="m", role=a2a.ROLE_AGENT)
+    put = tasks.PutTaskRequest(task=a2a.Task(id=task, context_id=context))
+    put.task.status.state = a2a.TASK_STATE_COMPLETED
+    message = put.task.history.add(message_id="m", role=a2a.ROLE_AGENT)
     message.parts.add().data.list_value.values.add().number_value = math.nan
     message.metadata.fields["n"].number_value = -math.inf
     owner = Principal("default", "local", "user:local")
-    await TaskStoreStub(client(plane.behind.stores.channel, identity=owner)).PutTask(asked)
+    await TaskStoreStub(client(plane.behind.stores.channel, identity=owner)).PutTask(put)
     (read,) = (await data(plane, f"/api/tasks/{task}"))["history"]
     assert (read["parts"][0]["data"], read["metadata"]["n"]) == ({"value": [None]}, None)
     lines = (await plane.http.get(f"/api/sessions/{context}/export")).content.splitlines()

@@ -1,4 +1,4 @@
-"""Documents of clients that are older than A2A 0.3."""
+"""Documents of clients older than A2A 0.3."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.gateway.plane import Json, Plane, fresh, said_0_3
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# A part as an older client writes it, and as it is read in 0.3 and in 1.0.
+# A part as an older client writes it, and its form in 0.3 and in 1.0.
 PARTS: list[tuple[Json, Json, Json]] = [
     ({"type": "text", "text": "hi"}, {"kind": "text", "text": "hi"}, {"text": "hi"}),
     (
@@ -36,7 +36,7 @@ PARTS: list[tuple[Json, Json, Json]] = [
         {"kind": "file", "file": {"uri": "https://example.com/a", "mimeType": "image/png"}},
         {"url": "https://example.com/a", "mediaType": "image/png"},
     ),
-    # A member that happens to have this name is none of the protocol.
+    # Another member with this name has no meaning.
     ({"data": {"a": 1}, "type": "function_call"}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
     ({"data": {"a": 1}, "type": ["file"]}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
     ({"data": {"a": 1}, "type": {"file": 1}}, {"kind": "data", "data": {"a": 1}}, {"data": {"a": 1}}),
@@ -45,7 +45,7 @@ IDS = [" ".join(map(str, part.values()))[:40] for part, _, _ in PARTS]
 
 
 @pytest.mark.parametrize(("given", "old", "new"), PARTS, ids=IDS)
-async def test_a_part_of_an_older_client_is_read_where_its_meaning_is_clear(
+async def test_an_unambiguous_part_of_an_older_client_is_converted(
     plane: Plane, given: Json, old: Json, new: Json
 ) -> None:
     """T3, R7: in the history, the status and the artifacts of a document, and in a pushed history."""
@@ -69,14 +69,14 @@ async def test_a_part_of_an_older_client_is_read_where_its_meaning_is_clear(
     assert pushed.json()["data"]["messages"][0]["parts"] == [old]
 
 
-async def test_a_send_is_read_as_strictly_as_before(plane: Plane) -> None:
+async def test_a_send_with_a_part_of_an_older_client_is_refused(plane: Plane) -> None:
     """A2A B13: a part with `type` instead of `kind` is invalid params."""
     message = said_0_3("", parts=[{"type": "text", "text": "hi"}])
     assert (await plane.error("message/send", {"message": message}))["code"] == -32602
 
 
 @pytest.mark.parametrize("part", [{"type": "video", "uri": "https://example.com"}, {"type": "text"}, {"type": "file"}])
-async def test_a_part_that_means_nothing_is_refused_with_its_place(plane: Plane, part: Json) -> None:
+async def test_a_part_without_meaning_is_refused_with_its_path(plane: Plane, part: Json) -> None:
     """T3."""
     history = [{"messageId": fresh(), "role": "agent", "parts": [part]}]
     task = {"contextId": fresh(), "status": {"state": "completed"}, "history": history}

@@ -1,4 +1,4 @@
-"""The list of sessions, and the versions that guard them."""
+"""The list of sessions, and versions as guards of changes."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ async def send(plane: Plane, user: str, context: str, text: str) -> Any:
     return result.get("task")
 
 
-async def test_one_request_shows_the_whole_list(plane: Plane) -> None:
+async def test_one_request_returns_the_list_with_all_its_fields(plane: Plane) -> None:
     """T9: title, agent, last state, counts and times of each session, beside kagent's fields."""
     user, busy, old = fresh(), fresh(), fresh()
     await plane.http.post("/api/sessions", json={"id": old, "agent_ref": "kagent/my-agent"}, headers=named(user))
@@ -44,8 +44,8 @@ async def test_one_request_shows_the_whole_list(plane: Plane) -> None:
     assert (second["lastState"], second["taskCounts"], second["taskCount"]) == (None, {}, 0)
 
 
-async def test_the_list_comes_in_pages_and_by_title(plane: Plane) -> None:
-    """T9: a page and the place of the next; the filter is kept."""
+async def test_the_list_has_pages_and_a_title_filter(plane: Plane) -> None:
+    """T9: a page has the token of the next one. An invalid limit or token is refused with 400."""
     user = fresh()
     for number in range(5):
         body = {"agent_ref": "a", "name": f"Trip {number} to Oslo" if number % 2 else f"Notes {number}"}
@@ -73,8 +73,8 @@ async def test_the_list_comes_in_pages_and_by_title(plane: Plane) -> None:
         assert reply.status_code == 400, query
 
 
-async def test_a_list_without_a_limit_is_a_page_too(plane: Plane) -> None:
-    """T9: nobody reads more than 1,000 sessions at once, whatever a client leaves out."""
+async def test_a_list_without_a_limit_has_at_most_1000_sessions(plane: Plane) -> None:
+    """T9: more sessions are on further pages."""
     user = fresh()
     for _ in range(91):
         made = [plane.http.post("/api/sessions", json={"agent_ref": "a"}, headers=named(user)) for _ in range(11)]
@@ -86,8 +86,8 @@ async def test_a_list_without_a_limit_is_a_page_too(plane: Plane) -> None:
     assert len({row["id"] for page in (first, second) for row in page["data"]}) == 1_001
 
 
-async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
-    """T9: another caller's tag is no other caller's."""
+async def test_an_unchanged_list_is_answered_with_304(plane: Plane) -> None:
+    """T9: the tag of another caller does not match."""
     user, context = fresh(), fresh()
     await send(plane, user, context, "hello")
     tag = (await plane.http.get("/api/sessions", headers=named(user))).headers["etag"]
@@ -99,8 +99,9 @@ async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_a_sessions_tag_is_its_version_and_guards_a_rename(plane: Plane, method: str) -> None:
-    """R9: two tabs that rename at once; the second is told 409 and the version, and nothing is changed."""
+async def test_a_rename_with_an_outdated_tag_is_refused_with_409(plane: Plane, method: str) -> None:
+    """R9: the tag is the version of the session. Of concurrent renames under one tag one succeeds; the others get the
+    version and change nothing."""
     user, context = fresh(), fresh()
     await send(plane, user, context, "hello")
     path = f"/api/sessions/{context}"

@@ -1,4 +1,4 @@
-"""The list of sessions is ordered by the last change of any kind."""
+"""Order of the list of sessions: by the last change of any kind."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -23,8 +23,8 @@ async def plane(database_url: str, tmp_path: Path) -> AsyncGenerator[Plane, None
         yield plane
 
 
-async def test_any_change_of_a_session_makes_it_the_newest(plane: Plane) -> None:
-    """T9: messages, entries, documents that are stored, moved and deleted, cancels, silent ends, rewinds, renames."""
+async def test_a_changed_session_is_listed_first(plane: Plane) -> None:
+    """T9: messages, entries, documents that are stored, moved and deleted, cancels, rewinds and renames."""
     sessions = [fresh() for _ in range(3)]
     for context in sessions:
         await say(plane, SEND, context, "A")
@@ -66,7 +66,7 @@ async def test_any_change_of_a_session_makes_it_the_newest(plane: Plane) -> None
         (put, first),
         (put, second),
         (delete, second),
-        # Nothing else changes while this one runs and changes, too.
+        # Between these two steps nothing else changes.
         (begin, first),
         (cancel, first),
         (rename, third),
@@ -84,7 +84,7 @@ async def test_any_change_of_a_session_makes_it_the_newest(plane: Plane) -> None
             assert times == sorted(times, reverse=True)
 
 
-async def test_a_task_that_ends_without_a_word_is_a_change(database_url: str, tmp_path: Path) -> None:
+async def test_the_end_of_a_task_without_a_message_is_a_change(database_url: str, tmp_path: Path) -> None:
     """T9."""
     released = asyncio.Event()
 

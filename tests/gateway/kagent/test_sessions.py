@@ -82,8 +82,8 @@ async def test_a_missing_or_invalid_field_is_refused_with_400_and_its_name(
     assert list(reply.json()["fields"]) == [field]
 
 
-async def test_events_of_a_runtime_are_kept_as_they_are(plane: Plane) -> None:
-    """S5: the text is stored unchanged, listed by order and limit, and not replaced by a second event with its id."""
+async def test_events_of_a_runtime_are_stored_unchanged(plane: Plane) -> None:
+    """S5: they are listed by order and limit. A second event with the same id is refused."""
     one = await created(plane, "local")
     path = f"/api/sessions/{one['id']}"
     for number in range(4):
@@ -136,9 +136,7 @@ async def test_an_empty_session_has_an_empty_list_of_events(plane: Plane) -> Non
 
 @pytest.mark.parametrize("text", ["hello there, what can you do?", "message hello there"])
 @pytest.mark.parametrize("named_context", [False, True])
-async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
-    plane: Plane, text: str, named_context: bool
-) -> None:
+async def test_a_first_message_creates_and_titles_its_session(plane: Plane, text: str, named_context: bool) -> None:
     """S7, S2: this holds with and without a contextId, and for direct answers and tasks."""
     user, given = fresh(), {"contextId": fresh()} if named_context else {}
     params = {"message": said(text, **given)}
@@ -149,7 +147,7 @@ async def test_a_session_is_made_by_its_first_message_and_titled_by_it(
     found = (await plane.http.get(path, headers=named(user))).json()["data"]["session"]
     assert (found["id"], found["name"], found["user_id"], found["agent_id"]) == (context, text, user, "demo")
     assert (await plane.http.get(path)).status_code == 404
-    # A further message changes nothing. A long first message gives a title of its first words.
+    # A further message changes nothing. The title of a long first message has its first words.
     await plane.result("SendMessage", {"message": said("and now?", contextId=context)}, x_user_id=user)
     listed = (await plane.http.get("/api/sessions", headers=named(user))).json()["data"]
     assert [(one["id"], one["name"]) for one in listed] == [(context, text)]

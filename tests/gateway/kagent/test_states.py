@@ -1,4 +1,4 @@
-"""States as external runtimes spell them, and as every client reads them."""
+"""Task states in the spellings of external runtimes, and as every client reads them."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from taskplane.gateway.kagent.states import info_state
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# By the state of A2A 0.3, every word that means it.
+# Synonyms of each state of A2A 0.3.
 SPELLINGS = {
     "submitted": ["pending", "submitted"],
     "working": ["working", "running"],
@@ -25,14 +25,14 @@ SPELLINGS = {
 
 
 def spelled(word: str) -> list[str]:
-    """A word in the cases and with the prefix that are met."""
+    """Return a word in the usual cases and with the usual prefix."""
     upper = word.upper()
     return [word, upper, word.capitalize(), f"TASK_STATE_{upper.replace('-', '_')}", f"task-state-{word}"]
 
 
 @pytest.mark.parametrize("state", SPELLINGS)
-async def test_a_state_is_taken_in_every_spelling_and_shown_in_one(plane: Plane, state: str) -> None:
-    """M2: in any case, in the spellings of 0.3 and of 1.0 and in plain words; and it can be asked for."""
+async def test_every_spelling_of_a_state_is_read_as_the_same_state(plane: Plane, state: str) -> None:
+    """M2: in any case, as in 0.3, as in 1.0 and as a plain word. A list can be filtered by it."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     words = sorted({spelling for word in SPELLINGS[state] for spelling in spelled(word)})
@@ -54,7 +54,7 @@ async def test_a_state_is_taken_in_every_spelling_and_shown_in_one(plane: Plane,
     assert old["status"]["state"] == state
 
 
-# What the list of a session's turns calls each of them.
+# The state in the list of a session's turns, and whether the turn is paused.
 INFO = {
     "submitted": ("pending", False),
     "working": ("working", False),
@@ -68,8 +68,8 @@ INFO = {
 
 
 @pytest.mark.parametrize("state", SPELLINGS)
-async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, state: str) -> None:
-    """M2: one function for every spelling, and over the wire; an interrupted task is working, and paused."""
+async def test_a_list_of_turns_has_one_of_five_states(plane: Plane, state: str) -> None:
+    """M2: for every spelling, in the function and over HTTP. An interrupted task is working and paused."""
     for word in SPELLINGS[state]:
         for spelling in spelled(word):
             assert info_state(spelling) == INFO[state], spelling
@@ -83,14 +83,14 @@ async def test_a_state_in_a_list_of_turns_is_one_of_five_words(plane: Plane, sta
 
 
 @pytest.mark.parametrize("unknown", ["", "strange", 0, 99])
-async def test_a_state_that_nobody_knows_is_pending(unknown: str | int) -> None:
+async def test_an_unknown_state_is_pending_in_a_list_of_turns(unknown: str | int) -> None:
     """M2."""
     assert info_state(unknown) == ("pending", False)
 
 
 @pytest.mark.parametrize("word", ["unknown", "UNKNOWN", "unspecified", "TASK_STATE_UNSPECIFIED"])
 async def test_an_unknown_state_of_a_document_stays_unknown(plane: Plane, word: str) -> None:
-    """T3, M2, M3: it reads back as it was in both versions, on streams and out of a file; it has not ended, and is
+    """T3, M2, M3: it is unchanged in both versions, on streams and after an export and import. It is not terminal, and
     pending in lists of turns."""
     context = fresh()
     task = {"id": fresh(), "contextId": context, "status": {"state": word}}

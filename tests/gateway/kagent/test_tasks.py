@@ -10,7 +10,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def document(**fields: Any) -> Any:
-    """A whole task as a runtime posts it."""
+    """Return a whole task as a runtime posts it."""
     return {"id": fresh(), "contextId": fresh(), "status": {"state": "completed"}, **fields}
 
 
@@ -28,7 +28,7 @@ async def data(plane: Plane, path: str, status: int = 200) -> Any:
 
 
 async def refused(plane: Plane, method: str, path: str, status: int, **options: Any) -> Any:
-    """The error envelope of a request that is refused."""
+    """Return the error envelope of a refused request."""
     reply = await plane.http.request(method, path, **options)
     assert reply.status_code == status, reply.text
     body = reply.json()
@@ -47,7 +47,7 @@ def texts(messages: list[Any]) -> list[str]:
 
 
 async def test_a_document_is_stored_replaced_read_and_deleted(plane: Plane) -> None:
-    """T3: an upsert by id, 201; T4: at any state."""
+    """T3: a write is an upsert by id and answered with 201; T4: in any state."""
     task = document(history=[message("m1", "hi", "user")], metadata={"a": 1})
     created = await plane.http.post("/api/tasks", json=task)
     assert created.status_code == 201
@@ -64,7 +64,7 @@ async def test_a_document_is_stored_replaced_read_and_deleted(plane: Plane) -> N
 
 
 async def test_a_document_without_an_id_gets_one_and_without_a_context_is_refused(plane: Plane) -> None:
-    """T3: the id is in the answer and names the task; 400 without a context."""
+    """T3: the answer has the new id. A document without a context is refused with 400."""
     task = document()
     del task["id"]
     created = (await plane.http.post("/api/tasks", json=task)).json()["data"]
@@ -73,8 +73,8 @@ async def test_a_document_without_an_id_gets_one_and_without_a_context_is_refuse
     assert "contextId" in (await refused(plane, "POST", "/api/tasks", 400, json=task))["fields"]
 
 
-async def test_if_match_guards_a_replacement(plane: Plane) -> None:
-    """T3: who replaces what another has replaced meanwhile is told 409, and nothing is written."""
+async def test_a_replacement_with_an_outdated_if_match_is_refused_with_409(plane: Plane) -> None:
+    """T3: nothing is written."""
     task = document()
     await plane.http.post("/api/tasks", json=task)
     for tag in ('"1"', "2", 'W/"3"', "abc-4"):
@@ -86,16 +86,16 @@ async def test_if_match_guards_a_replacement(plane: Plane) -> None:
     assert (await plane.http.get(f"/api/tasks/{task['id']}")).headers["etag"] == '"5"'
 
 
-async def test_a_task_that_is_run_here_is_not_written_by_others(plane: Plane) -> None:
-    """T4: refused with 409 and a clear text."""
+async def test_a_write_to_a_managed_task_is_refused_with_409(plane: Plane) -> None:
+    """T4: the error says that this server runs the task."""
     task = await plane.send("hello")
     body = await refused(plane, "POST", "/api/tasks", 409, json=document(id=task["id"], contextId=task["contextId"]))
     assert body["code"] == "MANAGED"
     assert "run by this server" in body["error"]
 
 
-async def test_an_id_of_somebody_else_is_409_on_write_and_404_on_read(plane: Plane) -> None:
-    """T3, S6: and a foreign session is 404 like an unknown one."""
+async def test_a_task_of_another_owner_is_409_on_write_and_404_on_read(plane: Plane) -> None:
+    """T3, S6: the session of another owner is 404, as an unknown one is."""
     task = document(contextId=await session(plane))
     await plane.http.post("/api/tasks", json=task)
     assert len(await data(plane, f"/api/sessions/{task['contextId']}/tasks")) == 1
@@ -107,8 +107,8 @@ async def test_an_id_of_somebody_else_is_409_on_write_and_404_on_read(plane: Pla
 
 
 @pytest.mark.parametrize("key", ["kagent_adk_partial", "adk_partial"])
-async def test_growing_texts_are_stripped_from_a_documents_history(plane: Plane, key: str) -> None:
-    """T5: by either key, and only where it says true; so is one that is the message of the status."""
+async def test_partial_messages_are_removed_from_the_history_of_a_document(plane: Plane, key: str) -> None:
+    """T5: for either key, and only if its value is true. This includes the message of the status."""
     partial, whole = (message(name, name, metadata={key: value}) for name, value in (("p", True), ("w", False)))
     growing = message("s", "so f", metadata={key: True})
     history = [message("u", "hi", "user"), partial, whole, message("f", "grown")]
@@ -124,10 +124,10 @@ async def test_growing_texts_are_stripped_from_a_documents_history(plane: Plane,
     ("metadata", "shown"),
     [({}, ["u", "s"]), ({"adk_partial": True}, ["u"]), ({"kind": "status-message"}, ["u"])],
 )
-async def test_the_status_message_is_the_last_of_the_history_unless_it_is_passing(
+async def test_the_status_message_is_appended_to_the_history_unless_transient(
     plane: Plane, metadata: Any, shown: list[str]
 ) -> None:
-    """T6: it would otherwise be missing from the flatten."""
+    """T6: otherwise the flattened conversation would lack it."""
     status = {"state": "working", "message": message("s", "so far", metadata=metadata)}
     task = document(status=status, history=[message("u", "hi", "user")])
     await plane.http.post("/api/tasks", json=task)
@@ -135,16 +135,16 @@ async def test_the_status_message_is_the_last_of_the_history_unless_it_is_passin
     assert [one["messageId"] for one in stored["history"]] == shown
 
 
-async def test_a_message_that_is_status_and_history_is_shown_once(plane: Plane) -> None:
+async def test_a_message_in_both_status_and_history_is_shown_once(plane: Plane) -> None:
     """T6."""
-    said_once = message("s", "done")
-    task = document(status={"state": "completed", "message": said_once}, history=[said_once])
+    repeated = message("s", "done")
+    task = document(status={"state": "completed", "message": repeated}, history=[repeated])
     await plane.http.post("/api/tasks", json=task)
     assert len((await data(plane, f"/api/tasks/{task['id']}"))["history"]) == 1
 
 
 async def test_the_tasks_of_a_session_are_listed_oldest_first_with_their_artifacts(plane: Plane) -> None:
-    """T3, S1, S6: every one with its kind; an empty list is left out of the envelope; an unknown session is 404."""
+    """T3, S1, S6: each has its kind. The envelope omits an empty list; an unknown session is 404."""
     context = await session(plane)
     assert "data" not in (await plane.http.get(f"/api/sessions/{context}/tasks")).json()
     first = await plane.send("artifact", message={"contextId": context})
@@ -159,7 +159,7 @@ async def test_the_tasks_of_a_session_are_listed_oldest_first_with_their_artifac
     await refused(plane, "GET", "/api/sessions/none/tasks", 404)
 
 
-async def test_more_tasks_than_a_page_are_all_listed(plane: Plane) -> None:
+async def test_a_session_with_more_tasks_than_one_page_lists_all(plane: Plane) -> None:
     context = await session(plane)
     bodies = [document(contextId=context) for _ in range(130)]
     await asyncio.gather(*(plane.http.post("/api/tasks", json=body) for body in bodies))
@@ -167,8 +167,8 @@ async def test_more_tasks_than_a_page_are_all_listed(plane: Plane) -> None:
     assert sorted(listed) == sorted(body["id"] for body in bodies)
 
 
-async def test_a_session_with_a_direct_answer_shows_its_session_task_first(plane: Plane) -> None:
-    """R5, T6: messages that belong to no task are in the session task, and no message twice in the flatten."""
+async def test_a_session_with_a_direct_answer_lists_its_session_task_first(plane: Plane) -> None:
+    """R5, T6: the session task has the messages without a task. The flattened conversation has each message once."""
     context = fresh()
     task = await plane.send("hello", message={"contextId": context})
     assert [one["id"] for one in await data(plane, f"/api/sessions/{context}/tasks")] == [task["id"]]
@@ -183,7 +183,7 @@ async def test_a_session_with_a_direct_answer_shows_its_session_task_first(plane
     await refused(plane, "GET", f"/api/tasks/{context}", 404, headers={"X-User-Id": "mallory"})
 
 
-async def test_a_document_under_the_sessions_id_takes_the_place_of_its_session_task(plane: Plane) -> None:
+async def test_a_document_under_the_session_id_replaces_the_session_task(plane: Plane) -> None:
     context = fresh()
     await plane.send("message direct", message={"contextId": context})
     await plane.http.post("/api/tasks", json=document(id=context, contextId=context, metadata={"mine": True}))
@@ -191,8 +191,8 @@ async def test_a_document_under_the_sessions_id_takes_the_place_of_its_session_t
     assert [(one["id"], one["metadata"]["mine"]) for one in listed] == [(context, True)]
 
 
-async def test_a_conversation_is_the_flatten_of_the_tasks_newest_page_first(plane: Plane) -> None:
-    """T6: tasks oldest first, each history, the first occurrence of a messageId wins."""
+async def test_a_conversation_equals_its_flattened_tasks_newest_page_first(plane: Plane) -> None:
+    """T6: the oldest task first, with its history. Of messages with equal ids the first one is kept."""
     context = await session(plane)
     for number in range(5):
         history = [message(f"u{number}", f"ask {number}", "user"), message("same", "once"), message(f"a{number}", "ok")]
@@ -217,8 +217,9 @@ async def test_a_conversation_is_the_flatten_of_the_tasks_newest_page_first(plan
     await refused(plane, "GET", "/api/sessions/none/messages", 404)
 
 
-async def test_the_messages_of_one_task_and_those_of_a_kind(plane: Plane) -> None:
-    """P10: filtered by metadata.kind; P4: status texts are kept out of history, and readable; S1: none is `[]`."""
+async def test_messages_are_listed_by_task_and_by_kind(plane: Plane) -> None:
+    """P10: the filter is metadata.kind; P4: status texts are readable, but not in the history; S1: an empty list is
+    `[]`."""
     task = await plane.send("artifact")
     plain = await data(plane, f"/api/tasks/{task['id']}/messages")
     assert texts(plain) == ["artifact", "Three artifacts were made."]
@@ -240,19 +241,19 @@ async def test_the_messages_of_one_task_and_those_of_a_kind(plane: Plane) -> Non
         (b"[" * 501 + b"]" * 501, {}, 400, "TOO_DEEP"),
     ],
 )
-async def test_a_body_that_cannot_be_a_task_is_refused_by_type(
+async def test_an_invalid_body_is_refused_with_its_error_code(
     plane: Plane, body: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
     found = {"content-type": "application/json", **headers}
     assert (await refused(plane, "POST", "/api/tasks", status, content=body, headers=found))["code"] == code
 
 
-async def test_a_document_that_the_store_would_not_take_is_refused_by_type(plane: Plane) -> None:
+async def test_a_document_too_large_for_the_store_is_refused_with_413(plane: Plane) -> None:
     task = document(history=[message("m", "x" * 4_200_000)])
     assert (await refused(plane, "POST", "/api/tasks", 413, json=task))["code"] == "REQUEST_TOO_LARGE"
 
 
-async def test_managed_tasks_are_read_in_0_3_shape(plane: Plane) -> None:
+async def test_managed_tasks_are_returned_in_the_form_of_0_3(plane: Plane) -> None:
     task = await plane.send("tool")
     read = await data(plane, f"/api/tasks/{task['id']}")
     assert (read["kind"], read["status"]["state"]) == ("task", "completed")
@@ -261,7 +262,7 @@ async def test_managed_tasks_are_read_in_0_3_shape(plane: Plane) -> None:
     assert read["status"] == old["status"]
 
 
-async def test_reads_of_the_wire_and_of_the_api_agree_on_a_question(plane: Plane) -> None:
+async def test_a_question_asked_over_0_3_is_read_in_full_over_the_api(plane: Plane) -> None:
     asked = await plane.result("message/send", {"message": said_0_3("ask"), "configuration": {"blocking": True}})
     await plane.send("Ann", message={"taskId": asked["id"]})
     read = await data(plane, f"/api/tasks/{asked['id']}")
