@@ -1,4 +1,4 @@
-"""The llm agent behind a gateway, on a scripted model over HTTP, and what clients read of its turns."""
+"""The llm agent behind a gateway with a scripted model over HTTP, and readers of its turns as clients see them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -19,20 +19,20 @@ REPORT = {"name": "Report", "description": "A report.", "content": "0123456789" 
 
 
 class Served:
-    """A plane of agents on one scripted model. Its tests are one after the other; each says what the model answers."""
+    """A plane of agents on one scripted model. Tests run one after another, and each sets the answers of the model."""
 
     def __init__(self) -> None:
         self.plane: Plane
         self.model: ScriptedModel
-        # The model as the library calls it.
+        # The client of the model that the library uses.
         self.chat: Model
         self.gate = asyncio.Event()
-        # Calls of the tool that are not over.
+        # Calls of the tool that have not returned.
         self.thinking = 0
         self._script = by_stage()
 
     def answers(self, **stages: Answer | Callable[[Request], Answer]) -> None:
-        """What the model answers from now on, by the stage of a turn; and a new gate."""
+        """Set the answers of the model by the stage of a turn, and a new gate."""
         self.gate = asyncio.Event()
         self.model.requests.clear()
         self._script = by_stage(**stages)
@@ -42,7 +42,7 @@ class Served:
 
     @property
     def stages(self) -> list[str]:
-        """What the model was asked for, without status texts."""
+        """Return the stages of the requests to the model, without status texts."""
         return [found for found in map(stage, self.model.requests) if found != "status"]
 
     async def think(self) -> str:
@@ -55,7 +55,7 @@ class Served:
         return "thought"
 
     def agent(self, *, kind: type[LanguageModel] = LanguageModel, **options: Any) -> LanguageModel:
-        """An agent with the tool `think`. No answer is too slow to be direct, however slow the machine is."""
+        """Return an agent with the tool `think`. The limit for direct answers is high enough for slow machines."""
         given: dict[str, Any] = {"tools": [self.think], "direct_within": 60.0, **options}
         given.setdefault("direct_within_unary", given["direct_within"])
         return kind(self.chat, **given)
@@ -65,7 +65,7 @@ class Served:
 async def open_served(
     directory: Path, make: Callable[[Served], Mapping[str, Agent]], **executor: Any
 ) -> AsyncGenerator[Served]:
-    """A plane of the agents that `make` makes, the first of which is the default one."""
+    """Open a plane of the agents that `make` returns; the first one is the default."""
     served = Served()
     settings = {"status_interval": 60.0, "route_timeout": 60.0, "unary_route_timeout": 25.0, **executor}
     async with open_model(served.script) as served.model:
@@ -80,7 +80,7 @@ async def open_served(
 
 
 def writing(*pieces: str, name: str = "Report", then: tuple[Step, ...] = ()) -> list[Step]:
-    """The beginning of an artifact, its content in these pieces, and what comes instead of its end."""
+    """Return the beginning of an artifact, its content in these pieces, and the steps that replace its end."""
     head = f'{{"name": "{name}", "description": "A report.", "content": "'
     return [
         CallBegin(0, "call-0", "createArtifact"),
@@ -91,48 +91,48 @@ def writing(*pieces: str, name: str = "Report", then: tuple[Step, ...] = ()) -> 
 
 
 def gated(*steps: Step) -> tuple[list[Step], list[asyncio.Event]]:
-    """The same steps with a gate after each, and the gates."""
+    """Return the steps with a gate after each, and the gates."""
     gates = [asyncio.Event() for _ in steps]
     return [each for step, gate in zip(steps, gates, strict=True) for each in (step, Until(gate))], gates
 
 
 def kinds(found: list[Event]) -> list[tuple[str, Json]]:
-    """What the events are, by the rule for clients."""
+    """Return the kind and the payload of each event, by the rule for clients."""
     return [payload(event.result) for event in found]
 
 
 def chunks(found: list[Event]) -> list[Json]:
-    """The artifact updates among events."""
+    """Return the artifact updates among events."""
     return [thing for kind, thing in kinds(found) if kind == "artifact-update"]
 
 
 def status_texts(found: list[Event]) -> list[str]:
-    """The status texts among events."""
+    """Return the status texts among events."""
     messages = [thing["status"].get("message", {}) for kind, thing in kinds(found) if kind == "status-update"]
     return texts([each for each in messages if each.get("metadata", {}).get("kind") == "status-message"])
 
 
 def task_id(found: list[Event]) -> str:
-    """The id of the task of a stream."""
+    """Return the id of the task of a stream."""
     kind, thing = payload(found[0].result)
     assert kind == "task", found[0]
     return str(thing["id"])
 
 
 async def log(plane: Plane, id_: str) -> list[Json]:
-    """The log of a task that has ended."""
+    """Return the log of an ended task."""
     async with asyncio.timeout(20), plane.http.stream("GET", f"/api/tasks/{id_}/events") as reply:
         return [event.data async for event in events(reply)]
 
 
 async def artifacts(plane: Plane, id_: str) -> list[Json]:
-    """The artifacts of a task."""
+    """Return the artifacts of a task."""
     found: list[Json] = await data(plane, f"/api/tasks/{id_}/artifacts")
     return found
 
 
 async def conversation(plane: Plane, context: str) -> list[str]:
-    """The texts of a session, of which every way to read it has the same messages."""
+    """Return the texts of a session, and check that all routes have the same messages."""
     messages = await flat(plane, context)
     assert await data(plane, f"/api/sessions/{context}/messages?limit=1000") == {"messages": messages, "before": None}
     effective = await data(plane, f"/api/sessions/{context}/effective_history")

@@ -1,4 +1,4 @@
-"""Dialogues with agents of language models: questions and answers, references, further messages, and rewinds."""
+"""Dialogues with agents of language models: questions, answers, references, messages to running tasks, and rewinds."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -47,7 +47,7 @@ SHORT = {"name": "Report", "description": "A short report.", "content": "0123"}
 
 
 def asking(served: Served) -> Agent[None, Any]:
-    """An agent that may ask the user, and makes artifacts."""
+    """Return an agent that may ask the user, and makes artifacts."""
     agent: Agent[None, Any] = Agent(
         served.chat, output_type=[str, DeferredToolRequests], toolsets=[ExternalToolset([ASK])]
     )
@@ -73,7 +73,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
 
 
 async def say(served: Served, way: Way, words: str, agent: str = "llm", **of_message: Any) -> Json:
-    """The task or the message at the end of what a send is answered with."""
+    """Send a message, and return the task or the message that answers it."""
     params = way.params("", words)
     del params["message"]["contextId"]
     params["message"] |= of_message
@@ -90,9 +90,11 @@ async def task(served: Served, way: Way, id_: str) -> Json:
 
 
 @pytest.mark.parametrize(("way", "refining"), [*((way, "llm") for way in STREAMS), *((way, "asking") for way in SENDS)])
-async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way, refining: str) -> None:
-    """I5, I1, I2, I3: the answer goes on with the same task, the refinement is another one in the same session, and
-    the request to the model has the artifact of the first."""
+async def test_a_refinement_is_a_new_task_that_has_the_artifact_of_the_first(
+    served: Served, way: Way, refining: str
+) -> None:
+    """I5, I1, I2, I3: the answer to a question continues its task. The refinement is another task of the session, and
+    its request to the model has the artifact of the first."""
     work = iter(
         [calls(("ask_user", {"question": "About what?"})), WRITE, text("Written."), calls(("createArtifact", SHORT))]
     )
@@ -103,7 +105,7 @@ async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way
     assert (done["id"], done["contextId"], state_of(done)) == (asked["id"], asked["contextId"], "completed")
     assert texts(done["artifacts"]) == [REPORT["content"]]
     before = await task(served, way, done["id"])
-    asked_so_far = len(served.model.requests)
+    requests_before = len(served.model.requests)
     session = {"contextId": done["contextId"]}
     short = await say(served, way, "make it shorter", refining, referenceTaskIds=[done["id"]], **session)
     assert state_of(short) == "completed" and texts(short["artifacts"]) == ["0123"]
@@ -111,17 +113,17 @@ async def test_a_question_an_answer_and_make_it_shorter(served: Served, way: Way
     message = next(each for each in (await task(served, way, short["id"]))["history"] if texts([each])[0])
     assert (texts([message]), message["referenceTaskIds"]) == (["make it shorter"], [done["id"]])
     assert await task(served, way, done["id"]) == before
-    first = served.model.requests[asked_so_far]
+    first = served.model.requests[requests_before]
     assert REPORT["content"] in first.said[-1][1] and first.said[-1][1].endswith("make it shorter")
-    spoken = [words for words in await conversation(served.plane, done["contextId"]) if words]
-    assert spoken == ["write a report", "About what?", "bridges", "Written.", "make it shorter", "Shorter."]
+    dialogue = [words for words in await conversation(served.plane, done["contextId"]) if words]
+    assert dialogue == ["write a report", "About what?", "bridges", "Written.", "make it shorter", "Shorter."]
     listed = await data(served.plane, f"/api/sessions/{done['contextId']}/tasks")
     assert [each["id"] for each in listed] == [done["id"], short["id"]]
 
 
 @pytest.mark.parametrize("way", SENDS, ids=name_of)
-async def test_artifacts_of_others_are_not_shown_to_the_model(served: Served, way: Way) -> None:
-    """I3: a task of somebody else and one that nobody has are dropped from the references without a word."""
+async def test_references_to_foreign_and_unknown_tasks_are_dropped(served: Served, way: Way) -> None:
+    """I3: there is no error, and the model does not get the artifacts of other owners."""
     work = iter([calls(("createArtifact", {**REPORT, "content": "secret"})), text("Done."), WRITE, text("Done.")])
     served.answers(work=lambda _: next(work, text("Shorter.")))
     params = way.params(fresh(), "write")
@@ -135,8 +137,8 @@ async def test_artifacts_of_others_are_not_shown_to_the_model(served: Served, wa
 
 
 @each_version
-async def test_a_message_to_a_working_task_is_in_the_next_request(served: Served, way: Way) -> None:
-    """I1: and is answered before the task completes, once; its other clients see it."""
+async def test_a_message_to_a_working_task_is_in_the_next_model_request(served: Served, way: Way) -> None:
+    """I1: the message is answered once, before the task completes. Other clients of the task see it."""
     plane, context = served.plane, fresh()
     work = iter([calls(("think", {})), text("Both answered.")])
     served.answers(work=lambda _: next(work))
@@ -153,26 +155,26 @@ async def test_a_message_to_a_working_task_is_in_the_next_request(served: Served
                 params["configuration"] = {"blocking": False} if way.version == "0.3" else {"returnImmediately": True}
                 answer = payload(await plane.result(NEXT[way.version], params, path="/agents/auto"))[1]
                 assert (answer["id"], state_of(answer)) == (task_id(found), "working")
-                await _heard(served)
+                await _wait_for_renewals(served)
                 served.gate.set()
     assert served.model.requests[-1].said[-1] == ("user", "and how?") and served.stages == ["route", "work", "work"]
     assert [state_of(thing) for _, thing in kinds(found)].count("completed") == 1
     others = [thing["status"]["message"] for _, thing in kinds(found) if "and how?" in str(thing)]
     assert [message["role"] in ("user", "ROLE_USER") for message in others] == [True]
-    spoken = [words for words in await conversation(plane, context) if words]
-    assert spoken == ["why?", "and how?", "Both answered."]
+    dialogue = [words for words in await conversation(plane, context) if words]
+    assert dialogue == ["why?", "and how?", "Both answered."]
 
 
-async def _heard(served: Served) -> None:
-    """Runs hear of messages with the renewal of their leases."""
+async def _wait_for_renewals(served: Served) -> None:
+    """Wait for lease renewals, by which runs receive messages."""
     made = served.plane.behind.stores.calls
     wanted = made["Renew"] + 2
     await until(lambda: made["Renew"] >= wanted)
 
 
 @pytest.mark.parametrize("way", SENDS, ids=name_of)
-async def test_a_task_that_has_ended_is_neither_changed_nor_worked_on(served: Served, way: Way) -> None:
-    """I4, I1, I2: messages, a cancel and a document that name it are refused, and its model is not asked again."""
+async def test_messages_cancels_and_documents_for_an_ended_task_are_refused(served: Served, way: Way) -> None:
+    """I4, I1, I2: the task is unchanged, and the model gets no further request."""
     plane = served.plane
     served.answers(work=text("Ready."), artifact=WRITE)
     done = await say(served, way, "write")
@@ -196,8 +198,8 @@ async def test_a_task_that_has_ended_is_neither_changed_nor_worked_on(served: Se
 
 
 @each_version
-async def test_after_a_rewind_the_model_is_sent_the_effective_history(served: Served, way: Way) -> None:
-    """R3, R6, P3: exactly that, be it of direct answers or of tasks; what was cut is in no request any more."""
+async def test_after_a_rewind_the_model_gets_exactly_the_effective_history(served: Served, way: Way) -> None:
+    """R3, R6, P3: with direct answers and with tasks. No request contains a cut turn."""
     plane, context = served.plane, fresh()
     served.answers(
         route=lambda request: text("Hello.") if request.said[-1][1] == "hi" else calls(("createTask", {})),

@@ -1,4 +1,4 @@
-"""Ends of turns of the llm agent as clients see them: cancels, and what a run had open."""
+"""Ends of turns of the llm agent as clients see them: cancels, open connections and tool servers."""
 
 import asyncio
 import shlex
@@ -37,14 +37,14 @@ MOMENTS: dict[str, Any] = {
 
 
 class Thread:
-    """A tool that is no coroutine function, and what becomes of it."""
+    """A blocking tool that runs in a thread, and its state."""
 
     def __init__(self) -> None:
-        self.let_go, self.returned = threading.Event(), threading.Event()
+        self.release, self.returned = threading.Event(), threading.Event()
 
     def block(self, word: str) -> str:
         """Block."""
-        self.let_go.wait(20)
+        self.release.wait(20)
         self.returned.set()
         return "too late"
 
@@ -91,9 +91,9 @@ async def served(
 
 @each_version
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_a_cancel_stops_the_turn_wherever_it_is(served: Served, thread: Thread, way: Way, moment: str) -> None:
-    """P13, P8: the model's connection is closed, every stream ends with `canceled`, and nothing is stored after it,
-    also of a tool that goes on in its thread."""
+async def test_a_cancel_stops_a_turn_at_every_stage(served: Served, thread: Thread, way: Way, moment: str) -> None:
+    """P13, P8: the connection to the model is closed, every stream ends with `canceled`, and nothing is stored later,
+    not even by a tool that continues in its thread."""
     plane = served.plane
     served.answers(**MOMENTS[moment])
     path = "/agents/slow" if moment == "answer" else "/"
@@ -122,9 +122,9 @@ async def test_a_cancel_stops_the_turn_wherever_it_is(served: Served, thread: Th
     asked = len(served.model.requests)
     await until(lambda: not plane.behind.executor.runs.active and not served.thinking)
     if moment == "blocking tool":
-        thread.let_go.set()
+        thread.release.set()
         await until(thread.returned.is_set)
-        thread.let_go.clear()
+        thread.release.clear()
         thread.returned.clear()
     logged = await log(plane, task_id(found))
     assert state_of(logged[-1]["event"]["statusUpdate"]) == "canceled" and "too late" not in str(logged)
@@ -135,12 +135,12 @@ async def test_a_cancel_stops_the_turn_wherever_it_is(served: Served, thread: Th
 
 
 async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -> None:
-    """P8, P1: whoever waits for the end is told of the cancel that somebody else asked for."""
+    """P8, P1: a client that waits for the end gets the cancel of another client."""
     plane, context = served.plane, fresh()
     served.answers(work=[Delta("half"), *hang()])
     sent = asyncio.create_task(plane.send("write", message={"contextId": context}))
     await until(lambda: "work" in served.stages and served.model.requests[-1].begun.is_set())
-    # The model's work begins while the agent still decides, so the task may come after it.
+    # The request for the work starts before the agent has decided, so the task may appear later.
     async with asyncio.timeout(20):
         while not (tasks := (await plane.result("ListTasks", {"contextId": context}))["tasks"]):
             await asyncio.sleep(0.02)
@@ -150,7 +150,7 @@ async def test_a_unary_send_is_answered_with_the_canceled_task(served: Served) -
 
 ADD = calls(("add", {"a": 2, "b": 3}))
 WAIT = calls(("wait", {}))
-# What the model says to the result of a sum; where it has no more to say, it waits for another tool.
+# The answer of the model to the result of a sum. Without one it calls a tool that waits.
 FINAL_MESSAGE: dict[str, Answer] = {"completed": text("Five."), "failed": refused(401), "cut": [Delta("half"), Cut()]}
 
 
@@ -163,11 +163,11 @@ FINAL_MESSAGE: dict[str, Answer] = {"completed": text("Five."), "failed": refuse
         *([("late-process", "completed")] if THOROUGH else []),
     ],
 )
-async def test_tool_servers_are_left_when_the_turn_ends(
+async def test_tool_servers_are_disconnected_at_every_end_of_a_turn(
     served: Served, tools: Serving, pid_file: Path, agent: str, end: str
 ) -> None:
-    """P11: whichever way it ends; the connection to one of HTTP is closed, the process of another is gone. One that
-    takes its time to start is waited for."""
+    """P11: an HTTP connection is closed, and the process of a stdio server has exited. A server that starts slowly is
+    waited for."""
     plane = served.plane
     was_open: list[bool] = []
 
@@ -195,8 +195,8 @@ async def test_tool_servers_are_left_when_the_turn_ends(
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_tool_servers_are_left_when_the_executor_stops(tmp_path: Path) -> None:
-    """P11: in the middle of a turn."""
+async def test_tool_servers_are_disconnected_when_the_executor_stops(tmp_path: Path) -> None:
+    """P11: also during a turn."""
     async with open_tool_server() as tools:
 
         def make(served: Served) -> dict[str, Any]:

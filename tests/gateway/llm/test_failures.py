@@ -1,4 +1,4 @@
-"""Failures of the language model as clients of the gateway see them, and what is tried again."""
+"""Failures of the language model as clients of the gateway see them, and retries."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -39,7 +39,7 @@ FAULTY = refused(500, retry_after=0)
 LOST: list[Step] = [Cut()]
 
 BROKE_OFF = "The language model broke off in the middle of its answer."
-# What the model answers, the agent, and the reason that is told.
+# The answer of the model, the agent, and the reason that clients get.
 FAILURES: dict[str, tuple[Sequence[Step], str, str]] = {
     "refused": (refused(401), "llm", "The language model did not accept the credentials of this agent."),
     "limited for long": (
@@ -97,8 +97,8 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
 
 
 @each_version
-async def test_a_call_is_tried_again_until_its_first_token(served: Served, way: Way) -> None:
-    """P9: in each stage; the client sees a turn like any other."""
+async def test_a_failed_model_request_is_retried_before_its_first_token(served: Served, way: Way) -> None:
+    """P9: in each stage. The client sees an ordinary turn."""
     route = iter([LIMITED, FAULTY, TASK])
     work = iter([LOST, text("Ready.")])
     forced = iter([FAULTY, WRITTEN])
@@ -114,8 +114,8 @@ async def test_a_call_is_tried_again_until_its_first_token(served: Served, way: 
 
 @each_way
 @pytest.mark.parametrize("at", ["route", "work"])
-async def test_tries_have_an_end(served: Served, way: Way, at: str) -> None:
-    """P9: three, also of a call that decides whether there is a task; then the task is failed."""
+async def test_a_task_fails_after_three_failed_model_requests(served: Served, way: Way, at: str) -> None:
+    """P9: also if the request decides whether there is a task."""
     answers: dict[str, Answer] = {"route": TASK, at: FAULTY}
     served.answers(**answers)
     found = await told(served.plane, way, way.params(fresh(), "write"))
@@ -127,19 +127,19 @@ async def test_tries_have_an_end(served: Served, way: Way, at: str) -> None:
 
 @pytest.mark.parametrize("way", [Way("0.3", True), Way("1.0", False)], ids=name_of)
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_a_failure_is_told_and_what_was_shown_stays(served: Served, way: Way, failure: str) -> None:
-    """P9: the task is failed with a reason that has no secret in it, nothing is tried again that was begun or cannot
-    succeed, and the next message is a turn like any other."""
+async def test_a_failure_has_a_reason_and_keeps_the_streamed_text(served: Served, way: Way, failure: str) -> None:
+    """P9: the reason contains no secret. A request that has begun or cannot succeed is not retried, and the next
+    message is an ordinary turn."""
     plane, context = served.plane, fresh()
     steps, agent, reason = FAILURES[failure]
     served.answers(work=steps)
-    found = await _told(served, way, context, f"/agents/{agent}")
+    found = await _answers(served, way, context, f"/agents/{agent}")
     kind, last = payload(found[-1])
     assert (kind, state_of(last)) == ("status-update" if way.streams else "task", "failed")
     (words,) = texts([last["status"]["message"]])
     assert words.startswith(reason)
     asked = ["route"] if agent == "toolless" else ["route", "work"]
-    # On a slow machine, time may be over for those that have little of it before the model is asked.
+    # On a slow machine a short time limit may end before the request to the model.
     assert served.stages == asked or (agent in ("hasty", "brief") and served.stages == ["route"])
     await until(lambda: not plane.behind.executor.runs.active)
     assert all(request.is_over() for request in served.model.requests)
@@ -147,15 +147,15 @@ async def test_a_failure_is_told_and_what_was_shown_stays(served: Served, way: W
     assert [each for each in await conversation(plane, context) if each] == ["write", *half, words]
     (info,) = await data(plane, f"/api/sessions/{context}/task-infos")
     assert (info["state"], info["error"]) == ("failed", words)
-    # The cause of a crash is for those who may operate, as everybody may here.
+    # Operators see the cause of a crash, and here every caller is one.
     logged = [{**event, "cause": ""} for event in await log(plane, info["taskId"])]
     assert "secret" not in str(found) + str(logged)
     served.answers(route=text("Well."))
-    (answer,) = await _told(served, way, context, "/")
+    (answer,) = await _answers(served, way, context, "/")
     assert texts([payload(answer)[1]]) == ["Well."]
 
 
-async def _told(served: Served, way: Way, context: str, path: str) -> list[Any]:
+async def _answers(served: Served, way: Way, context: str, path: str) -> list[Any]:
     params = way.params(context, "write")
     if way.streams:
         return [event.result for event in await served.plane.streamed(way.method, params, path=path)]
@@ -165,10 +165,10 @@ async def _told(served: Served, way: Way, context: str, path: str) -> list[Any]:
 @each_version
 @pytest.mark.parametrize("forced", [False, True], ids=["natural", "forced"])
 @pytest.mark.parametrize("failure", ARTIFACTS)
-async def test_an_artifact_that_is_cut_off_fails_its_task_and_stays(
+async def test_an_interrupted_artifact_fails_its_task_and_is_kept(
     served: Served, way: Way, forced: bool, failure: str
 ) -> None:
-    """P7, P9: as far as it was shown; it is not written a second time."""
+    """P7, P9: its streamed part is stored, and the model does not write it again."""
     steps, reason = ARTIFACTS[failure]
     served.answers(**({"work": text("Ready."), "artifact": steps} if forced else {"work": steps}))
     context = fresh()
@@ -183,8 +183,8 @@ async def test_an_artifact_that_is_cut_off_fails_its_task_and_stays(
 
 
 @each_version
-async def test_a_slow_first_token_keeps_nobody_from_seeing_the_task(served: Served, way: Way) -> None:
-    """P3, P9: the task works before its model has said a word; a client that comes and goes meanwhile costs nothing."""
+async def test_a_task_is_visible_before_the_first_token(served: Served, way: Way) -> None:
+    """P3, P9: the task is working. A client may disconnect and reconnect meanwhile."""
     plane, context, go_on = served.plane, fresh(), asyncio.Event()
     served.answers(work=[Until(go_on), *text("At last.")])
     found: list[Event] = []

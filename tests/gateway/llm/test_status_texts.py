@@ -1,4 +1,4 @@
-"""Status texts of the llm agent, as clients see them while it works and read them afterwards."""
+"""Status texts of the llm agent, during the work and afterwards."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -42,22 +42,22 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
         yield found
 
 
-class Telling:
-    """The model when it is asked for status texts: these, and then one that waits until it is let go."""
+class StatusModel:
+    """A model that answers requests for status texts with these, and then blocks until `release` is set."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self.all_told, self.let_go = asyncio.Event(), asyncio.Event()
+        self.exhausted, self.release = asyncio.Event(), asyncio.Event()
         self._words = iter(words)
 
     def __call__(self, request: Request) -> Answer:
         if (words := next(self._words, None)) is not None:
             return text(words)
-        self.all_told.set()
-        return [Until(self.let_go), *text("Too late")]
+        self.exhausted.set()
+        return [Until(self.release), *text("Too late")]
 
 
 async def stored(plane: Plane, id_: str, context: str) -> list[str]:
-    """The status texts of a task, as all ways to read them have them."""
+    """Return the status texts of a task, and check that all routes agree."""
     found = await data(plane, f"/api/tasks/{id_}/messages?kind=status-message")
     assert all(message["messageId"] and message["metadata"]["kind"] == "status-message" for message in found)
     page = await data(plane, f"/api/sessions/{context}/messages?kind=status-message")
@@ -68,28 +68,28 @@ async def stored(plane: Plane, id_: str, context: str) -> list[str]:
 
 
 @each_version
-async def test_status_texts_come_until_an_artifact_begins_and_none_twice(served: Served, way: Way) -> None:
-    """P13, P4, P5: at an interval, short, none that repeats one of the last five; the one that the model was writing
-    when the artifact began is not shown, not even after it. P10: they are read by kind and in no conversation."""
+async def test_status_texts_end_at_an_artifact_and_do_not_repeat(served: Served, way: Way) -> None:
+    """P13, P4, P5: they come at an interval, are short and repeat none of the last five. The one that the model writes
+    when the artifact begins is never shown. P10: they are read by kind, and in no conversation."""
     plane, context, go_on = served.plane, fresh(), asyncio.Event()
-    telling = Telling(["Reading", "Reading", "x" * 51, "Thinking", '"Thinking."', "Reading", "Writing"])
+    model = StatusModel(["Reading", "Reading", "x" * 51, "Thinking", '"Thinking."', "Reading", "Writing"])
     written = writing("one ", then=(Until(go_on), CallPiece(0, 'two"}'), Finish("tool_calls")))
     work = iter([calls(("think", {})), written, text("Done.")])
-    served.answers(work=lambda _: next(work), status=telling)
+    served.answers(work=lambda _: next(work), status=model)
     found: list[Event] = []
 
     async def follow() -> None:
         async with plane.stream(way.method, way.params(context, "write")) as events:
             async for event in events:
                 found.append(event)
-                if chunks(found) and not telling.let_go.is_set():
-                    telling.let_go.set()
+                if chunks(found) and not model.release.is_set():
+                    model.release.set()
                     await until(asked_for_status(served)[-1].is_over)
                     go_on.set()
 
     async with asyncio.timeout(20):
         following = asyncio.create_task(follow())
-        await telling.all_told.wait()
+        await model.exhausted.wait()
         served.gate.set()
         await following
     shown = kinds(found)
@@ -116,12 +116,12 @@ def asked_for_status(served: Served) -> list[Request]:
 
 @each_version
 @pytest.mark.parametrize("end", ["completed", "failed", "canceled"])
-async def test_no_status_text_follows_the_end(served: Served, way: Way, end: str) -> None:
-    """P4, P8, P9: the call for one that is under way is cut off, and its connection closed."""
-    plane, context, telling = served.plane, fresh(), Telling(["Reading"])
+async def test_no_status_text_follows_the_end_of_a_task(served: Served, way: Way, end: str) -> None:
+    """P4, P8, P9: a running request for one is aborted, and its connection closed."""
+    plane, context, model = served.plane, fresh(), StatusModel(["Reading"])
     ends = {"completed": text("Done."), "failed": refused(401), "canceled": [Delta("I wri"), *hang()]}
     work = iter([calls(("think", {})), ends[end]])
-    served.answers(work=lambda _: next(work), status=telling)
+    served.answers(work=lambda _: next(work), status=model)
     cancel = "tasks/cancel" if way.version == "0.3" else "CancelTask"
     found: list[Event] = []
 
@@ -132,7 +132,7 @@ async def test_no_status_text_follows_the_end(served: Served, way: Way, end: str
 
     async with asyncio.timeout(20):
         following = asyncio.create_task(follow())
-        await telling.all_told.wait()
+        await model.exhausted.wait()
         served.gate.set()
         if end == "canceled":
             await until(lambda: stage(served.model.requests[-1]) == "work" and len(served.stages) == 3)
@@ -146,7 +146,7 @@ async def test_no_status_text_follows_the_end(served: Served, way: Way, end: str
 
 
 class Resuming(LanguageModel):
-    """Runs a task again whose process was lost."""
+    """An agent that resumes the task of a lost process."""
 
     def policy(self, turn: Turn) -> Policy:
         return Policy(on_orphan="resume")
@@ -154,14 +154,14 @@ class Resuming(LanguageModel):
 
 @pytest.mark.asyncio(loop_scope="function")
 async def test_no_status_text_is_repeated_after_a_restart(tmp_path: Path) -> None:
-    """P4, P13: of the stores, the executor and the gateway. What may not be repeated is read from storage."""
+    """P4, P13: stores, executor and gateway restart. The earlier texts are read from storage."""
 
     def make(served: Served) -> dict[str, Any]:
         return {"llm": served.agent(kind=Resuming, artifact="auto")}
 
     context, words = fresh(), ["One", "Two", "Three", "Four", "Five", "Six"]
     async with open_served(tmp_path, make, status_interval=INTERVAL, drain_timeout=0.0) as served:
-        served.answers(work=calls(("think", {})), status=Telling(words))
+        served.answers(work=calls(("think", {})), status=StatusModel(words))
         found: list[Event] = []
         async with served.plane.stream("SendStreamingMessage", Way("1.0", True).params(context, "go")) as events:
             async for event in events:
@@ -169,10 +169,10 @@ async def test_no_status_text_is_repeated_after_a_restart(tmp_path: Path) -> Non
                 if status_texts(found) == words:
                     break
     async with open_served(tmp_path, make, status_interval=INTERVAL) as served:
-        plane, telling = served.plane, Telling(["Six", "Two", "One", "Three", "Seven"])
-        served.answers(work=[Until(telling.all_told), *text("Done.")], status=telling)
-        place = found[-1].id
-        rest = await plane.streamed("SubscribeToTask", {"id": task_id(found)}, last_event_id=place)
+        plane, model = served.plane, StatusModel(["Six", "Two", "One", "Three", "Seven"])
+        served.answers(work=[Until(model.exhausted), *text("Done.")], status=model)
+        cursor = found[-1].id
+        rest = await plane.streamed("SubscribeToTask", {"id": task_id(found)}, last_event_id=cursor)
         assert status_texts(rest) == ["One", "Seven"] and state_of(kinds(rest)[-1][1]) == "completed"
         assert await stored(plane, task_id(found), context) == [*words, "One", "Seven"]
         asked = asked_for_status(served)[0].said[-1][1]

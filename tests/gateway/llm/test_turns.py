@@ -1,4 +1,4 @@
-"""Turns of the llm agent as clients of both versions see them: direct answers, artifacts, and streams that go on."""
+"""Turns of the llm agent for clients of both versions: direct answers, artifacts, and resumed streams."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -47,9 +47,9 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
 
 
 @each_way
-async def test_a_direct_answer_is_one_message_and_no_task(served: Served, way: Way) -> None:
-    """P13, P1, P2: the user's message is read from the session while the model is asked, and the model's text is all
-    that the client gets; the next request knows both."""
+async def test_a_direct_answer_is_one_message_without_a_task(served: Served, way: Way) -> None:
+    """P13, P1, P2: the message of the user is stored before the model answers. The client gets only the text of the
+    model, and the next request contains both."""
     plane, context, gate = served.plane, fresh(), asyncio.Event()
     served.answers(route=[Delta("Good "), Until(gate), Delta("morning"), Finish()])
     asked = asyncio.create_task(told(plane, way, way.params(context, "hello")))
@@ -71,8 +71,8 @@ async def test_a_direct_answer_is_one_message_and_no_task(served: Served, way: W
 
 @each_version
 async def test_a_natural_artifact_is_streamed_as_it_is_written_and_stored_once(served: Served, way: Way) -> None:
-    """P13, P3, P5, P6: the model goes on only when the client has seen what it wrote before; no chunk comes twice, and
-    none is forced; P7, P10: what was streamed is stored once, and read by task, by session and by its own address."""
+    """P13, P3, P5, P6: each chunk reaches the client before the model writes the next one; no chunk is repeated, and no
+    artifact is forced; P7, P10: it is stored once, and read by task, by session and by its own address."""
     plane, context = served.plane, fresh()
     words = ["one ", "two ", "three"]
     pieces, gates = gated(*(CallPiece(0, word) for word in words))
@@ -97,11 +97,11 @@ async def test_a_natural_artifact_is_streamed_as_it_is_written_and_stored_once(s
     assert (made[0]["artifact"]["name"], made[0]["artifact"]["description"]) == ("Report", "A report.")
     assert texts([kinds(found)[-1][1]["status"]["message"]]) == ["I wrote a report."]
     assert served.stages == ["route", "work", "work"]
-    await _stored_once(served, task_id(found), context, ["write a report", "I wrote a report."])
+    await _check_stored_once(served, task_id(found), context, ["write a report", "I wrote a report."])
 
 
-async def _stored_once(served: Served, id_: str, context: str, said: list[str]) -> None:
-    """The artifact of a task is one, with all that was streamed, in every answer."""
+async def _check_stored_once(served: Served, id_: str, context: str, said: list[str]) -> None:
+    """Check that the task has one artifact with the whole streamed content, on every route."""
     plane = served.plane
     (listed,) = await artifacts(plane, id_)
     assert (listed["name"], listed["description"]) == ("Report", "A report.")
@@ -116,8 +116,8 @@ async def _stored_once(served: Served, id_: str, context: str, said: list[str]) 
 
 
 @each_version
-async def test_an_artifact_is_forced_where_always_and_left_out_where_auto(served: Served, way: Way) -> None:
-    """P13, P6: its tool is the only choice, and it is streamed as a natural one is: once, and before the end."""
+async def test_a_missing_artifact_is_forced_with_always_and_omitted_with_auto(served: Served, way: Way) -> None:
+    """P13, P6: its tool is the only choice of the model. It is streamed once, before the end."""
     plane, context = served.plane, fresh()
     gate = asyncio.Event()
     forced = writing("one ", then=(Until(gate), CallPiece(0, "two three"), *END))
@@ -136,7 +136,7 @@ async def test_an_artifact_is_forced_where_always_and_left_out_where_auto(served
     assert (kind, state_of(end)) == ("status-update", "completed")
     assert served.stages == ["route", "work", "artifact"]
     assert served.model.requests[-1].forced == "createArtifact"
-    await _stored_once(served, task_id(found), context, ["write a report", "All is ready."])
+    await _check_stored_once(served, task_id(found), context, ["write a report", "All is ready."])
     served.answers(work=text("All is ready."), artifact=forced)
     found = await plane.streamed(way.method, way.params(fresh(), "write a report"), path="/agents/auto")
     assert not chunks(found) and state_of(kinds(found)[-1][1]) == "completed"
@@ -145,7 +145,7 @@ async def test_an_artifact_is_forced_where_always_and_left_out_where_auto(served
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.streams], ids=name_of)
 async def test_a_unary_send_is_answered_with_the_finished_task(served: Served, way: Way) -> None:
-    """P1: with its artifact, whole, be it natural or forced."""
+    """P1: with its whole artifact, natural or forced."""
     written = [*writing("one ", "two ", "three"), *END]
     work = iter([written, text("Done."), text("Done.")])
     served.answers(work=lambda _: next(work), artifact=written)
@@ -154,13 +154,13 @@ async def test_a_unary_send_is_answered_with_the_finished_task(served: Served, w
         ((kind, task),) = await told(served.plane, way, way.params(context, "write a report"))
         assert (kind, state_of(task), task["contextId"]) == ("task", "completed", context)
         assert texts([task["status"]["message"]]) == ["Done."]
-        await _stored_once(served, task["id"], context, ["write a report", "Done."])
+        await _check_stored_once(served, task["id"], context, ["write a report", "Done."])
     assert served.stages == ["route", "work", "work", "route", "work", "artifact"]
 
 
 @each_version
-async def test_a_slow_answer_is_the_text_of_a_task_and_is_not_asked_for_again(served: Served, way: Way) -> None:
-    """P2, P3: one whose first token is slow: the task is there before it."""
+async def test_a_slow_answer_becomes_the_text_of_a_task_without_a_second_request(served: Served, way: Way) -> None:
+    """P2, P3: the task exists before the first token."""
     plane, gate = served.plane, asyncio.Event()
     served.answers(route=[Until(gate), *text("Once ", "upon")])
     found: list[Event] = []
@@ -178,8 +178,8 @@ async def test_a_slow_answer_is_the_text_of_a_task_and_is_not_asked_for_again(se
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.streams], ids=name_of)
-async def test_a_slow_answer_is_direct_where_the_client_waits_anyway(served: Served, way: Way) -> None:
-    """P1, P2: a stream of the same agent has become a task meanwhile."""
+async def test_a_slow_answer_to_a_unary_send_is_direct(served: Served, way: Way) -> None:
+    """P1, P2: a streaming send to the same agent becomes a task meanwhile."""
     plane, gate = served.plane, asyncio.Event()
     served.answers(route=[Delta("Once "), Until(gate), Delta("upon"), Finish()])
     patient = asyncio.create_task(told(plane, way, way.params(fresh(), "tell"), path="/agents/patient"))
@@ -199,9 +199,8 @@ async def test_a_slow_answer_is_direct_where_the_client_waits_anyway(served: Ser
 
 @each_version
 @pytest.mark.parametrize("grows", [False, True], ids=["plain", "growing"])
-async def test_whoever_comes_in_the_middle_of_a_turn_sees_the_same(served: Served, way: Way, grows: bool) -> None:
-    """P12: from every place that the first client has seen exactly the rest, and without a place the task as it is and
-    then the rest; so what all of them know at the end is the same."""
+async def test_a_client_that_joins_during_a_turn_sees_the_same_events(served: Served, way: Way, grows: bool) -> None:
+    """P12: after each cursor exactly the rest, and without a cursor the task and then the rest."""
     plane, headers = served.plane, GROWING if grows else {}
     gate = asyncio.Event()
     written = writing("one ", then=(Until(gate), CallPiece(0, "two three"), *END))
@@ -214,20 +213,20 @@ async def test_whoever_comes_in_the_middle_of_a_turn_sees_the_same(served: Serve
         async for event in events:
             found.append(event)
             if chunks(found) and not others:
-                for place in ["", *(each.id for each in found)]:
-                    at = {**headers, **({"last_event_id": place} if place else {})}
+                for cursor in ["", *(each.id for each in found)]:
+                    at = {**headers, **({"last_event_id": cursor} if cursor else {})}
                     joining = plane.streamed(SUBSCRIBE[way.version], {"id": task_id(found)}, **at)
-                    others[place] = asyncio.create_task(joining)
+                    others[cursor] = asyncio.create_task(joining)
                 await _open_streams(served, len(others) + 1)
                 gate.set()
-    places = [event.id for event in found]
+    cursors = [event.id for event in found]
     assert len(others) >= 6
     snapshot, *rest = await others.pop("")
-    assert rest == found[places.index(snapshot.id) + 1 :] and rest
+    assert rest == found[cursors.index(snapshot.id) + 1 :] and rest
     kind, task = payload(snapshot.result)
     assert kind == "task" and texts(task["artifacts"]) == ["one "]
-    for place, joined in others.items():
-        assert await joined == found[places.index(place) + 1 :], place
+    for cursor, joined in others.items():
+        assert await joined == found[cursors.index(cursor) + 1 :], cursor
 
 
 async def _open_streams(served: Served, wanted: int) -> None:

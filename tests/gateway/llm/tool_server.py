@@ -1,4 +1,4 @@
-"""A server of tools (MCP) over HTTP."""
+"""A tool server (MCP) over HTTP."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ async def add(a: int, b: int) -> int:
 
 @asynccontextmanager
 async def open_tool_server() -> AsyncGenerator[Serving]:
-    """A server of these tools, at the path /mcp."""
+    """Serve these tools at the path /mcp."""
     tools = MCPServer("tools")
     for tool in (wait, add):
         tools.tool()(tool)
