@@ -1,4 +1,4 @@
-"""What needs an operator's attention, by the figures alone."""
+"""Conditions that need the attention of an operator, computed from figures alone."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def taken(slots: int = 100, held: int = 0, others: int = 0, **holders: int) -> J
 
 
 def found(**figures: Any) -> list[dict[str, str]]:
-    """Returns the concerns for figures that differ in these from those of one executor at work."""
+    """Return the concerns for the figures of one working executor with these changes."""
     usual: Json = {"queue": [], "executors": [executor()], "capacity": taken()}
     return concerns({**usual, "uncopied": backlog(), "abandoned": backlog(), **figures})
 
@@ -37,21 +37,21 @@ def codes(**figures: Any) -> list[str]:
 
 
 def message(**figures: Any) -> str:
-    """The sentence of the only concern."""
+    """Return the sentence of the only concern."""
     (only,) = found(**figures)
     return only["message"]
 
 
-def test_nothing_needs_attention_while_executors_answer_and_nothing_waits_for_long() -> None:
-    """V4: nor without an executor while nothing waits; an executor that is gone left no task behind."""
+def test_there_is_no_concern_while_executors_are_alive_and_waits_are_short() -> None:
+    """V4: nor without an executor and without waiting tasks, nor for a lost executor without leases."""
     assert found() == []
     assert found(executors=[]) == []
     assert found(executors=[executor(), executor("gone", alive=False, leases=0, seen=3000)]) == []
     assert found(queue=[queue(oldest=9.999)], uncopied=backlog(1, 59.999)) == []
 
 
-def test_each_threshold_is_met_exactly() -> None:
-    """V4: a queue from 10 seconds on, what was not copied from a minute on, anything else at once."""
+def test_each_concern_begins_exactly_at_its_threshold() -> None:
+    """V4: a queue at 10 seconds, uncopied messages at one minute, all others at once."""
     assert codes(queue=[queue(oldest=10.0)]) == ["SLOW_QUEUE"]
     assert codes(uncopied=backlog(1, 60.0)) == ["UNCOPIED"]
     assert codes(abandoned=backlog(1, 0.0)) == ["ABANDONED"]
@@ -60,8 +60,8 @@ def test_each_threshold_is_met_exactly() -> None:
     assert codes(executors=[executor(), executor("e2", alive=False)]) == ["SILENT"]
 
 
-def test_the_most_urgent_is_first() -> None:
-    """V4: without any executor no queue is a slow one besides."""
+def test_concerns_are_sorted_by_urgency() -> None:
+    """V4: without any executor there is no concern about a slow queue."""
     silent = executor("e2", alive=False)
     left = {"uncopied": backlog(1, 90.0), "abandoned": backlog(2, 1.0)}
     waiting = [queue("a", 1, 20.0), queue("b", 1, 5.0), queue("c", 1, 30.0)]
@@ -74,8 +74,8 @@ def test_the_most_urgent_is_first() -> None:
     assert some == ["AGENT_UNSERVED", "SILENT", "SILENT", "SLOW_QUEUE", "SLOW_QUEUE", "UNCOPIED", "ABANDONED"]
 
 
-def test_a_sentence_tells_one_from_several() -> None:
-    """V4: with what is counted and for how long."""
+def test_a_sentence_distinguishes_singular_and_plural() -> None:
+    """V4: it has the number and the duration."""
     assert message(executors=[], queue=[queue(oldest=40.0)]) == (
         "1 task has been waiting for an executor for 40 seconds, and no executor is alive."
     )
@@ -103,8 +103,9 @@ def test_a_sentence_tells_one_from_several() -> None:
     )
 
 
-def test_a_silent_executor_is_told_with_what_becomes_of_its_tasks() -> None:
-    """V4: one that the task store never heard from, or has forgotten, is not said to have been heard just now."""
+def test_the_concern_about_a_silent_executor_explains_the_fate_of_its_tasks() -> None:
+    """V4: an executor that the task store has never heard from, or has forgotten, was not heard from for an hour or
+    more."""
     (one,) = found(executors=[executor("e2", alive=False, leases=1, seen=40.2)])
     assert one["message"] == "Executor e2 was last heard from 40 seconds ago and holds 1 task."
     assert "Its task runs again or fails, by the policy of its agent, once its lease has expired" in one["suggestion"]
@@ -124,14 +125,15 @@ def test_a_silent_executor_is_told_with_what_becomes_of_its_tasks() -> None:
         (864_000.0, "10 days"),
     ],
 )
-def test_a_duration_is_told_in_at_most_two_units(seconds: float, words: str) -> None:
-    """V4: of which the second one follows the first."""
+def test_a_duration_has_at_most_two_units(seconds: float, words: str) -> None:
+    """V4: the second one is the next smaller unit."""
     assert message(abandoned=backlog(1, seconds)).endswith(f" for {words}.")
     assert ("up to" in message(abandoned=backlog(2, seconds))) is (seconds >= 1)
 
 
-def test_whoever_holds_the_capacity_is_told_while_others_wait_for_it() -> None:
-    """L2: owners of the tenant by name, other tenants by number; nothing while nobody waits and there is a slot."""
+def test_the_holders_of_the_capacity_are_named_while_others_wait_for_it() -> None:
+    """L2: owners of the tenant by name, other tenants by number. There is no concern while nothing waits and a slot is
+    free."""
     held = taken(100, 81, 7, ann=60, bob=12, carl=4)
     waiting = [queue(queued=3, oldest=12.0)]
     assert codes(capacity=held) == codes(queue=[queue(oldest=9.0)], capacity=held) == []
@@ -145,8 +147,8 @@ def test_whoever_holds_the_capacity_is_told_while_others_wait_for_it() -> None:
     assert "taskplane ops tasks" in whose["suggestion"]
 
 
-def test_a_capacity_that_is_wholly_taken_needs_attention_before_anybody_has_waited_for_long() -> None:
-    """L2: also where other tenants alone hold it, and where nobody knows how much there is."""
+def test_a_fully_used_capacity_is_a_concern_at_once() -> None:
+    """L2: also if other tenants alone hold it. While nothing waits, an unknown capacity is no concern."""
     assert message(capacity=taken(1, 1, ann=1)) == "1 of 1 slot is taken: 1 by tasks of ann."
     assert message(capacity=taken(8, 0, 8)) == "8 of 8 slots are taken: 8 by tasks of other tenants."
     assert codes(capacity=taken(0, 0, 8)) == codes(capacity=taken(0)) == []

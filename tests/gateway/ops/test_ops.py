@@ -1,4 +1,4 @@
-"""What operators see and do over HTTP: all owners of their tenant, and nothing else."""
+"""Routes of operators: they see and change the tasks of all owners of their tenant, and of no other."""
 
 import hashlib
 from collections import Counter
@@ -39,7 +39,7 @@ _DIGEST: Final = hashlib.sha256(b"secret").hexdigest()
 
 
 def keys(folder: Path) -> str:
-    """The path of a file with a key for each of these callers."""
+    """Write a file with a key for each of these callers, and return its path."""
     path = folder / "keys.toml"
     path.write_text("\n".join(f'[[keys]]\nid = "{key}"\nsha256 = "{_DIGEST}"\n{more}\n' for key, more in _KEYS.items()))
     return str(path)
@@ -49,7 +49,7 @@ def keys(folder: Path) -> str:
 async def plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Plane, None]:
-    """A gateway with keys before the demo agent, and before one whose tasks no executor takes."""
+    """A gateway with keys for the demo agent."""
     folder = tmp_path_factory.mktemp("plane")
     async with AsyncExitStack() as stack:
         url = ""
@@ -65,11 +65,9 @@ async def _crash(turn: Turn) -> AsyncIterator[Change]:
     raise RuntimeError(f"no \0 {_SECRET}")
 
 
-async def test_only_operators_are_told_the_exception_with_file_and_line_that_failed_a_task(
-    tmp_path: Path, database_url: str
-) -> None:
-    """V1, P9: with the task and in its log; without authentication on loopback the caller is one. Nobody else finds it
-    anywhere."""
+async def test_only_operators_see_the_exception_and_line_that_failed_a_task(tmp_path: Path, database_url: str) -> None:
+    """V1, P9: with the task and in its log. Without authentication on loopback the caller is an operator. No other
+    route has it."""
     agents = ("a", Scripted(_crash))
     async with open_behind(tmp_path, agents, database_url=database_url) as behind:
         async with open_front(behind, api_keys=keys(tmp_path)) as plane:
@@ -81,9 +79,9 @@ async def test_only_operators_are_told_the_exception_with_file_and_line_that_fai
             assert "cause" not in shown
             whole = await data(plane, OLGA, f"/api/ops/tasks/{task['id']}/events")
             assert [event.get("cause", "") for event in whole["events"]][-2:] == ["", cause]
-            asked = request("GetTask", {"id": task["id"]})
+            get = request("GetTask", {"id": task["id"]})
             context = task["contextId"]
-            seen = [str(task), (await plane.http.post("/", json=asked, headers=_V1)).text]
+            seen = [str(task), (await plane.http.post("/", json=get, headers=_V1)).text]
             for path in (f"tasks/{task['id']}/events", f"sessions/{context}/tasks", f"sessions/{context}/export"):
                 seen.append((await ask(plane, ANN, "GET", f"/api/{path}")).text)
             for text in seen:
@@ -95,8 +93,8 @@ async def test_only_operators_are_told_the_exception_with_file_and_line_that_fai
             assert _SECRET not in str(await plane.result("GetTask", {"id": own["id"]}))
 
 
-async def test_rejected_tasks_are_told_from_failed_ones(plane: Plane) -> None:
-    """V1, V2: by their state, in lists and in figures; both have an error."""
+async def test_rejected_tasks_are_distinguished_from_failed_ones(plane: Plane) -> None:
+    """V1, V2: by their state, in lists and in figures. Both have an error."""
     before = (await data(plane, OLGA, "/api/ops/overview"))["recent"]
     task = (await say(plane, ANN, "reject not mine"))["id"]
     found = await data(plane, OLGA, "/api/ops/overview")
@@ -125,7 +123,7 @@ async def data(plane: Plane, key: str, path: str, method: str = "GET") -> Any:
 
 
 async def say(plane: Plane, key: str, text: str, *, wait: bool = True) -> Json:
-    """The task that a message of the owner of a key begins."""
+    """Send a message of the owner of a key, and return its task."""
     params = {"message": said(text, contextId=fresh()), "configuration": {"returnImmediately": not wait}}
     reply = await plane.http.post(
         "/", json=request("SendMessage", params), headers={"X-API-Key": f"{key}.secret", "A2A-Version": "1.0"}
@@ -141,8 +139,8 @@ def counted(overview: Json) -> dict[tuple[str, bool], int]:
     return found
 
 
-async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: Plane) -> None:
-    """V1: the overview, and lists of tasks by state, owner and executor; of its tenant only."""
+async def test_an_operator_sees_the_tasks_of_all_owners_by_state(plane: Plane) -> None:
+    """V1: in the overview, and in lists by state, owner and executor; of its tenant only."""
     before = await data(plane, OLGA, "/api/ops/overview")
     running = await say(plane, ANN, "slow 600", wait=False)
     paused = await say(plane, BOB, "ask Which?")
@@ -178,8 +176,8 @@ async def test_an_operator_sees_what_runs_waits_and_failed_of_all_owners(plane: 
     await ask(plane, OLGA, "POST", f"/api/ops/tasks/{running['id']}/cancel")
 
 
-async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> None:
-    """V1: owner, attempt, fence, executor and the end of its lease; the reason; the log with its actors."""
+async def test_a_row_has_the_executor_of_a_task_and_the_reason_of_its_failure(plane: Plane) -> None:
+    """V1: also owner, attempt, fence and the end of the lease. The log names its actors."""
     failed = await say(plane, BOB, "fail")
     found = await data(plane, OLGA, f"/api/ops/tasks/{failed['id']}")
     task = found["task"]
@@ -207,8 +205,8 @@ async def test_a_row_tells_who_runs_a_task_and_why_it_failed(plane: Plane) -> No
     await ask(plane, OLGA, "POST", f"/api/ops/tasks/{running['id']}/cancel")
 
 
-async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane: Plane) -> None:
-    """V2: the run ends as if its owner had canceled it; the actor of the event is the operator."""
+async def test_a_cancel_by_an_operator_is_logged_with_the_operator_as_actor(plane: Plane) -> None:
+    """V2: the run ends as after a cancel of its owner."""
     running = await say(plane, ANN, "slow 600", wait=False)
     task = await data(plane, OLGA, f"/api/ops/tasks/{running['id']}/cancel", "POST")
     assert (task["taskId"], task["owner"], task["state"]) == (running["id"], "ann", "cancelled")
@@ -220,8 +218,8 @@ async def test_an_operator_cancels_for_the_owner_and_the_log_says_who_did(plane:
     assert (again.status_code, again.json()["code"]) == (409, "TERMINAL")
 
 
-async def test_an_operator_deletes_a_task_with_its_words(plane: Plane) -> None:
-    """V2, C16: as its owner would, and the log says who did."""
+async def test_an_operator_deletes_a_task_with_its_messages(plane: Plane) -> None:
+    """V2, C16: as its owner would. The log has the operator as actor."""
     done = await say(plane, BOB, "hello")
     assert (await ask(plane, OLGA, "DELETE", f"/api/ops/tasks/{done['id']}")).status_code == 204
     for key, path in ((BOB, "/api/tasks"), (OLGA, "/api/ops/tasks")):
@@ -233,8 +231,9 @@ async def test_an_operator_deletes_a_task_with_its_words(plane: Plane) -> None:
     assert "hello" not in exported.text and '"actor":"olga"' in exported.text
 
 
-async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Plane) -> None:
-    """V3: users by OPERATORS_ONLY, whatever they may read or write; operators elsewhere as if there were no task."""
+async def test_other_users_get_403_and_operators_of_other_tenants_404(plane: Plane) -> None:
+    """V3: users are refused with OPERATORS_ONLY, with any other scope. For operators of another tenant the task does
+    not exist."""
     task = await say(plane, ANN, "ask Which?")
     one = f"/api/ops/tasks/{task['id']}"
     reads = [("GET", "/api/ops/overview"), ("GET", "/api/ops/tasks"), ("GET", one), ("GET", f"{one}/events")]
@@ -254,8 +253,8 @@ async def test_anybody_else_is_refused_and_another_tenant_has_nothing(plane: Pla
     assert (await data(plane, OLGA, one))["task"]["state"] == "working"
 
 
-async def test_the_scope_of_operators_implies_no_other(plane: Plane) -> None:
-    """V3: a key that may only operate neither reads nor sends as its owner."""
+async def test_the_scope_operate_grants_no_other_scope(plane: Plane) -> None:
+    """V3: a key with this scope only neither reads nor sends as its owner."""
     for method, path in (("GET", "/api/sessions"), ("POST", "/"), ("POST", "/api/sessions")):
         refused = await ask(plane, ONLY, method, path)
         assert (refused.status_code, refused.json()["code"]) == (403, "OPERATE_ONLY_KEY"), path
@@ -265,14 +264,14 @@ async def test_the_scope_of_operators_implies_no_other(plane: Plane) -> None:
     ("query", "field"),
     [("state=done", "state"), ("error=yes", "error"), ("error=1&state=working", "error"), ("limit=0", "limit")],
 )
-async def test_a_filter_that_is_none_is_refused(plane: Plane, query: str, field: str) -> None:
-    """V1: by its name, with what it may be."""
+async def test_an_invalid_filter_is_refused(plane: Plane, query: str, field: str) -> None:
+    """V1: with the name of the field and the allowed values."""
     refused = await ask(plane, OLGA, "GET", f"/api/ops/tasks?{query}")
     assert (refused.status_code, list(refused.json()["fields"])) == (400, [field])
 
 
-async def test_what_nobody_takes_and_what_a_silent_executor_holds_needs_attention(tmp_path: Path) -> None:
-    """V4: once the executor renews no more; nothing of it before there is work, nor in another tenant."""
+async def test_unserved_tasks_and_a_silent_executor_are_concerns(tmp_path: Path) -> None:
+    """V4: as soon as the executor stops renewing. There is no concern before there is work, nor in another tenant."""
     ann = Principal("default", "ann", "ann", service=True)
     values: Json = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
     values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])
@@ -303,8 +302,8 @@ async def test_what_nobody_takes_and_what_a_silent_executor_holds_needs_attentio
         assert (await data(plane, AWAY, "/api/ops/overview"))["concerns"] == []
 
 
-async def test_operators_are_told_whose_tasks_hold_all_that_can_run(tmp_path: Path) -> None:
-    """L2: those of their own tenant by name, of others by number only."""
+async def test_operators_see_the_owners_that_hold_the_whole_capacity(tmp_path: Path) -> None:
+    """L2: owners of their own tenant by name, other tenants by number only."""
     async with (
         open_behind(tmp_path, executor={"capacity": 1}) as behind,
         open_front(behind, api_keys=keys(tmp_path)) as plane,
@@ -317,8 +316,8 @@ async def test_operators_are_told_whose_tasks_hold_all_that_can_run(tmp_path: Pa
             assert held["message"].endswith(f" {whose}.") and held["suggestion"]
 
 
-async def test_work_whose_executor_is_gone_is_seen_to_wait_and_then_to_fail(tmp_path: Path) -> None:
-    """V1, C9: what nobody takes is queued; what a lost executor ran fails with the reason; both lack a copy."""
+async def test_tasks_without_an_executor_are_shown_as_queued_or_failed(tmp_path: Path) -> None:
+    """V1, C9: an unclaimed task is queued. The task of a lost executor fails with the reason, and is uncopied."""
     ann = Principal("default", "ann", "ann", service=True)
     values: Json = {"invocation_id": fresh(), "request_hash": b"h" * 32, "context_id": fresh(), "agent": "elsewhere"}
     values["message"] = a2a.Message(message_id=fresh(), role=a2a.ROLE_USER, parts=[a2a.Part(text="hello")])

@@ -1,4 +1,4 @@
-"""Sessions that leave as one JSON document, or as a transcript to read."""
+"""Exports of sessions as one JSON document, and as a transcript."""
 
 import json
 import re
@@ -32,7 +32,7 @@ async def export(plane: Plane, context: str, form: str, media_type: str, ending:
 
 
 async def transcript(plane: Plane, context: str) -> list[str]:
-    """The blocks of a transcript, headings without their times."""
+    """Return the blocks of a transcript, with headings without their times."""
     text = await export(plane, context, "markdown", "text/markdown; charset=utf-8", "md")
     assert text.endswith("\n") and "\n\n\n" not in text
     assert len(TIME.findall(text)) == len(re.findall("^## ", text, re.MULTILINE))
@@ -48,14 +48,14 @@ def message(task: str, role: str, *parts: Json) -> Json:
 
 
 async def stored(plane: Plane, context: str, history: list[Json], **fields: Any) -> None:
-    """Stores a document with these messages."""
+    """Store a document with these messages."""
     task = history[0]["taskId"]
     document = {"id": task, "contextId": context, "kind": "task", "status": {"state": "completed"}, **fields}
     reply = await plane.http.post("/api/tasks", json={**document, "history": history})
     assert reply.status_code == 201, reply.text
 
 
-async def test_a_document_is_the_file_of_lines_with_each_event_at_its_task(whole: Plane) -> None:
+async def test_the_json_document_has_all_lines_of_the_file_with_events_at_their_tasks(whole: Plane) -> None:
     """S: all entries, tasks and events, in the same order."""
     context = await everything(whole)
     expected: Json = {"entries": [], "tasks": []}
@@ -76,8 +76,8 @@ async def test_a_document_is_the_file_of_lines_with_each_event_at_its_task(whole
     assert (found["session"]["contextId"], found["entries"], found["tasks"]) == (empty, [], [])
 
 
-async def test_a_transcript_tells_who_said_what_without_what_was_rewound(whole: Plane) -> None:
-    """S, R: with times, and without lines of progress and pieces of a text."""
+async def test_a_transcript_has_speakers_and_times_without_rewound_turns(whole: Plane) -> None:
+    """S, R: without status texts and partial messages."""
     context = fresh()
     await say(whole, SEND, context, "progress 3")
     await say(whole, SEND, context, "A")
@@ -91,8 +91,8 @@ async def test_a_transcript_tells_who_said_what_without_what_was_rewound(whole: 
     assert len(rest) == 8, rest
 
 
-async def test_tools_files_data_and_artifacts_are_named_and_how_a_task_ended_is_told_once(whole: Plane) -> None:
-    """S: a reason that the agent said last is not repeated; no content of a file is in a transcript."""
+async def test_a_transcript_names_tools_files_data_artifacts_and_the_end_of_each_task(whole: Plane) -> None:
+    """S: a reason that is the last message of the agent is not repeated. A transcript has no content of files."""
     context, task = fresh(), fresh()
     await whole.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     call = part("data", {"id": "1", "name": "look\nup", "args": {"code": "```"}}, kagent_type="function_call")
@@ -128,7 +128,7 @@ async def test_tools_files_data_and_artifacts_are_named_and_how_a_task_ended_is_
 
 
 async def test_a_long_transcript_has_every_message_once_and_in_order(whole: Plane) -> None:
-    """S: over many pages; what follows the last message of a task stands there only."""
+    """S: over many pages. Artifacts are listed only after the last message of their task."""
     context, task = fresh(), fresh()
     texts = [f"said {number}" for number in range(450)]
     history = [message(task, "user", part("text", text)) for text in texts]
@@ -140,7 +140,7 @@ async def test_a_long_transcript_has_every_message_once_and_in_order(whole: Plan
     assert blocks[blocks.index(texts[-1]) + 1] == "> Artifact: Report"
 
 
-async def test_another_format_is_refused_and_named(whole: Plane) -> None:
+async def test_an_unknown_format_is_refused_with_the_known_ones(whole: Plane) -> None:
     """S: typed, with those that there are."""
     context = fresh()
     await say(whole, SEND, context, "A")

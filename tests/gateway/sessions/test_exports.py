@@ -1,4 +1,4 @@
-"""Sessions that leave as a file and come back from it, whole or not at all."""
+"""Exports of sessions to a file, and imports that are complete or change nothing."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ async def exported(plane: Plane, context: str) -> bytes:
     return reply.content
 
 
-async def brought_in(plane: Plane, body: bytes, new: str = "", **headers: str) -> Any:
+async def import_file(plane: Plane, body: bytes, new: str = "", **headers: str) -> Any:
     query = f"?id={new}" if new else ""
     return await plane.http.post(f"/api/sessions/import{query}", content=body, headers={**NDJSON, **headers})
 
@@ -46,7 +46,7 @@ def lines_of(body: bytes) -> list[Json]:
 
 
 def sealed(lines: list[bytes]) -> bytes:
-    """The lines but the last, with a last one that says what they are."""
+    """Return the lines with a new last line that has their counts and their checksum."""
     counts = {"entries": 0, "tasks": 0, "events": 0}
     for line in lines[:-1]:
         kind = json.loads(line)["type"]
@@ -57,7 +57,7 @@ def sealed(lines: list[bytes]) -> bytes:
 
 
 async def everything(plane: Plane) -> str:
-    """A session in which everything happened that can."""
+    """Create a session with messages, tasks, documents, events, rewinds, undos and pushes of every kind."""
     context = fresh()
     for text in ("A", "message direct", "chunks 3 10", "tool", "B", "fail", "ask Which?"):
         await plane.send(text, message={"contextId": context})
@@ -72,7 +72,7 @@ async def everything(plane: Plane) -> str:
         event = {"id": fresh(), "invocationId": f"run{number}", "actions": {"stateDelta": delta}}
         body = {"id": event["id"], "data": json.dumps(event)}
         assert (await plane.http.post(f"/api/sessions/{context}/events", json=body)).status_code == 201
-    # A document of a turn that the pushed history replaces: it is hidden.
+    # A hidden document: the pushed history replaces its turn.
     hidden: Json = {"id": fresh(), "contextId": context, "kind": "task", "status": {"state": "completed"}}
     hidden["metadata"] = {"kagent_invocation_id": "run1"}
     assert (await plane.http.post("/api/tasks", json=hidden)).status_code == 201
@@ -94,8 +94,8 @@ async def everything(plane: Plane) -> str:
     return context
 
 
-async def heard(plane: Plane, context: str) -> list[str]:
-    """The texts in effect."""
+async def effective_texts(plane: Plane, context: str) -> list[str]:
+    """Return the texts in effect."""
     return texts((await data(plane, f"/api/sessions/{context}/effective_history"))["messages"])
 
 
@@ -107,29 +107,27 @@ async def push(plane: Plane, context: str, text: str) -> None:
 
 
 async def readings(plane: Plane, context: str) -> list[Any]:
-    """What a client reads of a session, however it asks; cursors belong to one server."""
+    """Return all reads of a session, without cursors, which belong to one server."""
     found: list[Any] = [await flat(plane, context)]
     for path in ("effective_history", "state", "task-infos?include=superseded", "tasks?include=superseded", "stats"):
         found.append(await data(plane, f"/api/sessions/{context}/{path}"))
-    # How long the tasks that wait do so by now.
+    # This time grows while tasks wait.
     found[-1].pop("timeInStateSeconds")
     for task in found[4]:
         task.get("metadata", {}).pop("taskplane.dev/cursor", None)
     return found
 
 
-async def test_a_session_comes_back_as_it_was(whole: Plane) -> None:
-    """S, R, M, T, C6: the same bytes after a round trip, and the same to every reader; it goes on where it was.
-
-    Also where the same task ran before: its executor does not take the new lease for one that it had.
-    """
+async def test_an_imported_session_equals_the_exported_one(whole: Plane) -> None:
+    """S, R, M, T, C6: a round trip gives the same bytes and the same reads, and the session continues. This also holds
+    on the server that ran the tasks: an executor does not confuse the new lease with an earlier one."""
     context = await everything(whole)
     before, body = await readings(whole, context), await exported(whole, context)
     kinds = [line["type"] for line in lines_of(body)]
     assert (kinds[0], kinds[-1]) == ("header", "end")
     assert {"entry", "task", "event"} < set(kinds)
     assert (await whole.http.delete(f"/api/sessions/{context}")).status_code == 200
-    reply = await brought_in(whole, body)
+    reply = await import_file(whole, body)
     assert reply.status_code == 201, reply.text
     assert reply.json()["data"]["tasks"] == kinds.count("task")
     assert await exported(whole, context) == body
@@ -142,74 +140,74 @@ async def test_a_session_comes_back_as_it_was(whole: Plane) -> None:
     assert [task["attempt"] for task in tasks if task["id"] == answered["id"]] == [1]
     await say(whole, SEND, context, "E")
     await rewind(whole, SEND, context, await invocation(whole, context, "D"))
-    # The document names no turn, and came after the one that is cut.
-    assert await heard(whole, context) == ["Pushed"]
+    # The document names no turn, and came after the cut one.
+    assert await effective_texts(whole, context) == ["Pushed"]
     assert (await whole.http.delete(f"/api/sessions/{context}")).status_code == 200
 
 
-async def test_a_session_comes_in_beside_itself_under_another_id(whole: Plane) -> None:
-    """S, R: ids that must be unique are derived, everything else is the same, and both go on by themselves."""
+async def test_an_import_under_another_id_is_an_independent_copy(whole: Plane) -> None:
+    """S, R: unique ids are derived, everything else is the same, and both sessions continue."""
     context, new = await everything(whole), fresh()
     body = await exported(whole, context)
-    reply = await brought_in(whole, body, new)
+    reply = await import_file(whole, body, new)
     assert reply.status_code == 201, reply.text
     other = await exported(whole, new)
     assert [line["type"] for line in lines_of(other)] == [line["type"] for line in lines_of(body)]
-    assert await heard(whole, new) == await heard(whole, context)
-    assert (await brought_in(whole, body, new)).status_code == 409
+    assert await effective_texts(whole, new) == await effective_texts(whole, context)
+    assert (await import_file(whole, body, new)).status_code == 409
     ours, theirs = (set(ids(lines_of(one))) for one in (body, other))
     assert ours.isdisjoint(theirs)
     await rewind(whole, SEND, new, await invocation(whole, new, "D"))
-    assert await heard(whole, new) == ["Pushed"]
+    assert await effective_texts(whole, new) == ["Pushed"]
     assert await exported(whole, context) == body
-    # Derived ids are derived the same way again.
+    # A second import derives the same ids.
     assert (await whole.http.delete(f"/api/sessions/{new}")).status_code == 200
-    assert (await brought_in(whole, body, new)).status_code == 201
+    assert (await import_file(whole, body, new)).status_code == 201
     assert await exported(whole, new) == other
 
 
-async def test_an_import_tells_nothing_of_another_tenant(whole: Plane) -> None:
-    """S: the ids of tasks may exist there; both sessions go on by themselves."""
+async def test_an_import_succeeds_if_another_tenant_has_the_ids(whole: Plane) -> None:
+    """S: the answer reveals nothing of them, and both sessions continue."""
     context = await everything(whole)
     body = await exported(whole, context)
     async with open_front(whole.behind, tenant="other") as other:
         for _ in range(2):
-            reply = await brought_in(other, body)
+            reply = await import_file(other, body)
             assert reply.status_code == 201, reply.text
-            assert await heard(other, context) == await heard(whole, context)
+            assert await effective_texts(other, context) == await effective_texts(whole, context)
             theirs = ids(lines_of(await exported(other, context)))
             assert len(set(theirs)) == len(theirs)
             assert await exported(whole, context) == body
             await say(other, SEND, context, "more")
-            assert (await heard(other, context))[-3:] == ["d", "more", "more"]
+            assert (await effective_texts(other, context))[-3:] == ["d", "more", "more"]
             assert (await other.http.delete(f"/api/sessions/{context}")).status_code == 200
         assert await exported(whole, context) == body
 
 
 def ids(lines: list[Json]) -> list[str]:
-    """Those that must be unique."""
+    """Return the ids that must be unique."""
     found = [line["entry"]["id"] for line in lines if line["type"] == "entry"]
     return found + [line["task"][name] for line in lines if line["type"] == "task" for name in ("id", "uid")]
 
 
-async def test_a_session_or_a_task_that_exists_is_left_alone(whole: Plane) -> None:
-    """S: 409, typed, and nothing changed; a task of that id is in the way as well as the session."""
+async def test_an_import_over_an_existing_session_or_task_is_refused_with_409(whole: Plane) -> None:
+    """S: nothing is changed. An existing task with the id is a conflict as well."""
     context = fresh()
     await say(whole, SEND, context, "A")
     body = await exported(whole, context)
     for new, reason in (("", "SESSION_EXISTS"), (context, "SESSION_EXISTS")):
-        reply = await brought_in(whole, body, new)
+        reply = await import_file(whole, body, new)
         assert (reply.status_code, reply.json()["code"]) == (409, reason)
-    # Bob has no such session, but the ids of its tasks are taken.
-    reply = await brought_in(whole, body, **{"X-User-Id": "bob"})
+    # Bob has no such session, but the ids of its tasks exist.
+    reply = await import_file(whole, body, **{"X-User-Id": "bob"})
     assert (reply.status_code, reply.json()["code"]) == (409, "TASK_EXISTS")
     bobs = await whole.http.get(f"/api/sessions/{context}", headers={"X-User-Id": "bob"})
     assert bobs.status_code == 404
     assert await exported(whole, context) == body
-    assert (await brought_in(whole, body, fresh(), **{"X-User-Id": "bob"})).status_code == 201
+    assert (await import_file(whole, body, fresh(), **{"X-User-Id": "bob"})).status_code == 201
 
 
-async def test_nobody_exports_what_is_not_theirs(whole: Plane) -> None:
+async def test_an_export_of_a_foreign_or_unknown_session_is_404(whole: Plane) -> None:
     """S6."""
     context = fresh()
     await say(whole, SEND, context, "A")
@@ -218,15 +216,15 @@ async def test_nobody_exports_what_is_not_theirs(whole: Plane) -> None:
     assert (await whole.http.get(f"/api/sessions/{fresh()}/export")).status_code == 404
 
 
-async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
-    """S: cut between lines, or with a line gone, repeated or in another place, also with a right checksum."""
+async def test_an_incomplete_or_reordered_file_is_refused_and_changes_nothing(whole: Plane) -> None:
+    """S: cut between lines, or with a missing, repeated or moved line, also with a correct checksum."""
     context, new = await everything(whole), fresh()
     body = await exported(whole, context)
     lines = body.splitlines(keepends=True)
     reasons: set[str] = set()
 
     async def refused(wrong: bytes) -> None:
-        reply = await brought_in(whole, wrong, new)
+        reply = await import_file(whole, wrong, new)
         assert reply.status_code == 400, (reply.text, wrong[-300:])
         found = reply.json()
         assert int(found["metadata"]["line"]) >= 1, found
@@ -235,7 +233,7 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
 
     last = len(lines) - 1
     for at in range(len(lines)):
-        # Some of them, since each is a request, or four.
+        # A sample only, since each needs up to four requests.
         if at % EACH == 0 or at == last:
             await refused(b"".join(lines[:at]))
         if 0 < at < last and at % (3 * EACH) == 1:
@@ -256,32 +254,32 @@ async def test_a_file_that_is_not_whole_changes_nothing(whole: Plane) -> None:
     assert {"IMPORT_CUT", "IMPORT_ORDER", "CHECKSUM_MISMATCH", "NOT_JSON", "UNKNOWN_VERSION"} <= reasons, reasons
     assert (await whole.http.get(f"/api/sessions/{new}")).status_code == 404
     assert await data(whole, f"/api/sessions/{context}/task-infos")
-    assert (await brought_in(whole, body, new)).status_code == 201
+    assert (await import_file(whole, body, new)).status_code == 201
 
 
-async def test_a_runtime_may_name_a_turn_by_what_is_no_text(whole: Plane) -> None:
-    """S5: an event is kept as it is, also under another id of its session, where its JSON has half a surrogate pair."""
+async def test_an_event_with_half_a_surrogate_pair_is_stored_and_imported_unchanged(whole: Plane) -> None:
+    """S5: also under another id of its session."""
     context, event = fresh(), fresh()
     await whole.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
     text = json.dumps({"id": event, "invocationId": "\ud800", "actions": {"rewindBeforeInvocationId": "\udc00"}})
     stored = await whole.http.post(f"/api/sessions/{context}/events", json={"id": event, "data": text})
     assert stored.status_code == 201, stored.text
     new = fresh()
-    reply = await brought_in(whole, await exported(whole, context), new)
+    reply = await import_file(whole, await exported(whole, context), new)
     assert reply.status_code == 201, reply.text
     (copy,) = (await data(whole, f"/api/sessions/{new}"))["events"]
     assert json.loads(copy["data"])["invocationId"] == "\ud800"
 
 
 async def refused_or_valid(plane: Plane, wrong: bytes, refused: Any) -> None:
-    """Whole tasks may change their places with one another, or be left out; that is another file, and a right one."""
+    """Check that the file is refused, unless it only reorders or omits whole tasks, which is valid."""
     kinds = [line["type"] for line in lines_of(wrong)]
     if sum(line["task"]["generation"] == "1" for line in lines_of(wrong) if line["type"] == "task") == 0 and kinds:
         await refused(wrong)
 
 
-async def test_a_task_that_was_running_has_ended_when_it_comes_in(whole: Plane) -> None:
-    """M4: its run is elsewhere; it is FAILED for the reason IMPORTED, and the session goes on."""
+async def test_a_running_task_is_imported_as_failed(whole: Plane) -> None:
+    """M4: its run is elsewhere. The reason is IMPORTED, and the session continues."""
     context, new = fresh(), fresh()
     stream = {"message": said("slow 100", contextId=context)}
     async with asyncio.timeout(20), whole.stream("SendStreamingMessage", stream) as events:
@@ -290,7 +288,7 @@ async def test_a_task_that_was_running_has_ended_when_it_comes_in(whole: Plane) 
             if infos and infos[0]["state"] == "working":
                 break
     body = await exported(whole, context)
-    assert (await brought_in(whole, body, new)).status_code == 201
+    assert (await import_file(whole, body, new)).status_code == 201
     (info,) = await data(whole, f"/api/sessions/{new}/task-infos")
     assert (info["state"], "did not go on here" in info["error"]) == ("failed", True)
     (task,) = await data(whole, f"/api/sessions/{new}/tasks")
@@ -301,8 +299,9 @@ async def test_a_task_that_was_running_has_ended_when_it_comes_in(whole: Plane) 
     await whole.rpc("CancelTask", {"id": task_id})
 
 
-async def test_a_session_whose_logs_were_trimmed_comes_back_as_it_was(tmp_path: Path) -> None:
-    """S, C16: what is left of the logs goes round, the same to every reader; a file that lies about it is refused."""
+async def test_a_session_with_trimmed_logs_is_imported_unchanged(tmp_path: Path) -> None:
+    """S, C16: the rest of the logs is imported, with the same reads. A file with a contradiction about the trimmed part
+    is refused."""
     async with open_all(tmp_path, events_ttl=1e-6) as plane:
         context, new = await everything(plane), fresh()
         service = Principal("default", "", "service", service=True)
@@ -313,64 +312,64 @@ async def test_a_session_whose_logs_were_trimmed_comes_back_as_it_was(tmp_path: 
         lines = body.splitlines(keepends=True)
         trimmed = [at for at, line in enumerate(lines) if b'"trimmedGeneration"' in line]
         assert trimmed and lines_of(body)[-1]["type"] == "end"
-        for number, wrong in enumerate(lies(lines, max(trimmed, key=lambda at: len(lines[at])))):
-            reply = await brought_in(plane, sealed(wrong), new)
+        for number, wrong in enumerate(contradictions(lines, max(trimmed, key=lambda at: len(lines[at])))):
+            reply = await import_file(plane, sealed(wrong), new)
             assert (reply.status_code, reply.json()["metadata"].keys()) == (400, {"line"}), (number, reply.text)
         assert (await plane.http.get(f"/api/sessions/{new}")).status_code == 404
-        assert (await brought_in(plane, body, new)).status_code == 201
+        assert (await import_file(plane, body, new)).status_code == 201
         assert [line["type"] for line in lines_of(await exported(plane, new))] == [
             line["type"] for line in lines_of(body)
         ]
         assert (await plane.http.delete(f"/api/sessions/{context}")).status_code == 200
-        assert (await brought_in(plane, body)).status_code == 201
+        assert (await import_file(plane, body)).status_code == 201
         assert await exported(plane, context) == body
         assert await readings(plane, context) == before
 
 
-def lies(lines: list[bytes], at: int) -> Iterator[list[bytes]]:
-    """Files that say something else of the trimmed task in the line `at`."""
+def contradictions(lines: list[bytes], at: int) -> Iterator[list[bytes]]:
+    """Yield files with contradictions about the trimmed task in the line `at`."""
     task = json.loads(lines[at])["task"]
     head = int(task["generation"])
     ends = next(place for place in range(at, len(lines)) if json.loads(lines[place])["type"] not in ("task", "event"))
     events = next((place for place in range(at + 1, ends) if json.loads(lines[place])["type"] == "task"), ends) - at - 1
 
-    def told(place: int, change: Callable[[Json], object]) -> list[bytes]:
+    def changed(place: int, change: Callable[[Json], object]) -> list[bytes]:
         value = json.loads(lines[place])
         change(value)
         return [*lines[:place], json.dumps(value).encode() + b"\n", *lines[place + 1 :]]
 
     for generation in (head, head + 5, -1, 1):
-        yield told(at, partial(_said_to_be_trimmed, generation))
-    yield told(at, lambda line: line["task"].pop("trimmedGeneration"))
-    yield told(at, lambda line: line["task"]["task"]["history"][0]["parts"][0].update(text="never said"))
-    yield told(at, lambda line: line["task"]["task"]["history"].pop(0))
-    yield told(at, lambda line: line["task"]["task"]["status"].update(state="TASK_STATE_REJECTED"))
-    yield told(at, lambda line: line["task"]["task"].update(metadata={"more": 1}))
+        yield changed(at, partial(_set_trimmed_generation, generation))
+    yield changed(at, lambda line: line["task"].pop("trimmedGeneration"))
+    yield changed(at, lambda line: line["task"]["task"]["history"][0]["parts"][0].update(text="never said"))
+    yield changed(at, lambda line: line["task"]["task"]["history"].pop(0))
+    yield changed(at, lambda line: line["task"]["task"]["status"].update(state="TASK_STATE_REJECTED"))
+    yield changed(at, lambda line: line["task"]["task"].update(metadata={"more": 1}))
     for place in (at + 1, at + events):
         yield [*lines[:place], *lines[place + 1 :]]
-        yield told(place, lambda line: line["event"]["event"].update(generation="2"))
-        yield told(place, lambda line: line["event"].update(changedTo="TASK_STATE_AUTH_REQUIRED"))
+        yield changed(place, lambda line: line["event"]["event"].update(generation="2"))
+        yield changed(place, lambda line: line["event"].update(changedTo="TASK_STATE_AUTH_REQUIRED"))
 
 
-def _said_to_be_trimmed(generation: int, line: Json) -> None:
+def _set_trimmed_generation(generation: int, line: Json) -> None:
     line["task"]["trimmedGeneration"] = str(generation)
 
 
-async def test_a_body_of_another_type_or_size_is_refused(tmp_path: Path) -> None:
-    """S: typed, and before anything is stored."""
+async def test_an_import_of_a_wrong_type_or_size_is_refused(tmp_path: Path) -> None:
+    """S: with a code for each, before anything is stored."""
     async with open_all(tmp_path, max_import=4096, max_import_line=1024) as plane:
         reply = await plane.http.post("/api/sessions/import", content=b"{}", headers={"content-type": "text/plain"})
         assert (reply.status_code, reply.json()["code"]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
-        reply = await brought_in(plane, b"x" * 5000)
+        reply = await import_file(plane, b"x" * 5000)
         assert (reply.status_code, reply.json()["code"]) == (413, "BODY_TOO_LARGE")
         assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT sets the limit of a file")
-        reply = await brought_in(plane, b"x" * 2000)
+        reply = await import_file(plane, b"x" * 2000)
         assert (reply.status_code, reply.json()["code"]) == (400, "LINE_TOO_LONG")
         assert reply.json()["suggestion"].endswith("TASKPLANE_GATEWAY_MAX_IMPORT_LINE sets the limit of a line")
 
 
-async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> None:
-    """L2: a further one is told when to come again, and nothing of it is read; a slot that is free again is used."""
+async def test_an_import_over_the_limit_is_refused_with_429(tmp_path: Path) -> None:
+    """L2: the answer has Retry-After, and the body is not read. A freed slot is used again."""
     async with open_all(tmp_path, max_imports=1) as plane:
         context = fresh()
         await say(plane, Way("1.0", False), context, "hello")
@@ -389,9 +388,9 @@ async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> Non
         await first.wait()
 
         async def refused() -> bool:
-            reply = await brought_in(plane, body, fresh())
+            reply = await import_file(plane, body, fresh())
             if reply.status_code == 201:
-                # The first one had not come in yet.
+                # The first import had not begun yet.
                 return False
             assert (reply.status_code, reply.json()["code"]) == (429, "TOO_MANY_IMPORTS")
             assert reply.headers["retry-after"] == "5"
@@ -400,4 +399,4 @@ async def test_only_so_many_sessions_are_imported_at_once(tmp_path: Path) -> Non
         await until(refused)
         going_on.set()
         assert (await importing).status_code == 201
-        assert (await brought_in(plane, body, fresh())).status_code == 201
+        assert (await import_file(plane, body, fresh())).status_code == 201

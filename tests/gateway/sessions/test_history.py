@@ -1,4 +1,4 @@
-"""The effective history of a session, its state, and sessions that begin with what another one shows."""
+"""The effective history of a session, its state, and forks."""
 
 import asyncio
 import json
@@ -39,11 +39,11 @@ async def push(plane: Plane, context: str, body: Any, **headers: str) -> Any:
     return await plane.http.put(f"/api/sessions/{context}/effective_history", json=body, headers=headers)
 
 
-async def post(plane: Plane, context: str, what: str, body: Any = None, **headers: str) -> Any:
-    return await plane.http.post(f"/api/sessions/{context}/{what}", json=body, headers=headers)
+async def post(plane: Plane, context: str, action: str, body: Any = None, **headers: str) -> Any:
+    return await plane.http.post(f"/api/sessions/{context}/{action}", json=body, headers=headers)
 
 
-async def test_what_a_session_shows_is_read_with_its_version(plane: Plane) -> None:
+async def test_the_effective_history_is_returned_with_the_session_version(plane: Plane) -> None:
     """R7."""
     context = await session_of(plane, "A", "B")
     reply = await plane.http.get(f"/api/sessions/{context}/effective_history")
@@ -55,7 +55,7 @@ async def test_what_a_session_shows_is_read_with_its_version(plane: Plane) -> No
 
 
 async def pages(plane: Plane, context: str, limit: int) -> list[Json]:
-    """All of them, the newest first."""
+    """Return all pages, the newest first."""
     path = f"/api/sessions/{context}/effective_history"
     found = [await data(plane, f"{path}?limit={limit}")]
     while found[-1]["before"]:
@@ -63,8 +63,8 @@ async def pages(plane: Plane, context: str, limit: int) -> list[Json]:
     return found
 
 
-async def test_what_a_session_shows_is_read_in_pages(plane: Plane) -> None:
-    """R7: the newest page first; all show one version, whatever comes between."""
+async def test_the_effective_history_has_pages_of_one_version(plane: Plane) -> None:
+    """R7: the newest page first. Later changes of the session do not affect the older pages."""
     context = await session_of(plane, "A", "B", "C")
     whole = await data(plane, f"/api/sessions/{context}/effective_history")
     found = await pages(plane, context, 4)
@@ -81,8 +81,8 @@ async def test_what_a_session_shows_is_read_in_pages(plane: Plane) -> None:
         assert reply.status_code == 400, query
 
 
-async def test_a_pushed_history_is_what_the_session_shows_from_then_on(plane: Plane) -> None:
-    """R7: the tasks' flatten is it, then and after further turns; what was said before is hidden, and not gone."""
+async def test_a_pushed_history_replaces_all_earlier_messages(plane: Plane) -> None:
+    """R7: the flattened tasks equal it, also after further turns. Earlier messages are hidden, not deleted."""
     context = await session_of(plane, "A", "B")
     growing = message("so f", "p", kagent_adk_partial=True)
     pushed = await push(plane, context, {"messages": [message("X", "x"), growing, message("Y")]})
@@ -107,8 +107,8 @@ EDITS: dict[str, Callable[[list[Json]], list[Json]]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-async def test_a_pushed_history_may_keep_parts_of_turns(plane: Plane, name: str) -> None:
-    """R5, R7, T6: what it leaves out does not come back from the tasks, then and after a further turn."""
+async def test_messages_omitted_by_a_push_stay_hidden_after_further_turns(plane: Plane, name: str) -> None:
+    """R5, R7, T6: the push keeps parts of turns, and the tasks do not restore the rest."""
     context = await session_of(plane, "A", "B", "C")
     kept = EDITS[name]((await data(plane, f"/api/sessions/{context}/effective_history"))["messages"])
     assert (await push(plane, context, {"messages": kept})).status_code == 200
@@ -122,7 +122,7 @@ async def test_a_pushed_history_may_keep_parts_of_turns(plane: Plane, name: str)
 
 
 async def test_a_pushed_turn_can_be_rewound(plane: Plane) -> None:
-    """R7, R3: by the invocation that its messages name."""
+    """R7, R3: by the invocation in the metadata of its messages."""
     context = await session_of(plane, "A")
     messages = [message(text, text, **{INVOCATION: f"{context}-{text[0]}"}) for text in ("P1", "P2", "Q1")]
     await push(plane, context, {"messages": messages})
@@ -131,8 +131,8 @@ async def test_a_pushed_turn_can_be_rewound(plane: Plane) -> None:
     assert texts(done.json()["data"]["messages"]) == ["P1", "P2"] == await shown(plane, context)
 
 
-async def test_a_push_is_guarded_by_the_version(plane: Plane) -> None:
-    """R7, R9: by body or header; a mismatch is 409 with the version, and nothing is changed."""
+async def test_a_push_with_an_outdated_version_is_refused_with_409(plane: Plane) -> None:
+    """R7, R9: given in the body or a header. The error has the current version, and nothing is changed."""
     context = await session_of(plane, "A")
     current = await version(plane, context)
     old = current - 1
@@ -159,8 +159,8 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "field"), BAD)
-async def test_a_history_that_cannot_be_one_is_refused_by_field(plane: Plane, body: Any, field: str) -> None:
-    """R7: two messages with one id, among others; nothing is changed."""
+async def test_an_invalid_pushed_history_is_refused_by_field(plane: Plane, body: Any, field: str) -> None:
+    """R7: nothing is changed."""
     context = await session_of(plane, "A")
     before = await version(plane, context)
     reply = await push(plane, context, body)
@@ -169,8 +169,8 @@ async def test_a_history_that_cannot_be_one_is_refused_by_field(plane: Plane, bo
     assert await shown(plane, context) == echo("A")
 
 
-async def test_a_runtime_that_rewinds_by_itself_hides_the_tasks_it_cut(plane: Plane) -> None:
-    """R10, R7: an event with the rewind in it, in either spelling; the events in effect are those before."""
+async def test_a_rewind_event_of_a_runtime_hides_managed_tasks(plane: Plane) -> None:
+    """R10, R7: in both spellings of the event."""
     context = await session_of(plane, "A", "B")
     for spelling in ("rewind_before_invocation_id", "rewindBeforeInvocationId"):
         await say(plane, SEND, context, spelling)
@@ -183,9 +183,9 @@ async def test_a_runtime_that_rewinds_by_itself_hides_the_tasks_it_cut(plane: Pl
         assert len(infos) == 2
 
 
-async def test_a_runtime_that_rewinds_by_itself_hides_its_own_tasks(plane: Plane) -> None:
-    """R10, R4, T4: those of the turns that it cut, as it saves them, again and again; they come back when the rewind is
-    undone, or in a turn of their own."""
+async def test_a_rewind_event_of_a_runtime_hides_its_documents(plane: Plane) -> None:
+    """R10, R4, T4: also if the runtime saves them again. They are restored by an undo of the rewind, or in a turn of
+    their own."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
     ids = {turn: fresh() for turn in ("i1", "i2", "i3")}
 
@@ -228,8 +228,8 @@ async def test_a_runtime_that_rewinds_by_itself_hides_its_own_tasks(plane: Plane
     assert await listed() == ["i1", "i2"]
 
 
-async def test_who_follows_a_document_is_told_nothing_of_a_rewind(plane: Plane) -> None:
-    """R10, T4: it is hidden, not changed; what its runtime saves then is told."""
+async def test_a_subscription_to_a_document_has_no_event_for_a_rewind(plane: Plane) -> None:
+    """R10, T4: the document is hidden, not changed. Later saves are sent."""
     context, task_id = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"], fresh()
 
     async def save(state: str) -> None:
@@ -245,12 +245,12 @@ async def test_who_follows_a_document_is_told_nothing_of_a_rewind(plane: Plane) 
         text = json.dumps({"invocation_id": "i2", "actions": actions})
         await post(plane, context, "events", {"id": fresh(), "data": text})
         await save("completed")
-        (told,) = [event.result["statusUpdate"]["status"]["state"] async for event in live]
-    assert told == "TASK_STATE_COMPLETED"
+        (state,) = [event.result["statusUpdate"]["status"]["state"] async for event in live]
+    assert state == "TASK_STATE_COMPLETED"
 
 
-async def test_a_document_that_comes_after_the_rewind_of_its_turn_is_hidden_too(plane: Plane) -> None:
-    """R3, R10: its runtime was still at work on the turn that was cut."""
+async def test_a_document_saved_after_the_rewind_of_its_turn_is_hidden(plane: Plane) -> None:
+    """R3, R10: its runtime still worked on the cut turn."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
     for turn in ("i1", "i2"):
         await post(plane, context, "events", {"id": fresh(), "data": json.dumps({"invocation_id": turn})})
@@ -264,8 +264,8 @@ async def test_a_document_that_comes_after_the_rewind_of_its_turn_is_hidden_too(
     assert saved["i1"] in listed and saved["i2"] not in listed
 
 
-async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -> None:
-    """R7, R10: of a session that only a runtime feeds, as kagent's clients read them."""
+async def test_the_effective_history_has_the_events_in_effect(plane: Plane) -> None:
+    """R7, R10: of a session with events of a runtime only, in the form that kagent's clients read."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
     for turn in ("i1", "i2"):
         for number in range(2):
@@ -286,7 +286,8 @@ async def test_the_events_in_effect_are_read_beside_the_messages(plane: Plane) -
 
 
 async def test_the_state_after_a_rewind_is_the_earlier_state(plane: Plane) -> None:
-    """R12: as the runtime's events made it; an event whose delta is no object is refused, and changes nothing."""
+    """R12: the state follows from the events in effect. An event with a delta other than an object is refused, and
+    changes nothing."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "a"})).json()["data"]["id"]
 
     async def event(turn: str, actions: Any) -> Any:
@@ -316,8 +317,8 @@ async def test_the_state_after_a_rewind_is_the_earlier_state(plane: Plane) -> No
     assert (after["color"], after.get("shape"), after["n"]) == ("red", None, 1)
 
 
-async def test_a_rewind_outside_the_chat_answers_with_the_session(plane: Plane) -> None:
-    """R4, R8: once, by its key; guarded by the version, by body or header."""
+async def test_a_rewind_by_its_own_route_returns_the_session(plane: Plane) -> None:
+    """R4, R8: a repeat under the same key has no effect. The expected version is given in the body or a header."""
     context = await session_of(plane, "A", "B", "C")
     before = await invocation(plane, context, "C")
     current = await version(plane, context)
@@ -335,10 +336,10 @@ async def test_a_rewind_outside_the_chat_answers_with_the_session(plane: Plane) 
     assert texts(undone.json()["data"]["messages"]) == echo("A", "B", "C") == await shown(plane, context)
 
 
-async def test_a_rewind_that_cannot_be_is_refused_and_changes_nothing(plane: Plane) -> None:
-    """R9: with a reason for each."""
+async def test_an_invalid_rewind_undo_or_fork_is_refused_and_changes_nothing(plane: Plane) -> None:
+    """R9: with a code for each case."""
     context = await session_of(plane, "A")
-    for what, body, status, code in (
+    for action, body, status, code in (
         ("rewind", {"before": "none"}, 404, "INVOCATION_NOT_FOUND"),
         ("rewind", {}, 400, "INVALID_ARGUMENT"),
         ("rewind", {"before": 5}, 400, "INVALID_ARGUMENT"),
@@ -349,18 +350,18 @@ async def test_a_rewind_that_cannot_be_is_refused_and_changes_nothing(plane: Pla
         ("fork", {"before": ""}, 400, "INVALID_ARGUMENT"),
         ("fork", {"id": "a\nb"}, 400, "INVALID_ARGUMENT"),
     ):
-        reply = await post(plane, context, what, body)
-        assert (reply.status_code, reply.json()["code"]) == (status, code), (what, body)
+        reply = await post(plane, context, action, body)
+        assert (reply.status_code, reply.json()["code"]) == (status, code), (action, body)
         assert reply.json()["error"]
-    for what, body in (("rewind", {"before": "x"}), ("undo_rewind", None), ("fork", {})):
+    for action, body in (("rewind", {"before": "x"}), ("undo_rewind", None), ("fork", {})):
         for path, headers in (("none", {}), (context, {"X-User-Id": "mallory"})):
-            reply = await post(plane, path, what, body, **headers)
-            assert (reply.status_code, reply.json()["code"]) == (404, "SESSION_NOT_FOUND"), what
+            reply = await post(plane, path, action, body, **headers)
+            assert (reply.status_code, reply.json()["code"]) == (404, "SESSION_NOT_FOUND"), action
     assert await shown(plane, context) == echo("A")
 
 
-async def test_a_fork_begins_with_what_was_before_a_turn(plane: Plane) -> None:
-    """R3: the old session is untouched, both go on by themselves, and a repeat makes the same one."""
+async def test_a_fork_has_the_history_before_the_given_turn(plane: Plane) -> None:
+    """R3: the original is unchanged, both sessions continue, and a repeat returns the same fork."""
     context = await session_of(plane, "A", "B")
     new = fresh()
     body = {"before": await invocation(plane, context, "B"), "id": new, "name": "Another way"}
@@ -377,8 +378,8 @@ async def test_a_fork_begins_with_what_was_before_a_turn(plane: Plane) -> None:
     assert taken.status_code == 409
 
 
-async def test_a_history_may_be_pushed_as_a_bare_list(plane: Plane) -> None:
-    """R7: with If-Match in place of `expectedVersion`."""
+async def test_a_bare_list_is_accepted_as_a_pushed_history(plane: Plane) -> None:
+    """R7: any other bare value is refused."""
     context = await session_of(plane, "A")
     pushed = await push(plane, context, [message("X", "x"), message("Y")])
     assert pushed.status_code == 200, pushed.text

@@ -1,4 +1,4 @@
-"""What the log says about the tasks of a session."""
+"""Log lines about the tasks of a session."""
 
 import asyncio
 import logging
@@ -10,13 +10,15 @@ from tests.gateway.sessions.test_watch import ended, watching
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog: pytest.LogCaptureFixture) -> None:
-    """M8: created, resubscribed to, and what those who watch are told."""
+async def test_log_lines_name_the_action_the_session_and_the_task(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """M8: created, resubscribed to, and the changes that watchers get."""
     caplog.set_level(logging.DEBUG, "taskplane.gateway")
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})
-    async with watching(plane, context) as told:
-        await anext(told)
+    async with watching(plane, context) as stream:
+        await anext(stream)
         task = await plane.send("ask", message={"contextId": context})
         async with asyncio.timeout(20), plane.stream("SubscribeToTask", {"id": task["id"]}) as events:
             first = await anext(events)
@@ -24,7 +26,7 @@ async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog:
             async for _ in events:
                 pass
         await plane.streamed("SubscribeToTask", {"id": task["id"]}, last_event_id=first.id)
-        await ended(told, task["id"])
+        await ended(stream, task["id"])
     lines = [record.getMessage() for record in caplog.records if task["id"] in record.getMessage()]
     where = f"task {task['id']} of session {context}"
     assert f"created {where}" in lines
@@ -34,7 +36,7 @@ async def test_lines_name_the_act_the_session_and_the_task(plane: Plane, caplog:
     assert f"updated {where}: state completed" in lines
 
 
-async def test_a_lookup_that_finds_nothing_is_no_line_at_info(plane: Plane, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lookup_without_a_result_is_not_logged_at_info(plane: Plane, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "taskplane.gateway")
     for path in (
         f"/api/tasks/{fresh()}",

@@ -1,4 +1,4 @@
-"""Messages of a user under ids that are in use: each of another content is shown, in its place, under one id."""
+"""Messages with an id that the session already has: each keeps its position and gets an id of its own."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ each_version = pytest.mark.parametrize("version", ["0.3", "1.0"])
 
 
 async def send(plane: Plane, version: str, text: str, *, headers: Any = None, metadata: Any = None, **ids: str) -> Json:
-    """A send that waits for the end; the task or message that answers it. `ids`: those of the message."""
+    """Send, wait for the end, and return the task or the message of the answer. `ids`: ids of the message."""
     way = Way(version, False)
     params = way.params("", text, metadata)
     del params["message"]["contextId"]
@@ -35,13 +35,13 @@ async def send(plane: Plane, version: str, text: str, *, headers: Any = None, me
 
 
 async def of_user(plane: Plane, context: str) -> list[tuple[str, str]]:
-    """Text and id of each message of the user that all ways to read the session show."""
+    """Return text and id of each user message of the session, and check that all routes agree."""
     await shown(plane, context)
     return [(texts([each])[0], each["messageId"]) for each in await flat(plane, context) if each["role"] == "user"]
 
 
 async def ids_in(plane: Plane, context: str) -> dict[str, set[str]]:
-    """The ids of each text of the user in all that is kept: the export has entries, tasks and events."""
+    """Return the ids of each user text in all stored data; the export has entries, tasks and events."""
     found: dict[str, set[str]] = {}
 
     def note(thing: Json) -> Json:
@@ -61,7 +61,7 @@ async def ids_in(plane: Plane, context: str) -> dict[str, set[str]]:
 
 
 async def one_id_each(plane: Plane, context: str) -> dict[str, str]:
-    """The id of each text of the user, which is the same wherever it stands."""
+    """Return the id of each user text, and check that it is the same everywhere."""
     kept = await ids_in(plane, context)
     assert all(len(ids) == 1 for ids in kept.values()), kept
     ids = {text: min(of_text) for text, of_text in kept.items()}
@@ -70,8 +70,8 @@ async def one_id_each(plane: Plane, context: str) -> dict[str, str]:
 
 
 @each_version
-async def test_another_turn_under_a_used_id_keeps_its_place_under_its_own(plane: Plane, version: str) -> None:
-    """T11, T12, T6: tasks and direct answers. Streams show the id that is kept."""
+async def test_a_turn_with_a_used_message_id_gets_an_id_of_its_own(plane: Plane, version: str) -> None:
+    """T11, T12, T6: tasks and direct answers keep their positions. Streams have the stored id."""
     context, used = fresh(), fresh()
     for text in ("A", "B", "message direct"):
         await send(plane, version, text, contextId=context, messageId=used)
@@ -89,10 +89,10 @@ async def test_another_turn_under_a_used_id_keeps_its_place_under_its_own(plane:
 
 @each_version
 @pytest.mark.parametrize("named", [True, False], ids=["with its context", "alone"])
-async def test_another_message_to_a_task_under_a_used_id_keeps_its_place(
+async def test_a_message_to_a_task_with_a_used_id_gets_an_id_of_its_own(
     plane: Plane, version: str, named: bool
 ) -> None:
-    """T11, I2: whether it names the session or its task only; the id of an answer of the agent is in use, too."""
+    """T11, I2: with and without a contextId. The ids of agent messages count as used, too."""
     context, used = fresh(), fresh()
     await send(plane, version, "A", contextId=context, messageId=used)
     said = next(each["messageId"] for each in await flat(plane, context) if each["role"] == "agent")
@@ -110,8 +110,8 @@ async def test_another_message_to_a_task_under_a_used_id_keeps_its_place(
 
 
 @each_version
-async def test_a_repeat_gets_what_it_got_before(plane: Plane, version: str) -> None:
-    """T11, C10: under its key, as a turn, a direct answer or a message to a task, whatever used the id meanwhile."""
+async def test_a_repeat_under_its_key_gets_the_same_answer(plane: Plane, version: str) -> None:
+    """T11, C10: for a turn, a direct answer and a message to a task, also if its id was used again meanwhile."""
     context, used = fresh(), fresh()
     await send(plane, version, "A", contextId=context, messageId=used)
     paused = await send(plane, version, "ask Which?", contextId=context, messageId=fresh())
@@ -133,8 +133,8 @@ async def test_a_repeat_gets_what_it_got_before(plane: Plane, version: str) -> N
     assert before["A"] == used and before["D"] == keyed[-1][1]["messageId"]
 
 
-async def test_an_id_is_used_in_one_session_of_one_owner(plane: Plane) -> None:
-    """T11, W18: elsewhere a message keeps it, in a session of the same name, too."""
+async def test_a_message_id_of_another_session_or_owner_does_not_count_as_used(plane: Plane) -> None:
+    """T11, W18: this includes a session of another owner with the same id."""
     context, other, used = fresh(), fresh(), fresh()
     headers = {"x_user_id": f"somebody-{fresh()}"}
     await send(plane, "1.0", "Z", contextId=other, messageId="z")
@@ -148,7 +148,7 @@ async def test_an_id_is_used_in_one_session_of_one_owner(plane: Plane) -> None:
 
 
 @each_version
-async def test_neither_a_rewind_nor_its_undo_loses_a_message(plane: Plane, version: str) -> None:
+async def test_a_used_id_across_a_rewind_and_its_undo_loses_no_message(plane: Plane, version: str) -> None:
     """T11, R6, R8: the id of a cut turn is sent again with other content, after the rewind or with it."""
     context, used, way = fresh(), fresh(), Way(version, False)
     await send(plane, version, "A", contextId=context, messageId=used)
@@ -169,7 +169,7 @@ async def test_neither_a_rewind_nor_its_undo_loses_a_message(plane: Plane, versi
     await rewind(plane, way, context, await invocation(plane, context, "C"))
     await plane.http.post(f"/api/sessions/{context}/undo_rewind")
     assert [text for text, _ in await of_user(plane, context)] == ["C", "D"]
-    # The cut turn, said again as it was, is another one.
+    # A repeat of the cut turn is a new turn.
     await send(plane, version, "A", contextId=context, messageId=used)
     ((text, fourth),) = (await of_user(plane, context))[-1:]
     assert text == "A" and fourth not in (used, own, third)
@@ -177,8 +177,8 @@ async def test_neither_a_rewind_nor_its_undo_loses_a_message(plane: Plane, versi
     assert (kept["A"], kept["B"], kept["C"]) == ({used, fourth}, {used, own}, {third})
 
 
-async def test_imported_and_forked_messages_have_their_ids(plane: Plane) -> None:
-    """T11: and keep them when another message comes under one."""
+async def test_imported_and_forked_messages_keep_their_ids(plane: Plane) -> None:
+    """T11: also if a later message has the same id."""
     context, used, new = fresh(), fresh(), fresh()
     await send(plane, "1.0", "A", contextId=context, messageId=used)
     lines = (await plane.http.get(f"/api/sessions/{context}/export")).content
@@ -198,7 +198,7 @@ def of_runtime(text: str, message_id: str, role: str = "agent", turn: str = "") 
 
 
 async def save(plane: Plane, context: str, *history: Json, task_id: str = "", last: Json | None = None) -> str:
-    """Save a document, twice, as a runtime does; the second time changes nothing."""
+    """Save a document twice, as a runtime does, and check that the second save changes nothing."""
     status: Json = {"state": "completed"} if last is None else {"state": "completed", "message": last}
     task: Json = {"id": task_id or fresh(), "contextId": context, "status": status, "history": list(history)}
     ids: list[list[str]] = []
@@ -211,7 +211,7 @@ async def save(plane: Plane, context: str, *history: Json, task_id: str = "", la
 
 
 async def read(plane: Plane, context: str) -> list[str]:
-    """What the tasks, their pages and the transcript show, which agree."""
+    """Return the texts of the session, and check that tasks, pages and transcript agree."""
     messages = await flat(plane, context)
     paged = await data(plane, f"/api/sessions/{context}/messages?limit=1000")
     assert paged["messages"] == messages
@@ -220,26 +220,26 @@ async def read(plane: Plane, context: str) -> list[str]:
     return texts(messages)
 
 
-async def test_messages_of_documents_under_one_id_are_all_kept(plane: Plane) -> None:
-    """T12, T6: in one document and beside others; the same message in several documents is one."""
+async def test_different_document_messages_with_one_id_are_all_kept(plane: Plane) -> None:
+    """T12, T6: within one document and across documents. An equal message in several documents counts once."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
     first = [of_runtime("yes", "m", "user"), of_runtime("one", "reply")]
     await save(plane, context, *first)
     assert await read(plane, context) == ["yes", "one"]
-    # A runtime that saves all of the conversation in each task.
+    # A runtime that saves the whole conversation in each task.
     second = [*first, of_runtime("yes", "m", "user"), of_runtime("two", "reply")]
     task_id = await save(plane, context, *second)
     assert await read(plane, context) == ["yes", "one", "yes", "two"]
     await save(plane, context, *second, of_runtime("why", "q", "user"), task_id=task_id, last=of_runtime("so", "reply"))
     assert await read(plane, context) == ["yes", "one", "yes", "two", "why", "so"]
-    # One that saves each turn by itself.
+    # A runtime that saves each turn separately.
     await save(plane, context, of_runtime("no", "m", "user"), of_runtime("three", "reply"))
     assert await read(plane, context) == ["yes", "one", "yes", "two", "why", "so", "no", "three"]
 
 
-async def test_the_turns_that_documents_name_tell_messages_apart(plane: Plane) -> None:
-    """T12: the same words under one id in two turns."""
+async def test_equal_document_messages_of_two_turns_are_both_kept(plane: Plane) -> None:
+    """T12: they have the same text and id."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
     for turn in ("A", "B"):
@@ -247,18 +247,18 @@ async def test_the_turns_that_documents_name_tell_messages_apart(plane: Plane) -
     assert await read(plane, context) == ["yes", "ok", "yes", "ok"]
 
 
-async def test_a_text_that_grows_in_a_document_is_kept_as_it_has_become(plane: Plane) -> None:
-    """T12: servers keep each step of it in the history."""
+async def test_a_growing_text_in_a_document_is_kept_in_its_last_form(plane: Plane) -> None:
+    """T12: some servers keep each step of it in the history."""
     context = fresh()
     await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "runtime"})
-    asked, steps = of_runtime("go", "u", "user"), [of_runtime(text, "m") for text in ("The", "The answer")]
-    await save(plane, context, asked, *steps, last=of_runtime("The answer is 42", "m"))
+    question, steps = of_runtime("go", "u", "user"), [of_runtime(text, "m") for text in ("The", "The answer")]
+    await save(plane, context, question, *steps, last=of_runtime("The answer is 42", "m"))
     assert await read(plane, context) == ["go", "The answer is 42"]
     await save(plane, context, of_runtime("x", "v", "user"), of_runtime("end", "n"), last=of_runtime("end", "n"))
     assert await read(plane, context) == ["go", "The answer is 42", "x", "end"]
 
 
-async def test_a_document_beside_turns_of_the_plane_keeps_its_messages(plane: Plane) -> None:
+async def test_document_messages_with_ids_of_managed_turns_are_kept(plane: Plane) -> None:
     """T12: under the id of a message that the plane has."""
     context, used = fresh(), fresh()
     await send(plane, "1.0", "A", contextId=context, messageId=used)
@@ -267,8 +267,8 @@ async def test_a_document_beside_turns_of_the_plane_keeps_its_messages(plane: Pl
     assert await read(plane, context) == ["A", "A", "B", "B"]
 
 
-async def test_messages_of_a_pushed_history_under_one_id_are_all_kept(plane: Plane) -> None:
-    """T12, R7: in the history, and beside what the session has; pushed again it is the same."""
+async def test_different_pushed_messages_with_one_id_are_all_kept(plane: Plane) -> None:
+    """T12, R7: within the history, and beside earlier messages of the session. A second push changes nothing."""
     context, used = fresh(), fresh()
     await send(plane, "1.0", "A", contextId=context, messageId=used)
     kept = await flat(plane, context)
@@ -282,8 +282,8 @@ async def test_messages_of_a_pushed_history_under_one_id_are_all_kept(plane: Pla
     for _ in range(2):
         pushed = await plane.http.put(f"/api/sessions/{context}/effective_history", json={"messages": history})
         assert pushed.status_code == 200, pushed.text
-        told = pushed.json()["data"]["messages"]
-        assert texts(told) == ["A", "A", "yes", "one", "yes", "The end", "not A"] == texts(await flat(plane, context))
-        ids.append([message["messageId"] for message in told])
+        stored = pushed.json()["data"]["messages"]
+        assert texts(stored) == ["A", "A", "yes", "one", "yes", "The end", "not A"] == texts(await flat(plane, context))
+        ids.append([message["messageId"] for message in stored])
     assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
     assert ids[0][:2] == [message["messageId"] for message in kept]

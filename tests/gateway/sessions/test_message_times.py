@@ -1,4 +1,4 @@
-"""Every message that is shown has an id and the time of its commit, the same wherever it is read."""
+"""Ids and commit times of messages: every message has both, and they are the same on every route."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -44,7 +44,7 @@ async def session(plane: Plane) -> str:
 
 
 async def put(plane: Plane, task: Json) -> list[Json]:
-    """Stores a document; the messages of the answer."""
+    """Store a document, and return the messages of the answer."""
     reply = await plane.http.post("/api/tasks", json=task)
     assert reply.status_code == 201, reply.text
     history: list[Json] = reply.json()["data"]["history"]
@@ -52,7 +52,8 @@ async def put(plane: Plane, task: Json) -> list[Json]:
 
 
 async def test_every_message_has_the_time_of_its_commit(plane: Plane) -> None:
-    """T11: of tasks, direct answers, questions, answers to them, ends, failures, rewinds and pushed histories."""
+    """T11: messages of tasks, direct answers, questions and their answers, ends, failures, rewinds and pushed
+    histories."""
     context, begin = fresh(), datetime.now(UTC) - timedelta(seconds=1)
     for text in ("A", "message direct", "tool", "fail", "ask Which?"):
         await plane.send(text, message={"contextId": context})
@@ -75,9 +76,8 @@ async def test_every_message_has_the_time_of_its_commit(plane: Plane) -> None:
     assert (await shown(plane, context))[-1] == "Pushed"
 
 
-async def test_a_message_that_is_pushed_back_keeps_its_time(plane: Plane) -> None:
-    """T11: however often, be it of a task, of a direct answer, of an earlier push, or cut meanwhile; not one with other
-    content."""
+async def test_an_unchanged_pushed_message_keeps_its_time(plane: Plane) -> None:
+    """T11: after any number of pushes, also if it was cut meanwhile. A message with other content gets a new time."""
     context = fresh()
     for text in ("A", "message direct", "tool", "B"):
         await plane.send(text, message={"contextId": context})
@@ -95,8 +95,8 @@ async def test_a_message_that_is_pushed_back_keeps_its_time(plane: Plane) -> Non
     assert time_of(stored[-1]) > time_of(messages[-1])
 
 
-async def test_streams_tell_the_times_of_whole_messages(plane: Plane) -> None:
-    """T11: live as in the log; pieces of a text that still grows have none."""
+async def test_streamed_messages_have_times_and_partial_ones_have_none(plane: Plane) -> None:
+    """T11: the times are equal to those of the log."""
     context = fresh()
     streamed = await plane.streamed(
         "message/stream", {"message": said_0_3("echo one two three", contextId=context)}, **GROWING
@@ -110,8 +110,8 @@ async def test_streams_tell_the_times_of_whole_messages(plane: Plane) -> None:
     assert last["metadata"][TIME] == messages[-1]["metadata"][TIME]
 
 
-async def test_messages_of_a_document_keep_the_times_at_which_they_came(plane: Plane) -> None:
-    """T11: whatever times it brings along."""
+async def test_document_messages_keep_the_time_of_their_first_save(plane: Plane) -> None:
+    """T11: times in the document are ignored."""
     context = await session(plane)
     one, two = said("one", messageId=fresh()), said("two", "agent", messageId=fresh())
     task = document(context, one)
@@ -125,8 +125,8 @@ async def test_messages_of_a_document_keep_the_times_at_which_they_came(plane: P
     assert await flat(plane, context) == final == (await data(plane, f"/api/sessions/{context}/messages"))["messages"]
 
 
-async def test_messages_without_an_id_get_one_and_none_is_lost(plane: Plane) -> None:
-    """T11, T6: also those of a document that say the same; written again the document keeps the ids."""
+async def test_document_messages_without_an_id_get_unique_ids(plane: Plane) -> None:
+    """T11, T6: also equal messages, none of which is lost. Later saves of the document keep the ids."""
     context = await session(plane)
     task = document(context, said("ok"), said("ok"), said("ok", "agent"), said("named", messageId=fresh()))
     task["status"]["message"] = said("last", "agent")
@@ -136,7 +136,7 @@ async def test_messages_without_an_id_get_one_and_none_is_lost(plane: Plane) -> 
     assert await put(plane, task) == first
     # The runtime moves the message of the status to the history.
     assert await put(plane, {**task, "history": [*task["history"], said("last", "agent")]}) == first
-    # It saves what it has read.
+    # The runtime saves the document that it has read.
     (read,) = await data(plane, f"/api/sessions/{context}/tasks")
     assert await put(plane, read) == first
     other = document(context, said("ok"))
@@ -144,7 +144,7 @@ async def test_messages_without_an_id_get_one_and_none_is_lost(plane: Plane) -> 
     assert own["messageId"] not in {message["messageId"] for message in first}
 
 
-async def test_exported_messages_have_their_times_and_bring_them_along(plane: Plane) -> None:
+async def test_exported_and_imported_messages_keep_their_times(plane: Plane) -> None:
     """T11."""
     context = fresh()
     for text in ("A", "message direct", "B"):

@@ -1,4 +1,4 @@
-"""Rewinds as clients really ask for them, and answers that each of them understands."""
+"""Rewind requests in the forms that clients send, with answers that each client understands."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ streaming = pytest.mark.parametrize("way", [way for way in WAYS if way.streams],
 
 
 @streaming
-async def test_a_refused_rewind_ends_with_a_status_update_that_says_why(plane: Plane, way: Way) -> None:
-    """R9: for clients that take a Task without history for the beginning of a turn."""
+async def test_a_refused_rewind_ends_with_a_status_update_that_has_the_reason(plane: Plane, way: Way) -> None:
+    """R9: for clients that read a Task without history as the beginning of a turn."""
     context = await session_of(plane, way, "A", "B")
     events = await plane.streamed(way.method, way.params(context, "", {REWIND: "nobody"}))
     task, update = (event.result for event in events)
@@ -42,7 +42,7 @@ async def test_a_refused_rewind_ends_with_a_status_update_that_says_why(plane: P
 
 @every_way
 @pytest.mark.parametrize("value", [None, ""])
-async def test_a_key_that_names_nothing_is_no_rewind(plane: Plane, way: Way, value: Any) -> None:
+async def test_a_message_with_an_empty_rewind_key_is_an_ordinary_turn(plane: Plane, way: Way, value: Any) -> None:
     """R9."""
     context = await session_of(plane, way, "A", "B")
     found = await told(plane, way, way.params(context, "C", {REWIND: value}))
@@ -52,7 +52,7 @@ async def test_a_key_that_names_nothing_is_no_rewind(plane: Plane, way: Way, val
 
 @every_way
 @pytest.mark.parametrize("blank", [" ", "\n\t "])
-async def test_a_blank_text_beside_a_rewind_is_no_turn(plane: Plane, way: Way, blank: str) -> None:
+async def test_a_rewind_with_a_blank_text_starts_no_turn(plane: Plane, way: Way, blank: str) -> None:
     """R9, R2."""
     context = await session_of(plane, way, "A", "B")
     await rewind(plane, way, context, await invocation(plane, context, "B"), blank)
@@ -60,8 +60,8 @@ async def test_a_blank_text_beside_a_rewind_is_no_turn(plane: Plane, way: Way, b
 
 
 @every_way
-async def test_a_rewind_may_name_the_session_as_its_task(plane: Plane, way: Way) -> None:
-    """R9: as clients do that go on with the task which they were shown last."""
+async def test_a_rewind_with_the_session_id_as_task_id_is_accepted(plane: Plane, way: Way) -> None:
+    """R9: clients continue with the task that they got last. Another task id is refused."""
     context = await session_of(plane, way, "A", "B")
     params = way.params(context, "", {REWIND: await invocation(plane, context, "B")})
     params["message"]["taskId"] = context
@@ -73,8 +73,8 @@ async def test_a_rewind_may_name_the_session_as_its_task(plane: Plane, way: Way)
 
 
 @every_way
-async def test_the_task_of_a_rewind_is_found_under_its_id(plane: Plane, way: Way) -> None:
-    """R5: by the method of either dialect, as it was streamed."""
+async def test_the_task_of_a_rewind_can_be_read_by_its_id(plane: Plane, way: Way) -> None:
+    """R5: by the method of either version, and equal to the streamed one."""
     context = await session_of(plane, way, "A", "B")
     ((_, task),) = await rewind(plane, way, context, await invocation(plane, context, "B"))
     assert task["id"] == context
@@ -93,8 +93,8 @@ async def test_an_unknown_task_id_is_refused_with_the_setting_that_allows_it(pla
         assert "TASKPLANE_GATEWAY_CLIENT_TASK_IDS=create" in str(error["data"])
 
 
-async def test_another_context_is_told_before_the_end(plane: Plane) -> None:
-    """I2: InvalidParams, whatever the state of the task."""
+async def test_a_message_to_an_ended_task_with_another_context_is_invalid_params(plane: Plane) -> None:
+    """I2: the check of the context comes before that of the state."""
     done = await plane.send("hello")
     for method, make in (("SendMessage", said), ("message/send", said_0_3)):
         message: Json = make("more", taskId=done["id"], contextId=fresh())

@@ -1,4 +1,4 @@
-"""Rewinds as messages: what comes on the wire, and what the session shows then, later, and to others."""
+"""Rewinds by messages: the answer to the client, and the conversation afterwards."""
 
 import asyncio
 from typing import Any
@@ -33,8 +33,9 @@ STREAM = Way("0.3", True)
 
 
 @each_way
-async def test_a_rewound_conversation_never_comes_back(plane: Plane, way: Way) -> None:
-    """R3, R4, R5, R8, T8 (ABCA): A, B, C; rewind before B: A; then D: A, D; before A: nothing; undo: back again."""
+async def test_cut_turns_stay_hidden_until_an_undo(plane: Plane, way: Way) -> None:
+    """R3, R4, R5, R8, T8 (ABCA): A, B, C; a rewind before B leaves A; D follows; a rewind before A leaves nothing; the
+    undo restores A and D."""
     context = await session_of(plane, way, "A", "B", "C")
     ((kind, task),) = await rewind(plane, way, context, await invocation(plane, context, "B"))
     assert (kind, task["id"], task["contextId"], state_of(task)) == ("task", context, context, "completed")
@@ -55,8 +56,8 @@ async def test_a_rewound_conversation_never_comes_back(plane: Plane, way: Way) -
     assert await shown(plane, context) == echo("A", "D")
 
 
-async def test_a_session_tells_whether_its_newest_rewind_can_be_undone(plane: Plane) -> None:
-    """R8: after a rewind until a turn begins or it is undone, also for a client that has just come."""
+async def test_a_session_shows_if_its_newest_rewind_can_be_undone(plane: Plane) -> None:
+    """R8: from the rewind until the next turn or the undo, also for new clients."""
     context = await session_of(plane, STREAM, "A", "B", "C")
 
     async def undoable() -> bool:
@@ -98,10 +99,10 @@ async def test_a_rewind_with_a_text_runs_it_as_a_new_turn(plane: Plane, way: Way
 
 @pytest.mark.parametrize("version_of", ["0.3", "1.0"])
 @pytest.mark.parametrize("length", [0, 1])
-async def test_the_task_of_a_rewind_carries_its_history_whatever_is_asked(
+async def test_the_task_of_a_rewind_has_its_history_for_every_history_length(
     plane: Plane, version_of: str, length: int
 ) -> None:
-    """T8, R4: and has no place to go on from, since the session has no log of that kind."""
+    """T8, R4: it has no cursor, since the session has no task log."""
     stream, unary = Way(version_of, True), Way(version_of, False)
     context = await session_of(plane, stream, "A", "B", "C")
     params = stream.params(context, "", {REWIND: await invocation(plane, context, "C")}, historyLength=length)
@@ -113,8 +114,8 @@ async def test_the_task_of_a_rewind_carries_its_history_whatever_is_asked(
     assert texts(task["history"]) == echo("A")
 
 
-async def test_a_rewind_may_lack_an_id_and_parts(plane: Plane) -> None:
-    """R2: the whole message may be no more than its metadata and where it belongs."""
+async def test_a_rewind_without_a_message_id_and_parts_is_accepted(plane: Plane) -> None:
+    """R2: metadata and contextId are enough."""
     context = await session_of(plane, STREAM, "A", "B")
     for dialect, word, left in (("message/send", "B", echo("A")), ("SendMessage", "A", [])):
         role = "user" if "/" in dialect else "ROLE_USER"
@@ -125,8 +126,8 @@ async def test_a_rewind_may_lack_an_id_and_parts(plane: Plane) -> None:
     assert whole["code"] == -32602
 
 
-async def test_who_wrote_what_in_which_turn_is_on_every_message(plane: Plane) -> None:
-    """R1: live, in the flatten, in the session task, and after a rewind."""
+async def test_every_message_has_the_invocation_id_of_its_turn(plane: Plane) -> None:
+    """R1: on streams, in the flattened tasks, in the session task, and after a rewind."""
     context = await session_of(plane, STREAM, "A", "B")
     before = {message["messageId"]: message["metadata"][INVOCATION] for message in await flat(plane, context)}
     assert len(set(before.values())) == 2
@@ -136,8 +137,8 @@ async def test_who_wrote_what_in_which_turn_is_on_every_message(plane: Plane) ->
 
 
 @each_way
-async def test_a_turn_that_is_not_there_fails_in_words_and_changes_nothing(plane: Plane, way: Way) -> None:
-    """R9, R3: a Task in state failed that names the invocation and is stored nowhere; the session is as it was."""
+async def test_a_rewind_to_an_unknown_turn_fails_and_changes_nothing(plane: Plane, way: Way) -> None:
+    """R9, R3: the answer is a failed Task that names the invocation and is not stored."""
     context = await session_of(plane, way, "A", "B")
     gone = await invocation(plane, context, "B")
     await rewind(plane, way, context, gone)
@@ -153,8 +154,8 @@ async def test_a_turn_that_is_not_there_fails_in_words_and_changes_nothing(plane
 
 
 @each_way
-async def test_rewinds_stack_and_one_is_undone_by_rewinding_before_it(plane: Plane, way: Way) -> None:
-    """R3, R8: before C, then before B, then before the first rewind, which takes back what followed it."""
+async def test_stacked_rewinds_are_undone_one_by_one(plane: Plane, way: Way) -> None:
+    """R3, R8: a rewind before C, then before B, then two undos. A third undo is refused."""
     context = await session_of(plane, way, "A", "B", "C")
     b, c = [await invocation(plane, context, word) for word in "BC"]
     await rewind(plane, way, context, c)
@@ -169,8 +170,8 @@ async def test_rewinds_stack_and_one_is_undone_by_rewinding_before_it(plane: Pla
     assert (again.status_code, again.json()["code"]) == (409, "NOTHING_TO_UNDO")
 
 
-async def test_an_undo_whose_answer_was_lost_may_be_sent_again(plane: Plane) -> None:
-    """R8: with its key it takes one rewind back, and is answered the same, even when a new turn has begun."""
+async def test_a_repeated_undo_under_its_key_undoes_one_rewind(plane: Plane) -> None:
+    """R8: the repeat gets the same answer, also after a new turn."""
     context = await session_of(plane, STREAM, "A", "B", "C")
     for word in ("C", "B"):
         await rewind(plane, STREAM, context, await invocation(plane, context, word))
@@ -185,7 +186,7 @@ async def test_an_undo_whose_answer_was_lost_may_be_sent_again(plane: Plane) -> 
     assert too_long.status_code == 400
 
 
-async def test_an_undo_comes_too_late_once_a_new_turn_began(plane: Plane) -> None:
+async def test_an_undo_after_a_new_turn_is_refused_with_409(plane: Plane) -> None:
     """R8."""
     context = await session_of(plane, STREAM, "A", "B")
     await rewind(plane, STREAM, context, await invocation(plane, context, "B"))
@@ -195,8 +196,8 @@ async def test_an_undo_comes_too_late_once_a_new_turn_began(plane: Plane) -> Non
     assert await shown(plane, context) == echo("A", "D")
 
 
-async def test_a_rewound_task_that_runs_is_cancelled_and_hidden(plane: Plane) -> None:
-    """R4: who follows it sees it end; it is kept for audit, marked, and takes no more messages."""
+async def test_a_rewound_running_task_is_cancelled_and_hidden(plane: Plane) -> None:
+    """R4: subscribers get its end. The task is kept for audit, marked as superseded, and takes no more messages."""
     context = await session_of(plane, STREAM, "A")
     running = await plane.send("slow 300", message={"contextId": context}, returnImmediately=True)
     before = running["history"][0]["metadata"][INVOCATION]
@@ -218,8 +219,8 @@ async def test_a_rewound_task_that_runs_is_cancelled_and_hidden(plane: Plane) ->
     assert running["id"] not in [task["id"] for task in listed["tasks"]]
 
 
-async def test_direct_answers_are_part_of_what_a_rewind_leaves_and_cuts(plane: Plane) -> None:
-    """R5: they belong to no task, and are in the session task."""
+async def test_a_rewind_keeps_and_cuts_direct_answers_like_tasks(plane: Plane) -> None:
+    """R5: direct answers have no task, and are in the session task."""
     context = await session_of(plane, STREAM, "A")
     answer = await plane.send("message hi", message={"contextId": context})
     await say(plane, STREAM, context, "B")
@@ -232,8 +233,8 @@ async def test_direct_answers_are_part_of_what_a_rewind_leaves_and_cuts(plane: P
 
 
 @each_way
-async def test_a_repeated_rewind_happens_once(plane: Plane, way: Way) -> None:
-    """R4, D12: with an Idempotency-Key, with and without a new turn; another message under the key is refused."""
+async def test_a_repeated_rewind_under_its_key_has_one_effect(plane: Plane, way: Way) -> None:
+    """R4, D12: with and without a new turn. Another message under the key is refused."""
     context = await session_of(plane, way, "A", "B", "C")
     key = fresh()
     params = way.params(context, "", {REWIND: await invocation(plane, context, "C")})
@@ -252,8 +253,8 @@ async def test_a_repeated_rewind_happens_once(plane: Plane, way: Way) -> None:
     assert await shown(plane, context) == echo("A", "E")
 
 
-async def test_a_stream_after_a_rewind_is_resumed_where_it_was_cut(plane: Plane) -> None:
-    """P12, R6: with the key and the place, at every place; the session is not told again."""
+async def test_a_stream_after_a_rewind_is_resumed_after_every_cursor(plane: Plane) -> None:
+    """P12, R6: under the same key. The session task is not repeated."""
     context = await session_of(plane, STREAM, "A", "B")
     way, key = Way("1.0", True), fresh()
     params = way.params(context, "chunks 3 4", {REWIND: await invocation(plane, context, "B")})
@@ -266,9 +267,9 @@ async def test_a_stream_after_a_rewind_is_resumed_where_it_was_cut(plane: Plane)
 
 @pytest.mark.parametrize("by", ["metadata", "header", "tag"])
 @each_way
-async def test_a_send_that_expects_another_version_is_refused(plane: Plane, way: Way, by: str) -> None:
-    """T9, R9: reason and version are in the error, and nothing of the message is stored; with the right version it is
-    taken, and so is a rewind."""
+async def test_a_send_with_an_outdated_expected_version_is_refused(plane: Plane, way: Way, by: str) -> None:
+    """T9, R9: the error has the reason and the version, and nothing is stored. With the current version messages and
+    rewinds are accepted."""
     context = await session_of(plane, way, "A")
     known = await version(plane, context)
     await say(plane, way, context, "B")
@@ -307,8 +308,8 @@ async def test_a_send_that_expects_another_version_is_refused(plane: Plane, way:
     assert await shown(plane, context) == echo("A", "D")
 
 
-async def test_of_two_rewinds_at_once_one_wins(plane: Plane) -> None:
-    """R9: the other one gets the conflict, with the session's version, or finds its turn gone."""
+async def test_one_of_two_concurrent_rewinds_is_refused(plane: Plane) -> None:
+    """R9: with a conflict and the version of the session."""
     context = await session_of(plane, STREAM, "A", "B", "C")
     way = Way("1.0", False)
     expected = await version(plane, context)
@@ -343,10 +344,10 @@ BAD: list[tuple[Any, dict[str, str]]] = [
 
 @pytest.mark.parametrize(("metadata", "headers"), BAD)
 @pytest.mark.parametrize("version_of", ["0.3", "1.0"])
-async def test_a_wrong_instruction_is_refused_by_type_and_is_no_turn(
+async def test_an_invalid_rewind_or_version_is_refused_and_starts_no_turn(
     plane: Plane, version_of: str, metadata: Any, headers: dict[str, str]
 ) -> None:
-    """R2, R9: a rewind that names nothing must not run as a message."""
+    """R2, R9: an invalid rewind must not run as a message."""
     way = Way(version_of, False)
     context = await session_of(plane, way, "A")
     error = await plane.error(way.method, way.params(context, "B", metadata), **headers)
@@ -355,7 +356,7 @@ async def test_a_wrong_instruction_is_refused_by_type_and_is_no_turn(
 
 
 async def test_a_rewind_of_a_foreign_or_unknown_session_is_refused(plane: Plane) -> None:
-    """R9: whoever asks cannot tell the two apart, and the session is as it was."""
+    """R9: both get the same error, and the session is unchanged."""
     context = await session_of(plane, STREAM, "A", "B")
     before = await invocation(plane, context, "B")
     way = Way("1.0", False)

@@ -1,4 +1,4 @@
-"""The list of a session's turns, and figures about them."""
+"""The list of the tasks of a session, and statistics about them."""
 
 import asyncio
 from datetime import datetime
@@ -33,7 +33,7 @@ async def document(plane: Plane, context: str, **fields: Any) -> Json:
 
 
 async def test_every_task_of_a_session_is_listed_with_its_changes(plane: Plane) -> None:
-    """M1, M9: two messages in sequence make two completed tasks, oldest first, with times and states."""
+    """M1, M9: two messages make two tasks, oldest first, with times and states."""
     context = fresh()
     first = await plane.send("A", message={"contextId": context})
     second = await plane.send("fail", message={"contextId": context})
@@ -75,9 +75,9 @@ async def test_the_tasks_of_a_session_are_listed_in_pages(plane: Plane) -> None:
         assert (await plane.http.get(f"/api/sessions/{context}/task-infos?{query}")).status_code == 400
 
 
-async def test_the_latest_incomplete_task_is_asked_for_or_there_is_none(plane: Plane) -> None:
-    """M3, M4, M9: null without one, not an error; the next message's task becomes it; a paused one counts, and says so;
-    one that ended before stays as it was."""
+async def test_the_latest_incomplete_task_is_returned_or_null(plane: Plane) -> None:
+    """M3, M4, M9: without one the answer is null, not an error. A paused task counts and is marked as paused. Ended
+    tasks are unchanged."""
     context = fresh()
     await say(plane, SEND, context, "A")
     assert await infos(plane, context, "?latest=incomplete") is None
@@ -98,8 +98,8 @@ async def test_the_latest_incomplete_task_is_asked_for_or_there_is_none(plane: P
     assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed", "cancelled"]
 
 
-async def test_who_leaves_during_a_task_comes_back_to_it(tmp_path: Path) -> None:
-    """M5, M9: resubscribes to the latest incomplete task, which goes on; the next message makes another one."""
+async def test_a_client_reconnects_to_the_latest_incomplete_task(tmp_path: Path) -> None:
+    """M5, M9: the task has continued. The next message makes another task."""
     context, agent = fresh(), Stepped()
     async with open_all(tmp_path, ("a", agent)) as plane:
         task = await plane.send("go", message={"contextId": context}, returnImmediately=True)
@@ -114,8 +114,8 @@ async def test_who_leaves_during_a_task_comes_back_to_it(tmp_path: Path) -> None
         assert [info["state"] for info in await infos(plane, context)] == ["completed", "completed"]
 
 
-async def test_a_late_state_does_not_revive_a_task(plane: Plane) -> None:
-    """M4: what ended stays ended."""
+async def test_a_late_state_does_not_reopen_an_ended_task(plane: Plane) -> None:
+    """M4: a cancel and a document with a state are refused."""
     context = fresh()
     task = await plane.send("slow 300", message={"contextId": context}, returnImmediately=True)
     await plane.result("CancelTask", {"id": task["id"]})
@@ -127,7 +127,7 @@ async def test_a_late_state_does_not_revive_a_task(plane: Plane) -> None:
 
 
 async def test_a_session_without_tasks_has_an_empty_list(plane: Plane) -> None:
-    """M6, M3: written before there were tasks, or answered directly only."""
+    """M6, M3: for example one with events only."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "old"})).json()["data"]["id"]
     path = f"/api/sessions/{context}"
     events = ["not json", "[1, 2]", "{}", '{"content": {"parts": [{"text": "hi"}]}}', '{"actions": "none"}']
@@ -155,8 +155,8 @@ async def test_a_session_without_tasks_has_an_empty_list(plane: Plane) -> None:
     assert (row["lastState"], row["taskCounts"], row["taskCount"]) == (None, {}, 0)
 
 
-async def test_old_tasks_are_listed_whatever_they_lack(plane: Plane) -> None:
-    """M6: no history, no times of its own, messages that say nothing of their turn or have no id."""
+async def test_tasks_with_missing_fields_are_listed(plane: Plane) -> None:
+    """M6: without a history, without times, with messages without a turn or an id."""
     context = (await plane.http.post("/api/sessions", json={"agent_ref": "old"})).json()["data"]["id"]
     bare = await document(plane, context)
     message = {"role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
@@ -170,8 +170,8 @@ async def test_old_tasks_are_listed_whatever_they_lack(plane: Plane) -> None:
     assert len(await infos(plane, context)) == 3
 
 
-async def test_figures_of_a_session(plane: Plane) -> None:
-    """M7: how many in which state, how many of those that ended failed, how long they took; no superseded ones."""
+async def test_the_statistics_of_a_session_exclude_superseded_tasks(plane: Plane) -> None:
+    """M7: number of tasks by state, error rate of the ended tasks, and durations."""
     context = fresh()
     for text in ("A", "fail", "B", "reject"):
         await plane.send(text, message={"contextId": context})
@@ -189,8 +189,8 @@ async def test_figures_of_a_session(plane: Plane) -> None:
     assert (stats["total"], stats["byState"], stats["errorRate"]) == (1, {"completed": 1}, 0.0)
 
 
-async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
-    """M5: who asks again and again has its answer for the price of a header."""
+async def test_an_unchanged_list_is_answered_with_304(plane: Plane) -> None:
+    """M5: polling clients get an answer without a body."""
     context = fresh()
     await say(plane, SEND, context, "A")
     path = f"/api/sessions/{context}/task-infos"
@@ -203,7 +203,7 @@ async def test_an_unchanged_list_is_not_sent_again(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("query", ["latest=complete", "latest=1", "include=all", "limit=٣", "limit=1_0", "limit=+1"])
-async def test_a_wrong_question_is_400(plane: Plane, query: str) -> None:
+async def test_an_invalid_query_is_refused_with_400(plane: Plane, query: str) -> None:
     context = fresh()
     await say(plane, SEND, context, "A")
     reply = await plane.http.get(f"/api/sessions/{context}/task-infos?{query}")
@@ -211,7 +211,7 @@ async def test_a_wrong_question_is_400(plane: Plane, query: str) -> None:
 
 
 @pytest.mark.parametrize("route", ["task-infos", "stats", "watch", "effective_history", "state", "tasks", "messages"])
-async def test_a_session_of_somebody_else_is_404_like_one_that_is_not_there(plane: Plane, route: str) -> None:
+async def test_a_foreign_session_is_404_like_an_unknown_one(plane: Plane, route: str) -> None:
     """S6."""
     context = fresh()
     await plane.result("SendMessage", {"message": said("A", contextId=context)}, x_user_id="ann")
