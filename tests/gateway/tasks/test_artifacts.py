@@ -1,4 +1,4 @@
-"""Artifacts of a task, listed and as files."""
+"""Artifacts of a task: the list, and downloads."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ async def listed(plane: Plane, task_id: str) -> Any:
 
 
 async def stored(plane: Plane, *parts: Any, **fields: Any) -> str:
-    """The id of a document with one artifact, `a`, of these parts."""
+    """Store a document with one artifact `a` of these parts, and return its id."""
     task_id = fresh()
     artifact = {"artifactId": "a", "parts": list(parts), **fields}
     body = {"id": task_id, "contextId": fresh(), "status": {"state": "completed"}, "artifacts": [artifact]}
@@ -52,7 +52,7 @@ async def test_artifacts_are_listed_with_their_times(plane: Plane) -> None:
     assert (await listed(plane, document))[0]["createdAt"]
 
 
-async def test_an_artifact_is_downloaded_under_its_own_type_and_never_shown_as_a_page(plane: Plane) -> None:
+async def test_an_artifact_is_downloaded_as_an_attachment_with_its_media_type(plane: Plane) -> None:
     task = await plane.send("artifact")
     ids = {one["name"]: one["artifactId"] for one in await listed(plane, task["id"])}
     base = f"/api/tasks/{task['id']}/artifacts"
@@ -69,9 +69,9 @@ async def test_an_artifact_is_downloaded_under_its_own_type_and_never_shown_as_a
         assert (await plane.http.get(path)).status_code == 404
 
 
-async def test_a_file_name_leads_nowhere_and_reads_as_it_is(plane: Plane) -> None:
-    """Path separators, control characters and those that reverse what follows are replaced."""
-    for given, told in (
+async def test_unsafe_characters_of_a_file_name_are_replaced(plane: Plane) -> None:
+    """Path separators, control characters and marks that reverse the text direction."""
+    for given, written in (
         ("../a\\b.txt", ".._a_b.txt"),
         ("x\u202efdp.exe", "x_fdp.exe"),
         ("a\r\nb", "a__b"),
@@ -82,10 +82,10 @@ async def test_a_file_name_leads_nowhere_and_reads_as_it_is(plane: Plane) -> Non
         (one,) = await listed(plane, document)
         reply = await plane.http.get(f"/api/tasks/{document}/artifacts/{one['artifactId']}")
         disposition = reply.headers["content-disposition"]
-        assert disposition.endswith(f"filename*=UTF-8''{quote(told, safe='')}"), disposition
+        assert disposition.endswith(f"filename*=UTF-8''{quote(written, safe='')}"), disposition
 
 
-async def test_chunks_are_downloaded_as_one_whole(plane: Plane) -> None:
+async def test_an_artifact_in_chunks_is_downloaded_as_one_file(plane: Plane) -> None:
     task = await plane.send("chunks 50 100")
     (one,) = await listed(plane, task["id"])
     reply = await plane.http.get(f"/api/tasks/{task['id']}/artifacts/{one['artifactId']}")
@@ -101,7 +101,7 @@ async def test_chunks_are_downloaded_as_one_whole(plane: Plane) -> None:
         ([{"text": "a", "mediaType": "text/html\r\nx: y"}], "text/plain; charset=utf-8", b"a"),
     ],
 )
-async def test_parts_are_joined_and_a_media_type_is_one(
+async def test_text_and_raw_parts_are_joined_and_an_invalid_media_type_is_replaced(
     plane: Plane, parts: list[Any], media_type: str, body: bytes
 ) -> None:
     task_id = await stored(plane, *parts, name='x"\r\nset-cookie: a=b')
@@ -110,7 +110,7 @@ async def test_parts_are_joined_and_a_media_type_is_one(
     assert "set-cookie" not in reply.headers
 
 
-async def test_what_has_no_single_content_is_the_artifact_as_json(plane: Plane) -> None:
+async def test_an_artifact_of_mixed_parts_is_downloaded_as_json(plane: Plane) -> None:
     task_id = await stored(plane, {"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": 1}})
     found = json.loads((await plane.http.get(f"/api/tasks/{task_id}/artifacts/a")).content)
     assert [part["kind"] for part in found["parts"]] == ["text", "data"]
@@ -125,8 +125,8 @@ MIXED: list[list[Any]] = [
 
 
 @pytest.mark.parametrize("parts", MIXED)
-async def test_the_json_of_an_artifact_is_that_of_its_task(plane: Plane, parts: list[Any]) -> None:
-    """P7: whatever its parts are."""
+async def test_the_downloaded_json_equals_the_artifact_in_the_task(plane: Plane, parts: list[Any]) -> None:
+    """P7: for parts of every kind."""
     data = {"kind": "data", "data": {"g": 1}}
     task_id = await stored(plane, *parts, data, data, name="n", description="d", metadata={"m": {"x": "y"}})
     (shown,) = await listed(plane, task_id)
@@ -135,8 +135,8 @@ async def test_the_json_of_an_artifact_is_that_of_its_task(plane: Plane, parts: 
     assert found == {name: value for name, value in shown.items() if name not in listing}
 
 
-async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> None:
-    """P7: its tag is that of its content, and it is the caller's alone."""
+async def test_an_unchanged_artifact_is_answered_with_304(plane: Plane) -> None:
+    """P7: the tag depends on the content, and caches must be private."""
     tags: set[str] = set()
     for parts in ([{"text": "a"}], [{"text": "b"}], [{"text": "a"}, {"text": "b"}], [{"data": {"a": 1}}]):
         path = f"/api/tasks/{await stored(plane, *parts)}/artifacts/a"
@@ -149,7 +149,7 @@ async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> 
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "body"),
+    ("range_", "content_range", "body"),
     [
         ("bytes=2-4", "bytes 2-4/10", b"234"),
         ("bytes=7-", "bytes 7-9/10", b"789"),
@@ -161,20 +161,23 @@ async def test_an_artifact_that_a_client_has_is_not_sent_again(plane: Plane) -> 
         (f"bytes=-{'9' * 40}", "bytes 0-9/10", b"0123456789"),
     ],
 )
-async def test_a_range_of_an_artifact_is_sent(plane: Plane, asked: str, told: str, body: bytes) -> None:
-    """P7: a download that broke goes on (RFC 9110, section 14)."""
+async def test_a_range_request_is_answered_with_206_and_the_range(
+    plane: Plane, range_: str, content_range: str, body: bytes
+) -> None:
+    """P7: an interrupted download continues (RFC 9110, section 14)."""
     task_id = await stored(plane, {"text": "012"}, {"text": "3456789"})
-    reply = await plane.http.get(f"/api/tasks/{task_id}/artifacts/a", headers={"range": asked})
-    assert (reply.status_code, reply.content, reply.headers["content-range"]) == (206, body, told)
+    reply = await plane.http.get(f"/api/tasks/{task_id}/artifacts/a", headers={"range": range_})
+    assert (reply.status_code, reply.content, reply.headers["content-range"]) == (206, body, content_range)
     assert reply.headers["content-length"] == str(len(body))
 
 
-async def test_a_range_that_cannot_be_sent_is_told_so_or_left_out(plane: Plane) -> None:
-    """P7: one beyond the end is refused; several, one of another version, and one of JSON are answered with it all."""
+async def test_an_unsatisfiable_range_is_416_and_an_unsupported_one_is_ignored(plane: Plane) -> None:
+    """P7: a range after the end is 416. Several ranges, a range of another version and a range of JSON get the whole
+    artifact."""
     task_id = await stored(plane, {"text": "0123456789"})
     path = f"/api/tasks/{task_id}/artifacts/a"
-    for asked in ("bytes=10-", "bytes=-0", f"bytes={'9' * 23}-", f"bytes={'9' * 23}-{'9' * 24}"):
-        reply = await plane.http.get(path, headers={"range": asked})
+    for range_ in ("bytes=10-", "bytes=-0", f"bytes={'9' * 23}-", f"bytes={'9' * 23}-{'9' * 24}"):
+        reply = await plane.http.get(path, headers={"range": range_})
         assert (reply.status_code, reply.headers["content-range"]) == (416, "bytes */10")
         assert reply.json()["code"] == "RANGE_NOT_SATISFIABLE" or "RANGE_NOT_SATISFIABLE" in reply.text
     for headers in (
@@ -198,7 +201,7 @@ async def test_a_range_that_cannot_be_sent_is_told_so_or_left_out(plane: Plane) 
 
 
 async def test_an_older_version_of_an_artifact_is_downloaded_by_its_number(tmp_path: Path) -> None:
-    """P7, P10: and the list tells how many there are."""
+    """P7, P10: the list has the number of versions."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield ArtifactChunk("a", text="one ", mergeable=False)
@@ -228,7 +231,7 @@ MEBIBYTES = 62
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of each message that the store makes of an artifact."""
+    """Record the size of each message that the store makes of an artifact."""
     sizes: list[int] = []
     responses = artifacts._responses  # pyright: ignore[reportPrivateUsage]
 
@@ -243,7 +246,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @asynccontextmanager
 async def slow_client(plane: Plane, path: str) -> AsyncGenerator[asyncio.StreamReader, None]:
-    """A client that has asked for `path` and has little room for what it does not read."""
+    """Open a client that has requested `path`, with a small receive buffer."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
     connection.setblocking(False)
@@ -256,9 +259,9 @@ async def slow_client(plane: Plane, path: str) -> AsyncGenerator[asyncio.StreamR
         writer.transport.abort()
 
 
-async def test_a_large_artifact_passes_through_in_pieces(plane: Plane, sent: list[int]) -> None:
-    """P7: as large as a task may be, it is never in memory: a client that reads slowly is sent what it reads, and
-    nothing is read for one that has gone."""
+async def test_a_large_artifact_is_streamed_at_the_pace_of_its_client(plane: Plane, sent: list[int]) -> None:
+    """P7: an artifact of the maximum size is never in memory as a whole. Nothing is read for a client that
+    disconnected."""
     task = await plane.send(f"chunks {MEBIBYTES} {1024 * 1024}", historyLength=0)
     artifact = task["artifacts"][0]
     expected = hashlib.sha256("".join(part["text"] for part in artifact["parts"]).encode())
@@ -272,7 +275,7 @@ async def test_a_large_artifact_passes_through_in_pieces(plane: Plane, sent: lis
             got = await reader.read(64 * 1024)
             received += len(got)
             digest.update(got)
-            # The buffers of both sockets, and a few pieces on the way.
+            # The buffers of both sockets, and a few pieces in transit.
             assert sum(sent) - received < 12 * PIECE
     assert digest.digest() == expected.digest()
     assert max(sent) < PIECE + 1024
@@ -284,9 +287,9 @@ async def test_a_large_artifact_passes_through_in_pieces(plane: Plane, sent: lis
     assert sum(sent) < 16 * PIECE
 
 
-async def test_an_artifact_tells_the_message_that_it_came_after(tmp_path: Path) -> None:
-    """P10: by the log, since changes that are stored together have one time. A text counts from its first piece on, a
-    line of progress does not."""
+async def test_an_artifact_has_the_id_of_the_message_before_it(tmp_path: Path) -> None:
+    """P10: by the order of the log, since changes that are stored together have one time. A growing text counts from
+    its first piece; a status text does not count."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield ArtifactChunk("first", text="1", mergeable=False)
@@ -305,6 +308,6 @@ async def test_an_artifact_tells_the_message_that_it_came_after(tmp_path: Path) 
         task = await plane.send("go")
         said = [*task["history"], task["status"]["message"]]
         user, _, call, _, answer = (message["messageId"] for message in said)
-        places = {one["artifactId"]: one["afterMessageId"] for one in await listed(plane, task["id"])}
-        assert places == {"first": user, "called": call, "grows": answer}
+        found = {one["artifactId"]: one["afterMessageId"] for one in await listed(plane, task["id"])}
+        assert found == {"first": user, "called": call, "grows": answer}
         assert "afterMessageId" not in (await listed(plane, await stored(plane, {"text": "x"})))[0]

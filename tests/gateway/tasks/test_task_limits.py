@@ -1,4 +1,4 @@
-"""A task at its limit, over HTTP: it ends with the reason, and every route that shows it works."""
+"""A task at its size limit, over HTTP: it ends with the reason, and every route with it works."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ MEGABYTE = 1024 * 1024
 
 
 async def sizes(plane: Plane, *paths: str) -> list[tuple[int, int]]:
-    """Status and bytes of each answer."""
+    """Return the status and the size of each answer."""
     found: list[tuple[int, int]] = []
     for path in paths:
         size = 0
@@ -24,8 +24,8 @@ async def sizes(plane: Plane, *paths: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.more
-async def test_a_task_at_its_limit_says_so_and_can_be_read(tmp_path: Path) -> None:
-    """L1: everywhere; its next message begins a new one."""
+async def test_a_task_at_its_size_limit_fails_with_the_reason_and_can_be_read(tmp_path: Path) -> None:
+    """L1: on every route."""
     async with open_all(tmp_path) as plane:
         context = fresh()
         parts = [{"kind": "text", "text": f"chunks 66 {MEGABYTE}"}]

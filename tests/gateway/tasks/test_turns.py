@@ -1,4 +1,5 @@
-"""What an executor keeps of a turn in the log, as clients of each kind see it: status texts, checkpoints, figures."""
+"""Data that an executor stores with a turn, as each kind of client sees it: status texts, checkpoints, usage
+figures."""
 
 import secrets
 from typing import Any
@@ -20,7 +21,7 @@ USAGE = "taskplane.dev/usage"
 
 
 class Turn:
-    """A task in a session of its own, run by hand."""
+    """A task in a session of its own, which the test drives."""
 
     def __init__(self, store: TaskStoreStub, created: pb.CreateTaskResponse, context: str) -> None:
         self._store = store
@@ -93,15 +94,15 @@ async def data(plane: Plane, path: str) -> Any:
 
 
 async def a_turn(plane: Plane) -> Turn:
-    """A turn with a status text and a checkpoint before and after an artifact."""
+    """Begin a turn with a status text and a checkpoint before and after an artifact."""
     turn = await Turn.begun(plane, status_text("Reading"), pb.Change(checkpoint=b"secret"))
     await turn.append(chunk("x"), status_text("Writing"), pb.Change(checkpoint=b"secret"))
     return turn
 
 
-async def test_p4_streams_of_every_kind_show_status_texts_and_pass_checkpoints_by(plane: Plane) -> None:
-    """P4, P12, C3: as status updates, in order; each place of the stream, also one at a checkpoint, goes on with the
-    rest."""
+async def test_streams_of_both_versions_show_status_texts_and_omit_checkpoints(plane: Plane) -> None:
+    """P4, P12, C3: as status updates, in order. The stream continues after each cursor, also after that of a
+    checkpoint."""
     turn = await a_turn(plane)
     await turn.append(status(COMPLETED, "done"))
     for method in ("SubscribeToTask", "tasks/resubscribe"):
@@ -112,9 +113,9 @@ async def test_p4_streams_of_every_kind_show_status_texts_and_pass_checkpoints_b
         assert texts == ["", "Reading", "", "Writing", "done"]
         marked = [event for event in whole if "status-message" in str(event.data)]
         assert [text_of(event.result) for event in marked] == ["Reading", "Writing"]
-        for place in range(1, 8):
-            rest = await plane.streamed(method, {"id": turn.id}, last_event_id=f"{incarnation}-{place}")
-            assert rest == [event for event in whole if generation(event.id) > place]
+        for after in range(1, 8):
+            rest = await plane.streamed(method, {"id": turn.id}, last_event_id=f"{incarnation}-{after}")
+            assert rest == [event for event in whole if generation(event.id) > after]
 
 
 def turn_incarnation(task: Json) -> str:
@@ -132,8 +133,8 @@ def text_of(event: Json) -> str:
     return "".join(part["text"] for part in parts)
 
 
-async def test_p10_status_texts_are_read_by_their_kind_and_are_in_no_conversation(plane: Plane) -> None:
-    """P4, P10: those that an agent yields and those of a writer alike."""
+async def test_status_texts_are_read_by_their_kind_and_are_in_no_conversation(plane: Plane) -> None:
+    """P4, P10: both those that an agent yields and those of a writer."""
     turn = await a_turn(plane)
     line = status(WORKING, "Still writing")
     line.status.status.message.metadata.update({"kind": "status-message"})
@@ -149,8 +150,8 @@ async def test_p10_status_texts_are_read_by_their_kind_and_are_in_no_conversatio
     assert (await data(plane, f"/api/sessions/{turn.context}/messages"))["messages"] == plain
 
 
-async def test_the_raw_log_names_the_kinds_and_hides_what_is_for_executors(plane: Plane) -> None:
-    """C9, W18: a checkpoint and the options of a turn are shown to no client, in no form of the log."""
+async def test_the_raw_log_has_the_kinds_and_hides_data_of_executors(plane: Plane) -> None:
+    """C9, W18: clients see neither checkpoints nor the options of a turn, in any form of the log."""
     turn = await Turn.begun(
         plane, pb.Change(checkpoint=b"secret"), status_text("Reading"), options=pb.TurnOptions(extensions=["urn:mine"])
     )
@@ -165,8 +166,9 @@ async def test_the_raw_log_names_the_kinds_and_hides_what_is_for_executors(plane
     assert not [word for word in hidden if word in export.text or word in str(found)]
 
 
-async def test_p9_figures_are_the_same_in_every_answer_and_clients_cannot_set_them(plane: Plane) -> None:
-    """P9: live the run's own, in the task those of all its runs; what a client sends under that name is not stored."""
+async def test_usage_figures_are_equal_on_every_route_and_cannot_be_set_by_clients(plane: Plane) -> None:
+    """P9: streams have the figures of the run, the task those of all its runs. Figures that a client sends are not
+    stored."""
     forged = {USAGE: {"input": 1000}, "mine": 1}
     asked = await plane.send("ask", message={"metadata": forged})
     assert USAGE not in asked["metadata"]
@@ -185,8 +187,8 @@ async def test_p9_figures_are_the_same_in_every_answer_and_clients_cannot_set_th
     assert ended.result["statusUpdate"]["metadata"][USAGE] == {"input": 3, "output": 4.5}
 
 
-async def test_metadata_and_extensions_of_an_artifact_are_shown_by_both_dialects(plane: Plane) -> None:
-    """P5: each chunk's own on a stream, together in the task and in the list of artifacts."""
+async def test_metadata_and_extensions_of_an_artifact_are_shown_in_both_versions(plane: Plane) -> None:
+    """P5: a stream has those of each chunk, the task and the list of artifacts have all."""
     turn = await Turn.begun(plane, chunk("x", extensions=["urn:a"], one=1))
     await turn.append(chunk("y", append=True, extensions=["urn:b", "urn:a"], two=2), status(COMPLETED))
     found: list[Json] = []
@@ -203,8 +205,8 @@ async def test_metadata_and_extensions_of_an_artifact_are_shown_by_both_dialects
         assert (artifact["metadata"], artifact["extensions"]) == ({"one": 1, "two": 2}, ["urn:a", "urn:b"])
 
 
-async def test_a_session_with_everything_of_a_turn_is_exported_and_imported(plane: Plane) -> None:
-    """S: a paused task comes back with its figures and status texts; its checkpoint is not in the file."""
+async def test_usage_and_status_texts_are_imported_and_checkpoints_are_not(plane: Plane) -> None:
+    """S: of a paused task. The file does not contain the checkpoint."""
     turn = await a_turn(plane)
     asked = status(a2a.TASK_STATE_INPUT_REQUIRED, "Which one?", input=3)
     await turn.append(asked)

@@ -1,4 +1,4 @@
-"""Arbitrary A2A messages, for the tests of both dialects."""
+"""Arbitrary A2A messages, for the tests of both versions."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 
-# Machines that run tests are slow now and then; what is proved is not speed.
+# These tests prove no speed, and test machines may be slow.
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

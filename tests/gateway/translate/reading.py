@@ -1,4 +1,4 @@
-"""The reading of params as bindings do it: read, then checked."""
+"""The reading of params in the same steps as the bindings: parse, then check."""
 
 from typing import Any
 

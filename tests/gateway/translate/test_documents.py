@@ -25,12 +25,12 @@ from taskplane.runtime.errors import Invalid
     ],
 )
 def test_states_are_read_in_every_spelling(names: list[str], state: int) -> None:
-    """M2: inputs in any case, in 0.3, 1.0 and plain spelling."""
+    """M2: in any case, in the spellings of 0.3 and 1.0, and as plain words."""
     assert {state_of(name) for name in names} == {state}
 
 
-def test_a_task_as_a_pydantic_model_dumps_it_is_read() -> None:
-    """Snake-case names, nulls, a time without a zone: what kagent's runtimes post."""
+def test_a_task_dumped_by_a_pydantic_model_is_read() -> None:
+    """It has snake-case names, nulls and a time without a zone, as kagent's runtimes post it."""
     task = read_task(
         {
             "id": "t",
@@ -62,15 +62,15 @@ def test_a_task_as_a_pydantic_model_dumps_it_is_read() -> None:
     }
 
 
-def test_parts_are_read_in_either_dialect() -> None:
+def test_parts_of_both_versions_are_read() -> None:
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "a"}, {"kind": "data", "data": {"b": 1}}]}
     task = read_task({"contextId": "c", "status": {"state": "working", "message": message}})
     assert [part.WhichOneof("content") for part in task.status.message.parts] == ["text", "data"]
 
 
 @pytest.mark.parametrize("mark", ["kagent_adk_partial", "adk_partial"])
-def test_growing_texts_are_left_out_of_the_history(mark: str) -> None:
-    """T5: partial messages are stripped before a task is stored."""
+def test_partial_messages_are_removed_from_the_history(mark: str) -> None:
+    """T5: before a task is stored."""
     message = {"role": "agent", "parts": [{"kind": "text", "text": "a"}]}
     history = [{**message, "messageId": "1", "metadata": {mark: True}}, {**message, "messageId": "2"}]
     task = read_task({"contextId": "c", "status": {"state": "working"}, "history": history})
@@ -90,7 +90,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "path"), WRONG)
-def test_what_is_wrong_is_named_by_its_path(body: Any, path: str) -> None:
+def test_an_invalid_document_is_refused_with_the_path_of_the_field(body: Any, path: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_task(body)
     assert list(caught.value.fields) == [path]

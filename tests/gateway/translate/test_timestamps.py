@@ -1,4 +1,4 @@
-"""Times as RFC 3339 text."""
+"""Timestamps as RFC 3339 text."""
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,14 +11,14 @@ from taskplane.gateway.translate.timestamps import from_text, to_text
 
 @unhurried
 @given(st.integers(-62135596800, 253402300799), st.integers(0, 999_999_999))
-def test_a_time_is_written_as_protojson_writes_it(seconds: int, nanos: int) -> None:
+def test_a_time_is_written_as_in_protojson(seconds: int, nanos: int) -> None:
     stamp = Timestamp(seconds=seconds, nanos=nanos)
     assert to_text(stamp) == stamp.ToJsonString()
 
 
 @unhurried
 @given(st.integers(-62135596800, 253402300799), st.integers(0, 999_999))
-def test_what_was_written_is_read(seconds: int, micros: int) -> None:
+def test_a_written_time_is_read_back_unchanged(seconds: int, micros: int) -> None:
     stamp = Timestamp(seconds=seconds, nanos=micros * 1000)
     assert from_text(to_text(stamp)) == stamp
 
@@ -32,5 +32,5 @@ def test_what_was_written_is_read(seconds: int, micros: int) -> None:
         ("2026-01-02T03:04:05.5Z", "2026-01-02T03:04:05.500Z"),
     ],
 )
-def test_zones_are_understood_and_none_means_utc(text: str, written: str) -> None:
+def test_time_zones_are_converted_and_a_missing_one_means_utc(text: str, written: str) -> None:
     assert to_text(from_text(text)) == written

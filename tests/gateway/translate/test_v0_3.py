@@ -1,4 +1,4 @@
-"""A2A 0.3 JSON: what is written is what the official library's models read, and the two dialects say the same."""
+"""A2A 0.3 JSON: the models of the official library can read it, and it has the same content as 1.0."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ from taskplane.runtime.errors import Invalid
 
 @unhurried
 @given(tasks())
-def test_a_task_is_what_the_official_model_reads(task: a2a.Task) -> None:
-    """T1: 0.3 always has `kind`."""
+def test_the_official_model_reads_a_task(task: a2a.Task) -> None:
+    """T1: in 0.3 there is always a `kind`."""
     read = official.Task.model_validate_json(orjson.dumps(V0_3.event(task)))
     assert (read.kind, read.id, read.context_id) == ("task", task.id, task.context_id)
     assert len(read.history or []) == len(task.history)
@@ -29,21 +29,21 @@ def test_a_task_is_what_the_official_model_reads(task: a2a.Task) -> None:
 
 @unhurried
 @given(messages())
-def test_a_message_is_what_the_official_model_reads(message: a2a.Message) -> None:
+def test_the_official_model_reads_a_message(message: a2a.Message) -> None:
     read = official.Message.model_validate_json(orjson.dumps(V0_3.event(message)))
     assert (read.kind, read.message_id, len(read.parts)) == ("message", message.message_id, len(message.parts))
 
 
 @unhurried
 @given(status_updates())
-def test_a_status_update_is_what_the_official_model_reads(update: a2a.TaskStatusUpdateEvent) -> None:
+def test_the_official_model_reads_a_status_update(update: a2a.TaskStatusUpdateEvent) -> None:
     read = official.TaskStatusUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
     assert (read.kind, read.status.state.value) == ("status-update", STATES[update.status.state])
 
 
 @unhurried
 @given(artifact_updates())
-def test_an_artifact_update_is_what_the_official_model_reads(update: a2a.TaskArtifactUpdateEvent) -> None:
+def test_the_official_model_reads_an_artifact_update(update: a2a.TaskArtifactUpdateEvent) -> None:
     read = official.TaskArtifactUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
     assert (read.kind, read.append, read.last_chunk) == ("artifact-update", update.append, update.last_chunk)
 
@@ -61,7 +61,7 @@ def test_an_artifact_update_is_what_the_official_model_reads(update: a2a.TaskArt
         ("rejected", True),
     ],
 )
-def test_final_says_that_the_agent_is_done_or_waits_for_the_user(state: str, final: bool) -> None:
+def test_final_is_true_for_ended_tasks_and_input_required(state: str, final: bool) -> None:
     number = next(number for number, name in STATES.items() if name == state)
     update = a2a.TaskStatusUpdateEvent()
     update.status.state = a2a.TaskState.ValueType(number)
@@ -71,8 +71,8 @@ def test_final_says_that_the_agent_is_done_or_waits_for_the_user(state: str, fin
 
 @unhurried
 @given(values)
-def test_data_of_any_kind_comes_back_as_it_was(value: Any) -> None:
-    """Values that 0.3 has no form for are wrapped and marked on output, and unwrapped on input."""
+def test_any_data_is_unchanged_by_writing_and_reading(value: Any) -> None:
+    """Values without a form in 0.3 are wrapped and marked on output, and unwrapped on input."""
     bad = Reading()
     message = a2a.Message()
     given_part = {"kind": "data", "data": {"value": value}, "metadata": {"data_part_compat": True}}
@@ -124,11 +124,11 @@ def test_each_kind_of_part_is_read() -> None:
         ({"kind": "file", "file": {"bytes": "*"}}, "message.parts[0].file.bytes"),
     ],
 )
-def test_a_wrong_part_is_named_by_its_path(part: Any, path: str) -> None:
+def test_an_invalid_part_is_refused_with_its_path(part: Any, path: str) -> None:
     assert violations(part) == [path]
 
 
-def test_roles_and_unknown_fields() -> None:
+def test_unknown_fields_are_ignored_and_an_unknown_role_is_refused() -> None:
     assert read(role="agent", extra=1).role == a2a.ROLE_AGENT
     assert violations(role="assistant") == ["message.role"]
     assert violations(parts=[]) == ["message.parts"]
@@ -138,7 +138,7 @@ def test_roles_and_unknown_fields() -> None:
     ("configuration", "wait"),
     [({}, Wait.GRACE), (None, Wait.GRACE), ({"blocking": True}, Wait.AT_REST), ({"blocking": False}, Wait.EXISTS)],
 )
-def test_blocking_says_how_long_to_wait(configuration: Any, wait: Wait) -> None:
+def test_blocking_decides_how_long_a_send_waits(configuration: Any, wait: Wait) -> None:
     params = {
         "message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "a"}]},
         "configuration": configuration,

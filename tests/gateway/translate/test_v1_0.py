@@ -1,4 +1,4 @@
-"""A2A 1.0 JSON: what is written is ProtoJSON, what is read is refused by the field."""
+"""A2A 1.0 JSON: output is ProtoJSON, and invalid input is refused by field."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ from taskplane.runtime.errors import Invalid
 
 
 def protojson(found: Message) -> Any:
-    """Return a message as ProtoJSON, but with a state that is unspecified, since A2A requires the field."""
+    """Return a message as ProtoJSON, with an explicit unspecified state, since A2A requires the field."""
     written = MessageToDict(found)
     for one in (written, *written.values()):
         if isinstance(one, dict) and "status" in one:
@@ -36,7 +36,7 @@ def protojson(found: Message) -> Any:
 
 @unhurried
 @given(responses())
-def test_every_event_is_written_as_protojson_writes_it(response: a2a.StreamResponse) -> None:
+def test_every_event_is_written_as_in_protojson(response: a2a.StreamResponse) -> None:
     payload = getattr(response, response.WhichOneof("payload") or "task")
     if isinstance(payload, a2a.Task) and payload.id == payload.context_id:
         payload.context_id += "c"
@@ -45,15 +45,15 @@ def test_every_event_is_written_as_protojson_writes_it(response: a2a.StreamRespo
 
 @unhurried
 @given(tasks())
-def test_a_task_is_written_as_protojson_writes_it_and_reads_back(task: a2a.Task) -> None:
+def test_a_task_is_written_as_in_protojson_and_read_back_unchanged(task: a2a.Task) -> None:
     task.context_id += "c" * (task.id == task.context_id)
     written = json.loads(orjson.dumps(V1_0.task(task)))
     assert written == protojson(task)
     assert ParseDict(written, a2a.Task()) == task
 
 
-def test_the_task_of_a_session_says_that_its_history_is_empty() -> None:
-    """R4, T8: so that it can be told from a task whose history is left out."""
+def test_a_session_task_has_an_explicit_empty_history() -> None:
+    """R4, T8: this distinguishes it from a task without its history."""
     assert V1_0.task(a2a.Task(id="c", context_id="c"))["history"] == []
     assert V0_3.task(a2a.Task(id="c", context_id="c"))["history"] == []
     assert "history" not in V1_0.task(a2a.Task(id="t", context_id="c"))
@@ -74,7 +74,7 @@ def read(**message: Any) -> a2a.Message:
 
 
 def outcome(message: Any) -> Any:
-    """What becomes of a send of this message: the request, or everything that is wrong with it."""
+    """Return the request of a send of this message, or all its violations."""
     try:
         return read_send(V1_0, {"message": message})
     except Invalid as error:
@@ -107,8 +107,8 @@ plain_messages: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 @settings(unhurried, max_examples=examples(600))
 @given(plain_messages)
-def test_a_message_of_texts_is_read_like_one_with_a_field_more_that_nobody_knows(message: dict[str, Any]) -> None:
-    """The one is read at once, the other field by field."""
+def test_the_fast_path_of_plain_texts_reads_the_same_as_the_general_one(message: dict[str, Any]) -> None:
+    """A message with an unknown field takes the general path, field by field."""
     assert outcome(message) == outcome({**message, "unknown": 1})
 
 
@@ -125,7 +125,7 @@ GROWING: list[Any] = [
 
 
 @pytest.mark.parametrize("data", GROWING)
-def test_no_json_grows_more_than_its_size_is_checked_for(data: Any) -> None:
+def test_protobuf_is_never_larger_than_the_maximum_growth_of_its_json(data: Any) -> None:
     params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}}
     assert read_send(V1_0, params).ByteSize() <= MAX_GROWTH * len(orjson.dumps(params))
 
@@ -136,7 +136,7 @@ def violations(params: Any) -> dict[str, str]:
     return caught.value.fields
 
 
-def test_a_message_is_read_whole_in_either_spelling() -> None:
+def test_field_names_are_read_in_camel_case_and_snake_case() -> None:
     camel = read(contextId="c", taskId="t", referenceTaskIds=["a"], extensions=["x"], metadata={"k": [1, None]})
     snake = read(context_id="c", task_id="t", reference_task_ids=["a"], extensions=["x"], metadata={"k": [1, None]})
     assert camel == snake
@@ -148,7 +148,7 @@ def test_unknown_fields_are_ignored_and_null_means_absent() -> None:
     assert read(contextId=None, metadata=None, kind="message", whatever={"a": 1}) == read()
 
 
-def test_what_is_required_is_named_all_at_once() -> None:
+def test_all_missing_required_fields_are_named_together() -> None:
     assert violations({"message": {}}) == {
         "message.messageId": "is required",
         "message.role": "is required",
@@ -173,7 +173,7 @@ def test_what_is_required_is_named_all_at_once() -> None:
         ("text", "message.parts[0]"),
     ],
 )
-def test_a_wrong_part_is_named_by_its_path(part: Any, path: str) -> None:
+def test_an_invalid_part_is_refused_with_its_path(part: Any, path: str) -> None:
     assert list(violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}})) == [path]
 
 
@@ -195,11 +195,11 @@ def test_each_kind_of_part_is_read() -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "ROLE_UNSPECIFIED", 0, 7, True, {}])
-def test_a_role_has_its_protojson_name(role: Any) -> None:
+def test_a_role_with_another_name_is_refused(role: Any) -> None:
     assert list(violations({"message": {"messageId": "m", "role": role, "parts": [{"text": "a"}]}})) == ["message.role"]
 
 
-def test_a_hundred_parts_are_taken_and_one_more_is_not() -> None:
+def test_at_most_100_parts_are_accepted() -> None:
     assert len(read(parts=[{"text": "a"}] * 100).parts) == 100
     found = violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}] * 101}})
     assert list(found) == ["message.parts"]
@@ -220,12 +220,12 @@ def test_nested_data_up_to_the_limit_can_be_read_again(levels: int) -> None:
 
 
 @pytest.mark.parametrize("levels", [30, 33, 48, 60])
-def test_data_nested_so_deep_that_it_could_not_be_read_again_is_refused(levels: int) -> None:
+def test_nested_data_beyond_the_limit_is_refused(levels: int) -> None:
     found = violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": nested(levels)}]}})
     assert list(found) == ["message.parts[0].data"]
 
 
-def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
+def test_the_configuration_of_a_send_is_read_in_either_spelling() -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]}
     plain = read_params(V1_0, "SendMessage", {"message": message})
     assert (plain.wait, plain.request) == (None, ParseDict({"message": message}, a2a.SendMessageRequest()))
@@ -252,13 +252,13 @@ def test_the_configuration_says_how_long_to_wait_and_how_much_to_show() -> None:
         ({"includeArtifacts": "yes"}, "includeArtifacts"),
     ],
 )
-def test_a_wrong_filter_of_a_listing_is_named(params: Any, path: str) -> None:
+def test_an_invalid_filter_of_a_list_is_refused_with_its_name(params: Any, path: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_params(V1_0, "ListTasks", params)
     assert list(caught.value.fields) == [path]
 
 
-def test_a_listing_always_has_its_four_members_and_artifacts_only_where_asked_for() -> None:
+def test_a_list_has_all_four_members_and_artifacts_on_request_only() -> None:
     empty = V1_0.result(Listing([], "", 50, 0))
     assert empty == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
     task = a2a.Task(id="t")
@@ -275,14 +275,14 @@ def refused(**message: Any) -> Invalid:
     return caught.value
 
 
-def test_of_more_parts_than_are_taken_none_is_read() -> None:
+def test_an_array_over_its_limit_is_refused_without_reading_its_elements() -> None:
     assert len(read(parts=[{"text": "a"}] * 100).parts) == 100
     error = refused(parts=[{"text": "a"}] * 100 + [1])
     assert error.fields == {"message.parts": "must have at most 100 elements"}
     assert list(refused(extensions=["a"] * 101).fields) == ["message.extensions"]
 
 
-def test_a_request_has_so_many_values_and_one_more_is_refused_before_any_is_read() -> None:
+def test_a_request_with_more_than_400_000_values_is_refused_unread() -> None:
     value = read(parts=[{"data": [None] * 399_999}]).parts[0].data
     assert len(value.list_value.values) == 399_999
     error = refused(parts=[{"data": [None] * 400_000}])
@@ -292,7 +292,7 @@ def test_a_request_has_so_many_values_and_one_more_is_refused_before_any_is_read
     assert refused(metadata={"a": [None] * 400_001}).reason == "REQUEST_TOO_LARGE"
 
 
-def test_metadata_of_more_values_than_can_fit_is_not_read() -> None:
+def test_metadata_with_too_many_values_is_refused_unread() -> None:
     bad = Reading()
     fitting = Struct()
     fill_metadata(fitting, Fields({"metadata": {"a": [None] * 16_370}}, "", bad))
@@ -306,6 +306,6 @@ def test_metadata_of_more_values_than_can_fit_is_not_read() -> None:
         assert struct.ByteSize() < 64
 
 
-def test_metadata_that_is_refused_hides_no_other_violation() -> None:
+def test_refused_metadata_hides_no_other_violation() -> None:
     error = refused(metadata={"a": [1] * 100_000}, role="x", parts=[{"data": [1] * 100_000}, {}])
     assert set(error.fields) == {"message.metadata", "message.role", "message.parts[1]"}

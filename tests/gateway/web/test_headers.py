@@ -51,7 +51,7 @@ async def test_every_response_with_a_body_has_nosniff(plane: Plane, has: bool) -
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "h2c"])
-async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warning(
+async def test_an_upgrade_request_is_answered_over_http_without_a_warning(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, protocol: str
 ) -> None:
     """C14: RFC 9110 section 7.8; uvicorn logs no warning about a missing WebSocket library."""
@@ -69,8 +69,8 @@ async def test_an_offer_of_another_protocol_is_answered_by_http_without_a_warnin
     assert warnings == []
 
 
-async def test_the_elements_of_a_list_are_utf_8_where_their_bytes_are() -> None:
-    """P3: the elements of a list header are decoded like single headers: UTF-8, else Latin-1."""
+async def test_elements_of_a_list_header_are_decoded_as_utf_8_or_else_latin_1() -> None:
+    """P3: as single headers are."""
     sent = [(b"a2a-extensions", "a:\u00fc, a:b".encode()), (b"x-a2a-extensions", "a:\u00e9".encode("latin-1"))]
 
     async def receive() -> Message:

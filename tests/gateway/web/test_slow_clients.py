@@ -1,4 +1,4 @@
-"""Clients that begin a request, or a stream, and do not go on: none holds what it has for longer than it is given."""
+"""Clients that begin a request or a stream and stall: each has a time limit and releases its resources."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ _PROBE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @asynccontextmanager
 async def connected(plane: Plane) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection to the gateway; what happens on it takes at most 10 s."""
+    """Open a connection to the gateway, with a time limit of 10 s."""
     reader, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
     try:
         async with asyncio.timeout(10):
@@ -27,8 +27,8 @@ async def connected(plane: Plane) -> AsyncGenerator[tuple[asyncio.StreamReader, 
 
 
 @pytest.mark.parametrize("sent", [b"", b"{"])
-async def test_a_body_that_does_not_come_is_told_so(tmp_path: Path, sent: bytes) -> None:
-    """Whether none of it came or a part, the request is answered when its time is over."""
+async def test_a_missing_or_partial_body_is_answered_with_408(tmp_path: Path, sent: bytes) -> None:
+    """The answer comes at the end of the time limit."""
     async with open_all(tmp_path, body_timeout=0.2) as plane, connected(plane) as (reader, writer):
         writer.write(_HEAD + sent)
         head = await reader.readuntil(b"\r\n\r\n")
@@ -37,15 +37,16 @@ async def test_a_body_that_does_not_come_is_told_so(tmp_path: Path, sent: bytes)
         assert b"BODY_TIMEOUT" in await reader.readexactly(length)
 
 
-async def test_headers_that_do_not_end_close_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a first request as those of a later one, and a connection that is idle between two stays."""
+async def test_incomplete_headers_close_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for the first request of a connection and for later ones. An idle connection between two requests
+    stays open."""
     monkeypatch.setattr(protocol, "HEADER_TIMEOUT", 0.3)
     async with open_all(tmp_path) as plane:
         async with connected(plane) as (reader, writer):
             writer.write(_PROBE[:20])
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await reader.readexactly(1)
-        # Those of the first request may come late, on a busy machine.
+        # On a busy machine the headers of the first request may come late.
         monkeypatch.setattr(protocol, "HEADER_TIMEOUT", 10.0)
         async with connected(plane) as (reader, writer):
             for _ in range(3):
@@ -61,8 +62,8 @@ async def test_headers_that_do_not_end_close_the_connection(tmp_path: Path, monk
                 await reader.readexactly(1)
 
 
-async def test_a_stream_that_is_left_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
-    """C13: the page that it was at is freed with it, and not at some collection long after."""
+async def test_an_abandoned_stream_leaves_no_garbage_cycles(tmp_path: Path) -> None:
+    """C13: its current page is freed with it, not by a later garbage collection."""
     async with open_all(tmp_path) as plane:
         task = await plane.send("flood 3000")
         gc.collect()

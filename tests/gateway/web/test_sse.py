@@ -1,4 +1,4 @@
-"""Framing, and streams to slow, silent and vanished clients, on a real server with real sockets."""
+"""Framing of server-sent events, and streams to slow, silent and vanished clients, over real sockets."""
 
 import asyncio
 import contextlib
@@ -18,26 +18,26 @@ from taskplane.runtime.principal import Principal
 ANN = Principal("tenant", "ann", "ann")
 
 
-def test_an_event_is_its_id_one_data_line_and_one_blank_line() -> None:
+def test_an_event_has_an_id_line_one_data_line_and_a_blank_line() -> None:
     assert event(b"{}", "abc-1") == b"id: abc-1\ndata: {}\n\n"
     assert event(b"{}") == b"data: {}\n\n"
     assert event(b"{}", name="error") == b"event: error\ndata: {}\n\n"
 
 
 @pytest.mark.parametrize("cursor", ["a\nb", "a\rb", "a\0b", "a\r\ndata: forged"])
-def test_an_id_that_would_break_its_line_is_refused(cursor: str) -> None:
+def test_an_event_id_with_a_line_break_or_nul_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="event id"):
         event(b"{}", cursor)
 
 
 @pytest.mark.parametrize("data", [b"", b"a\nb", b"a\rb"])
-def test_data_is_one_line_and_never_empty(data: bytes) -> None:
+def test_empty_or_multi_line_data_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="data"):
         event(data)
 
 
 class Source:
-    """Events that a test hands out, and whether they were taken and closed."""
+    """Events from the test, with a record of taken events and of the close."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(1)
@@ -76,7 +76,7 @@ class Server:
         await stream(scope, receive, send)
 
     async def connect(self, *, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
-        """A client that has sent its request, and the head of the answer. `buffer` limits what its kernel takes."""
+        """Send a request, and return its connection and the head of the answer. `buffer`: the receive buffer."""
         sock = socket.socket()
         if buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -110,14 +110,14 @@ async def serving(
 
 
 async def chunk(reader: asyncio.StreamReader) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     size = int(await reader.readline(), 16)
     body = await reader.readexactly(size)
     await reader.readline()
     return body
 
 
-async def test_the_head_keeps_proxies_from_holding_events_back() -> None:
+async def test_the_response_headers_disable_buffering_by_proxies() -> None:
     async with serving() as server, asyncio.timeout(10):
         _, writer, head = await server.connect()
         assert b"content-type: text/event-stream" in head
@@ -127,10 +127,10 @@ async def test_the_head_keeps_proxies_from_holding_events_back() -> None:
         await server.source.closed.wait()
 
 
-async def test_silence_is_broken_by_a_comment_line_without_a_blank_line() -> None:
-    """C3, C5: a comment is no event."""
+async def test_a_silent_stream_gets_comment_lines_without_blank_lines() -> None:
+    """C3, C5: clients do not see comments as events."""
     async with serving(keep_alive=0.05) as server, asyncio.timeout(10):
-        # Before there is any silence.
+        # The event comes before the first silence.
         await server.source.queue.put(event(b"1", "a-1"))
         reader, writer, _ = await server.connect()
         assert await chunk(reader) == b"id: a-1\ndata: 1\n\n"
@@ -142,7 +142,7 @@ async def test_silence_is_broken_by_a_comment_line_without_a_blank_line() -> Non
         writer.close()
 
 
-async def test_a_client_that_leaves_ends_what_feeds_its_stream() -> None:
+async def test_a_disconnect_of_the_client_closes_the_source_of_its_stream() -> None:
     async with serving() as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         await server.source.queue.put(event(b"1"))
@@ -153,8 +153,8 @@ async def test_a_client_that_leaves_ends_what_feeds_its_stream() -> None:
     assert server.streams.total == 0
 
 
-async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_in_the_end() -> None:
-    """C13: one batch at a time: what a slow client has not taken is not asked for."""
+async def test_a_client_that_does_not_read_stops_its_source_and_is_disconnected() -> None:
+    """C13: the source is asked for the next batch only after the client has taken the previous one."""
     batch = event(b"x" * 64_000)
     async with serving(keep_alive=0.05, write_timeout=0.5) as server, asyncio.timeout(20):
         reader, writer, _ = await server.connect(buffer=4096)
@@ -167,14 +167,14 @@ async def test_a_client_that_does_not_read_holds_back_its_source_and_is_cut_off_
             put.cancel()
             closed.cancel()
         assert offered * len(batch) < 4 * 1024 * 1024
-        # Cut off, not left to drain: the rest of what was written never comes.
+        # The connection is reset: the rest of the written data never arrives.
         with pytest.raises(ConnectionResetError):
             while await reader.read(65536):
                 pass
         writer.close()
 
 
-async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_ends_when_its_credentials_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskplane.gateway.web.sse._CREDENTIALS_INTERVAL", 0.01)
     async with serving(keep_alive=0.05, alive=lambda: False) as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
@@ -184,7 +184,8 @@ async def test_credentials_that_die_end_the_stream(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_drain_ends_streams_between_events_with_a_jittered_retry() -> None:
-    """C14, C5: and it is answered 200, since a browser gives up at anything else."""
+    """C14, C5: a stream opened after the drain is answered with 200, since browsers do not reconnect after other
+    statuses."""
     async with serving() as server, asyncio.timeout(10):
         reader, writer, _ = await server.connect()
         await server.source.queue.put(event(b"1", "a-1"))
@@ -196,7 +197,7 @@ async def test_a_drain_ends_streams_between_events_with_a_jittered_retry() -> No
         assert value.endswith(b"\n")
         assert await chunk(reader) == b""
         assert server.source.closed.is_set()
-        # And so do those that begin after it.
+        # Streams that begin later end in the same way.
         later, other, head = await server.connect()
         assert head.startswith(b"HTTP/1.1 200")
         assert (await chunk(later)).startswith(b"retry: ")
@@ -204,7 +205,7 @@ async def test_a_drain_ends_streams_between_events_with_a_jittered_retry() -> No
         other.close()
 
 
-def test_a_principal_has_so_many_streams_and_all_of_them_so_many() -> None:
+def test_streams_are_limited_per_principal_and_per_process() -> None:
     streams = Streams(3, 2)
     bob, eve = Principal("tenant", "bob", "bob"), Principal("tenant", "eve", "eve")
     slots = [streams.take(ANN), streams.take(ANN)]
@@ -223,8 +224,8 @@ def test_a_principal_has_so_many_streams_and_all_of_them_so_many() -> None:
         streams.take(eve)
 
 
-async def test_the_next_events_are_taken_when_those_before_have_left() -> None:
-    """C13: a client that does not read costs what it was sent last, and nothing that comes after it."""
+async def test_the_next_events_are_taken_after_the_earlier_ones_were_sent() -> None:
+    """C13: a client that does not read costs only the memory of the last batch."""
     async with serving() as server:
         reader, writer, _ = await server.connect(buffer=4096)
         large = event(b"x" * (8 * 1024 * 1024))

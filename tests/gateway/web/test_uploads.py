@@ -1,4 +1,4 @@
-"""Bodies that are sent slowly, over real sockets: each has its time, and nobody waits for another caller's."""
+"""Slow uploads over real sockets: each has a time limit, and none delays other callers."""
 
 import asyncio
 import json
@@ -15,21 +15,21 @@ LINES = "application/x-ndjson"
 
 
 class Upload:
-    """A request whose body is sent as the test likes."""
+    """A request with a body that the test sends in pieces."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def answer(self) -> tuple[int, Json, bytes]:
-        """Status, body and head of the answer."""
+        """Return status, body and head of the answer."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
         found: Json = json.loads(await self.reader.readexactly(length))
         return int(head.split()[1]), found, head
 
     async def trickle(self, every: float, count: int = 100_000) -> None:
-        """Sends a number of bytes one at a time, until the connection is closed."""
+        """Send a number of bytes one at a time, until the connection is closed."""
         for _ in range(count):
             if self.writer.is_closing():
                 return
@@ -52,7 +52,7 @@ async def begun(
 
 
 async def exported(plane: Plane, user: str) -> bytes:
-    """A session of the user, as a file that can be imported."""
+    """Return the exported file of a new session of the user."""
     context = fresh()
     body = request("SendMessage", {"message": said("hello", contextId=context)})
     await plane.http.post("/", json=body, headers={"X-User-Id": user})
@@ -60,14 +60,14 @@ async def exported(plane: Plane, user: str) -> bytes:
 
 
 async def import_of(plane: Plane, user: str, content: bytes) -> tuple[int, str]:
-    """Status and code of an import that is sent at once."""
+    """Return the status and the code of an import that is sent at once."""
     headers = {"X-User-Id": user, "Content-Type": LINES}
     reply = await plane.http.post(f"/api/sessions/import?id={fresh()}", content=content, headers=headers)
     return reply.status_code, reply.json().get("code", "")
 
 
 async def until_refused(plane: Plane, user: str, content: bytes) -> None:
-    """Waits until an import of the user is refused, since another one has come in."""
+    """Wait until an import of the user is refused, which shows that another one has begun."""
     async with asyncio.timeout(60):
         while await import_of(plane, user, content) != (429, "TOO_MANY_IMPORTS"):
             pass
@@ -90,10 +90,10 @@ async def until_refused(plane: Plane, user: str, content: bytes) -> None:
         ("POST /api/sessions/import", LINES),
     ],
 )
-async def test_a_body_below_the_least_rate_is_refused_while_it_comes(
+async def test_a_body_below_the_minimum_rate_is_refused_with_408(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, kind: str
 ) -> None:
-    """L2: on every route that reads one; 408, and the connection is closed."""
+    """L2: on every route with a body. The connection is closed."""
     monkeypatch.setattr(uploads, "AT_ONCE", 0.05)
     monkeypatch.setattr(uploads, "GRACE", 0.2)
     async with open_all(tmp_path) as plane, begun(plane, at, "ann", b"{", kind) as upload:
@@ -104,8 +104,8 @@ async def test_a_body_below_the_least_rate_is_refused_while_it_comes(
         assert "BODY_TOO_SLOW" in json.dumps(body)
 
 
-async def test_an_import_has_a_time_for_all_of_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """L2: also where it never pauses and keeps the rate."""
+async def test_an_import_over_its_time_limit_is_refused_and_stores_nothing(tmp_path: Path) -> None:
+    """L2: also if it never pauses and keeps the minimum rate."""
     async with open_all(tmp_path, min_body_rate=0, import_upload_timeout=0.5) as plane:
         content = await exported(plane, "ann")
         context = fresh()
@@ -119,15 +119,15 @@ async def test_an_import_has_a_time_for_all_of_it_and_leaves_nothing_behind(tmp_
         assert (await import_of(plane, "bob", content))[0] in (201, 409)
 
 
-async def test_slow_imports_of_one_user_hold_up_nobody_else(tmp_path: Path) -> None:
-    """L2: one at a time of each user, and none of the slots for what has not shown a valid first line."""
+async def test_slow_imports_of_one_user_do_not_block_others(tmp_path: Path) -> None:
+    """L2: each user has one slow import at a time. An upload without a valid first line takes no slot."""
     async with open_all(tmp_path, max_imports=1) as plane:
         content = await exported(plane, "ann")
         header = content[: content.index(b"\n") + 1]
         at = "POST /api/sessions/import?id="
         async with begun(plane, at + fresh(), "eve", header[:20], LINES):
             await until_refused(plane, "eve", b"{}")
-            # Another user is not refused: what is wrong with this body is its first line.
+            # The limit does not concern another user: this body is refused for its first line.
             assert await import_of(plane, "bob", b"{}\n") == (400, "BAD_LINE")
             async with begun(plane, at + fresh(), "carl", header, LINES):
                 await until_refused(plane, "dora", header)
@@ -137,10 +137,10 @@ async def test_slow_imports_of_one_user_hold_up_nobody_else(tmp_path: Path) -> N
                 pass
 
 
-async def test_a_caller_sends_only_so_many_bodies_slowly_at_once(
+async def test_slow_uploads_of_a_caller_over_the_limit_are_refused_with_429(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L2: a further one is 429; other callers, and bodies that come at once, are not concerned."""
+    """L2: other callers and quick uploads are not affected."""
     monkeypatch.setattr(uploads, "AT_ONCE", 0.05)
     async with open_all(tmp_path, max_uploads_per_principal=1) as plane:
         async with begun(plane, "POST /api/tasks", "eve") as first, begun(plane, "POST /api/tasks", "eve") as second:
@@ -157,14 +157,14 @@ async def test_a_caller_sends_only_so_many_bodies_slowly_at_once(
             assert await slow_session(plane, "bob") == 201
             for task in waiting:
                 task.cancel()
-        # The slot is free again, as soon as the server has noticed that the client went.
+        # The slot is free as soon as the server has noticed the disconnect.
         async with asyncio.timeout(60):
             while await slow_session(plane, "eve") != 201:
                 pass
 
 
 async def slow_session(plane: Plane, user: str) -> int:
-    """The status of a request to make a session, whose body ends with 10 spaces that come one after the other."""
+    """Create a session by a body that ends with 10 slow spaces, and return the status."""
     content = b'{"agent_ref": "a"}'
     async with begun(plane, "POST /api/sessions", user, content, length=len(content) + 10) as upload:
         trickling = asyncio.create_task(upload.trickle(0.02, 10))
