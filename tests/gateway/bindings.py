@@ -1,7 +1,7 @@
 """Clients of A2A, one for each binding and version, so that the tests of operations run on all of them.
 
-A test calls operations by their names in A2A 1.0, with requests and results as 1.0 has them in JSON. A binding turns
-them into what travels, and back; results of 0.3 are read by the models of the official library.
+A test calls operations by their names in A2A 1.0, with JSON requests and results in the form of 1.0. A binding
+converts them to its wire format and back; results of 0.3 are read by the models of the official library.
 """
 
 import json
@@ -31,7 +31,7 @@ WORKER: Final = TranslationThread()
 
 @dataclass(frozen=True)
 class Failure:
-    """An error. `code` is that of A2A (1.0 section 5.4) in JSON-RPC; `reason` the plane's own."""
+    """An error. `code` is that of A2A (1.0 section 5.4) in JSON-RPC; `reason` is specific to this server."""
 
     code: int
     reason: str
@@ -42,7 +42,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Framed:
-    """A request as it travels."""
+    """A request in its wire format."""
 
     verb: str
     path: str
@@ -51,7 +51,7 @@ class Framed:
 
 @dataclass(frozen=True)
 class Event:
-    """An element of a stream: its cursor, empty without, and its content as 1.0 has it."""
+    """An element of a stream: its cursor, empty without one, and its content in the form of 1.0."""
 
     id: str
     result: Json
@@ -62,33 +62,33 @@ class Binding(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in the ids of tests."""
+        """Return the name for the ids of tests."""
         ...
 
     @property
     def version(self) -> str:
-        """The version of A2A."""
+        """Return the version of A2A."""
         ...
 
     @property
     def operations(self) -> Collection[str]:
-        """The operations that it has."""
+        """Return the operations of the binding."""
         ...
 
     def frame(self, operation: str, params: Json) -> Framed:
-        """A request of an operation to the default agent."""
+        """Return a request of an operation to the default agent."""
         ...
 
     def read(self, operation: str, body: Json) -> Json | Failure:
-        """The result in a body, as 1.0 has it, or the error."""
+        """Return the result in a body in the form of 1.0, or the error."""
         ...
 
     def refused(self, error: PlaneError) -> Json:
-        """The body that the gateway writes for an error."""
+        """Return the body that the gateway writes for an error."""
         ...
 
     def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-        """The events that the gateway writes for a stream."""
+        """Yield the events that the gateway writes for a stream."""
         ...
 
 
@@ -196,7 +196,7 @@ class Rest:
 
 
 def _code(error: Json) -> int:
-    """Return the code in JSON-RPC of an error of REST, which clients find by its reason, or else by its status."""
+    """Return the JSON-RPC code of a REST error, by its reason or else by its status."""
     return _CODES.get(error["details"][0]["reason"]) or _CODES_OF_STATUS[error["code"]]
 
 
@@ -223,11 +223,11 @@ PATHS: Final = {
 
 BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03(), Rest())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
-"""Those with a list of tasks."""
+"""The bindings with a list of tasks."""
 
 
 def failure(code: int, details: list[Json]) -> Failure:
-    """Return an error by its details in 1.0, which are those of google.rpc."""
+    """Return an error from its details in 1.0, which are messages of google.rpc."""
     info, *more = details
     metadata: Json = info["metadata"]
     violations = [each for one in more for each in one.get("fieldViolations", ())]
@@ -241,7 +241,7 @@ def failure(code: int, details: list[Json]) -> Failure:
 
 
 def sent_0_3(params: Json) -> Json:
-    """Return the params of a send of texts, as 0.3 has them."""
+    """Return the params of a send of texts in the form of 0.3."""
     message = dict(params["message"])
     message["kind"] = "message"
     message["role"] = message["role"].removeprefix("ROLE_").lower()
@@ -254,7 +254,7 @@ def sent_0_3(params: Json) -> Json:
 
 
 def result_1_0(result: Json) -> Json:
-    """Return a result of 0.3 as 1.0 has it, by the official library."""
+    """Return a result of 0.3 in the form of 1.0, by the official library."""
     match result["kind"]:
         case "task":
             return {"task": MessageToDict(conversions.to_core_task(official.Task.model_validate(result)))}
@@ -276,19 +276,19 @@ class Client:
         self.binding = binding
 
     async def result(self, operation: str, params: Json, **headers: str) -> Json:
-        """The result of a unary operation that succeeds."""
+        """Return the result of a unary operation that succeeds."""
         found = await self._answer(operation, params, headers)
         assert not isinstance(found, Failure), found
         return found
 
     async def error(self, operation: str, params: Json, **headers: str) -> Failure:
-        """The error of an operation that fails, before its first event if it streams."""
+        """Return the error of an operation that fails, for a stream before its first event."""
         found = await self._answer(operation, params, headers)
         assert isinstance(found, Failure), found
         return found
 
     async def send(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
-        """The task or the message that a send is answered with."""
+        """Send a message, and return the task or the message of the answer."""
         params = {"message": said(text, **(message or {})), "configuration": configuration}
         result = await self.result("SendMessage", params)
         answer: Json = result.get("task") or result["message"]
@@ -296,14 +296,14 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, operation: str, params: Json, **headers: str) -> AsyncGenerator[AsyncIterator[Event], None]:
-        """The events of a stream, as they come."""
+        """Yield the events of a stream."""
         framed = self.binding.frame(operation, params)
         async with self.plane.http.stream(framed.verb, framed.path, json=framed.body, headers=named(headers)) as reply:
             assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream"), await reply.aread()
             yield self._events(operation, reply)
 
     async def streamed(self, operation: str, params: Json, **headers: str) -> list[Event]:
-        """All events of a stream that ends."""
+        """Return all events of a stream that ends."""
         async with self.stream(operation, params, **headers) as found:
             return [event async for event in found]
 

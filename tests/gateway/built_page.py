@@ -1,4 +1,4 @@
-"""A small built page, of the form in which the build writes the real one."""
+"""A small built page, in the form of the real build output."""
 
 import gzip
 from pathlib import Path
@@ -13,7 +13,7 @@ INDEX: Final = """<!doctype html>
 
 
 def build_page(folder: Path) -> Path:
-    """Writes the page into a new folder, and returns it."""
+    """Write the page into a new folder, and return it."""
     assets = folder / "assets"
     assets.mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
@@ -22,6 +22,6 @@ def build_page(folder: Path) -> Path:
     (assets / "index-1.css").write_text("body { margin: 0 }")
     (assets / "index-1.js").write_bytes(SCRIPT)
     (assets / "index-1.js.gz").write_bytes(gzip.compress(SCRIPT))
-    # A name that stands in every row of the isolation matrix.
+    # A name that occurs in every row of the isolation matrix.
     (assets / "demo").write_bytes(b"\x00")
     return folder

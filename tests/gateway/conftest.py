@@ -1,4 +1,4 @@
-"""A whole plane for the gateway's tests: one per module, since starting one is most of a test's time."""
+"""A whole plane for the gateway's tests: one per module, since its start takes most of the time of a test."""
 
 from collections.abc import AsyncGenerator
 
@@ -15,7 +15,7 @@ from tests.support.postgres import Cluster
 async def plane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Plane, None]:
-    """Open a gateway before the demo agent, with THOROUGH=1 on each engine. Tests that share it use contexts of their
+    """Open a gateway for the demo agent, with THOROUGH=1 on each engine. Tests that share it use contexts of their
     own."""
     folder = tmp_path_factory.mktemp("plane")
     if request.param == "sqlite":

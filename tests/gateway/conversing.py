@@ -1,4 +1,4 @@
-"""What the tests of rewinds say over HTTP, in either version and in either way, and how a client reads the session."""
+"""Conversations over HTTP, in either version, streamed or not, and the ways in which clients read a session."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ class Way(NamedTuple):
         return "message/stream" if self.streams else "message/send"
 
     def params(self, context: str, text: str, metadata: Json | None = None, **configuration: Any) -> Json:
-        """Of a send that waits for the end."""
+        """Return the params of a send that waits for the end."""
         message: Json = {"messageId": fresh(), "contextId": context}
         if self.version == "1.0":
             message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
@@ -42,7 +42,7 @@ def name_of(way: Way) -> str:
 
 
 def payload(result: Json) -> tuple[str, Json]:
-    """What a result is, by the rule for clients: its wrapper key, else its `kind`; and the thing itself."""
+    """Return the kind of a result, by the rule for clients (its wrapper key, else its `kind`), and its content."""
     for key, kind in (("statusUpdate", "status-update"), ("artifactUpdate", "artifact-update")):
         if key in result:
             return kind, result[key]
@@ -53,7 +53,7 @@ def payload(result: Json) -> tuple[str, Json]:
 
 
 def state_of(thing: Json) -> str:
-    """The state of a task or status update in the spelling of 0.3."""
+    """Return the state of a task or status update in the spelling of 0.3."""
     state: str = thing["status"]["state"]
     return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
@@ -62,8 +62,8 @@ def texts(messages: list[Json]) -> list[str]:
     return ["".join(part.get("text", "") for part in message["parts"]) for message in messages]
 
 
-async def told(plane: Plane, way: Way, params: Json, **headers: str) -> list[tuple[str, Json]]:
-    """Everything that a send is answered with, as `payload` tells it."""
+async def responses(plane: Plane, way: Way, params: Json, **headers: str) -> list[tuple[str, Json]]:
+    """Return every response to a send, in the form of `payload`."""
     if way.streams:
         return [payload(event.result) for event in await plane.streamed(way.method, params, **headers)]
     return [payload(await plane.result(way.method, params, **headers))]
@@ -74,14 +74,14 @@ async def events(plane: Plane, way: Way, params: Json, **headers: str) -> list[E
 
 
 async def say(plane: Plane, way: Way, context: str, text: str) -> None:
-    """A turn, to its end."""
-    found = await told(plane, way, way.params(context, text))
+    """Run a turn to its end."""
+    found = await responses(plane, way, way.params(context, text))
     assert state_of(found[-1][1]) == "completed"
 
 
 async def rewind(plane: Plane, way: Way, context: str, before: str, text: str = "", **headers: str) -> list[Any]:
-    """A rewind by message."""
-    return await told(plane, way, way.params(context, text, {REWIND: before}), **headers)
+    """Send a rewind as a message."""
+    return await responses(plane, way, way.params(context, text, {REWIND: before}), **headers)
 
 
 async def data(plane: Plane, path: str, status: int = 200, **headers: str) -> Any:
@@ -91,7 +91,7 @@ async def data(plane: Plane, path: str, status: int = 200, **headers: str) -> An
 
 
 async def flat(plane: Plane, context: str) -> list[Json]:
-    """The conversation as a client makes it of the session's tasks: of messages with one id the first one."""
+    """Return the conversation that a client flattens from the session's tasks; of messages with one id, the first."""
     seen: set[str] = set()
     kept: list[Json] = []
     tasks: list[Json] = await data(plane, f"/api/sessions/{context}/tasks") or []
@@ -104,7 +104,7 @@ async def flat(plane: Plane, context: str) -> list[Json]:
 
 
 async def shown(plane: Plane, context: str) -> list[str]:
-    """The texts of the conversation, which all three ways to read it agree on."""
+    """Return the texts of the conversation, and check that all three routes agree."""
     messages = await flat(plane, context)
     page = await data(plane, f"/api/sessions/{context}/messages?limit=1000")
     assert page == {"messages": messages, "before": None}
@@ -114,7 +114,7 @@ async def shown(plane: Plane, context: str) -> list[str]:
 
 
 def echo(*words: str) -> list[str]:
-    """The conversation in which these were said, one after the other, and each was answered with itself."""
+    """Return the conversation in which each of these words was sent and echoed."""
     return [word for word in words for _ in range(2)]
 
 
@@ -127,12 +127,12 @@ async def session_of(plane: Plane, way: Way, *words: str) -> str:
 
 
 async def invocation(plane: Plane, context: str, text: str) -> str:
-    """The invocation of the turn that began with a text."""
+    """Return the invocation of the turn that began with a text."""
     for message in await flat(plane, context):
         if message["role"] == "user" and texts([message]) == [text]:
             found: str = message["metadata"][INVOCATION]
             return found
-    raise AssertionError(f"nobody said {text}")
+    raise AssertionError(f"no turn began with {text}")
 
 
 async def version(plane: Plane, context: str) -> int:

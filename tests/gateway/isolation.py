@@ -1,7 +1,8 @@
-"""The isolation matrix of HTTP: for every route and every operation of A2A, the requests that name something of
-somebody else, and how each is answered.
+"""The isolation matrix of HTTP: for every route and every operation of A2A, requests with ids of another owner, and
+their answers.
 
-Names in braces stand for ids. Each request is made twice: with ids that nobody has, and with those of another owner.
+Names in braces are placeholders for ids. Each request is sent twice: with unknown ids, and with ids of another
+owner.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,12 @@ NDJSON: Final = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Cell:
-    """A request and its answer, the same for an id that nobody has and for one of another owner.
+    """A request and its answer, which is the same for an unknown id and for an id of another owner.
 
     `answer`: the HTTP status, then the code of the error if it is one. `ids`: the names of the ids in the path.
-    `held`: the answer for an id of another owner of the same tenant where it differs, and `reason` why it may.
-    `minted`: the request goes to a gateway that lets 0.3 clients make task ids, and is one of theirs. A request of an
-    operation is its params in A2A 1.0, and its answer the code of the error alone; it travels over each binding.
+    `held`: a different answer for an id of another owner of the same tenant, and `reason` its justification.
+    `minted`: the request goes to a gateway that lets 0.3 clients create task ids, and is one of 0.3. A request of an
+    operation is its params in A2A 1.0, and its answer only the code of the error; it is sent over each binding.
     """
 
     answer: str
@@ -37,8 +38,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class NoId:
-    """A route or method that takes no id of anything that has an owner, and why. `GET` routes are asked nevertheless,
-    with these headers, and answer with this status and nothing of an owner."""
+    """A route or method without an id of anything that has an owner, and the reason. `GET` routes are requested
+    nevertheless, with these headers, and answer with this status and nothing of an owner."""
 
     why: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -61,7 +62,7 @@ _NO_TASK: Final = "-32001"
 _INVALID: Final = "-32602"
 _OK: Final = ""
 _REWIND: Final = "kagent_rewind_before_invocation_id"
-_HELD_ID: Final = "task ids are unique within a tenant, so a writer is told that an id is in use, and nothing else"
+_HELD_ID: Final = "task ids are unique within a tenant, so a writer learns that an id is in use, and nothing else"
 
 
 def _sends() -> tuple[Cell, ...]:
@@ -70,7 +71,7 @@ def _sends() -> tuple[Cell, ...]:
         Cell(_NO_TASK, body=_say("hello", taskId="{paused}", contextId="{session}")),
         Cell(_NO_TASK, body=_say("hello", taskId="{done}")),
         Cell(_NO_TASK, body=_say("hello", taskId="{document}")),
-        # A context is the caller's own, whoever else has one of this id.
+        # A context is the caller's own, also if others have one with this id.
         Cell(_OK, body=_say("message hello", contextId="{spare}")),
         Cell(_OK, body=_say("hello", contextId="{mine}", referenceTaskIds=["{done}"])),
         Cell(
@@ -84,7 +85,7 @@ def _sends() -> tuple[Cell, ...]:
 
 
 def _rewinds() -> tuple[Cell, ...]:
-    # A session that does not exist is refused like a task, a turn of one's own session by a task in state failed.
+    # An unknown session is refused like a task, an unknown turn of an own session by a failed task.
     return (
         Cell(_NO_TASK, body=_say("", contextId="{session}", metadata={_REWIND: "{turn}"})),
         Cell(_OK, body=_say("", contextId="{mine}", metadata={_REWIND: "{turn}"})),
@@ -134,7 +135,7 @@ OPERATIONS: Final[dict[str, Row]] = {
 
 _NO_TASK_API: Final = "404 TASK_NOT_FOUND"
 _NO_SESSION: Final = "404 SESSION_NOT_FOUND"
-_PUBLIC: Final = NoId("it is for everybody")
+_PUBLIC: Final = NoId("it is public")
 _PAGE: Final = NoId("the page is the same for everybody", {"Accept": "text/html"})
 _CARD: Final = NoId("a card is that of an agent, and for everybody")
 _RPC: Final = {"jsonrpc": "2.0", "id": "r", "method": "GetTask", "params": {"id": "{done}"}}
@@ -153,7 +154,7 @@ def _of_session(body: Any = None, query: str = "") -> tuple[Cell, ...]:
     )
 
 
-# What operators see, `api/test_ops` asks for.
+# The answers to operators are tested in `ops/test_ops`.
 _OPERATORS: Final = "403 OPERATORS_ONLY"
 _operated: Final = tuple(Cell(_OPERATORS, {"task": name}) for name in ("paused", "done", "document"))
 
@@ -179,7 +180,7 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /ui/{path*}": NoId(_PAGE.why, _PAGE.headers, 404),
     "GET /api/ui-config": _PUBLIC,
     "GET /api/agents/{agent}": _CARD,
-    # The operations have rows of their own; the other paths lead to the same handler.
+    # The operations have rows of their own; these paths lead to the same handler.
     "POST /": (Cell("200 -32001", body=_RPC),),
     "POST /agents/{agent}": (Cell("200 -32001", body=_RPC),),
     "POST /api/a2a/{namespace}/{agent}": (Cell("200 -32001", body=_RPC),),
@@ -192,7 +193,7 @@ ROUTES: Final[dict[str, Row]] = {
             held="409 ID_TAKEN",
             reason=_HELD_ID,
         ),
-        # Tasks may be stored for a session that does not exist; it is the caller's own.
+        # Tasks may be stored for an unknown session; it becomes the caller's own.
         Cell("201", body=_document(contextId="{spare}", metadata={"kagent_invocation_id": "{turn}"})),
     ),
     "GET /api/tasks/{task}": _of_task(),
@@ -251,6 +252,6 @@ ROUTES: Final[dict[str, Row]] = {
         *_of_session({"id": "{new}", "data": {"a": 1}}),
         Cell("201", {"session": "mine"}, body={"id": "{event}", "data": {"a": 1}}),
     ),
-    # REST, whose operations have rows of their own.
+    # The operations of REST have rows of their own.
     **{f"{method} {base}{path}": () for base in ("", "/agents/{agent}") for method, path, _ in rest.PATHS},
 }

@@ -1,4 +1,4 @@
-"""Turns of the llm agent that stand still where a test wants them, and what clients see of each."""
+"""Turns of the llm agent that pause at a chosen moment, and the streams that clients see of each."""
 
 import asyncio
 import os
@@ -37,22 +37,22 @@ MOMENTS = ["routing", "stream", "tool", "thread", "stdio", "http", "artifact", "
 
 
 def slowly(steps: Sequence[Step], seconds: float = 0.005) -> list[Step]:
-    """The same, with a pause before each piece."""
+    """Return the same steps with a pause before each piece."""
     return [
         each for step in steps for each in ([After(seconds), step] if isinstance(step, (Delta, CallPiece)) else [step])
     ]
 
 
 class Tools:
-    """Functions that the model may call, and who is inside of them."""
+    """Functions that the model may call, and the names of those that run."""
 
     def __init__(self) -> None:
         self.inside: set[str] = set()
         self.finished = 0
-        self.let_go = threading.Event()
+        self.release = threading.Event()
 
     async def think(self) -> str:
-        """Think for as long as nobody stops it."""
+        """Think until stopped."""
         self.inside.add("tool")
         try:
             await asyncio.Event().wait()
@@ -66,16 +66,16 @@ class Tools:
         return "seen"
 
     def block(self) -> str:
-        """Block a thread until the test lets it go."""
+        """Block a thread until the test releases it."""
         self.inside.add("thread")
-        self.let_go.wait(60)
+        self.release.wait(60)
         self.inside.discard("thread")
         self.finished += 1
         return LATE
 
 
 def script(request: Request) -> Answer:
-    """The answer of the model: the first word of the user names where the turn is to stand still."""
+    """Return the answer of the model: the first word of the user is the moment at which the turn pauses."""
     moment = next(words for role, words in request.said if role == "user").split()[0]
     done = [role for role, _ in request.said].count("tool")
     match stage(request), moment:
@@ -118,16 +118,16 @@ class Servers:
     looking: list[int]
 
     def processes(self) -> list[int]:
-        """The ids of all processes of the MCP server that were ever started, by their starts."""
+        """Return the ids of all processes of the MCP server, in the order of their starts."""
         lines = self.started.read_text().split() if self.started.exists() else []
         return [int(line) for line in lines if line.isdecimal()]
 
     def called(self) -> int:
-        """How often a tool of these processes was called."""
+        """Return the number of tool calls of these processes."""
         return self.started.read_text().split().count("called") if self.started.exists() else 0
 
     def running(self) -> list[int]:
-        """Those that still run."""
+        """Return the processes that still run."""
         return [process for process in self.processes() if _runs(process)]
 
 
@@ -141,7 +141,7 @@ def _runs(process: int) -> bool:
 
 @asynccontextmanager
 async def open_servers(directory: Path) -> AsyncGenerator[Servers, None]:
-    """The servers, and an agent with tools of its own, of a process and of a server over HTTP."""
+    """Open the servers, and an agent with own tools, tools of a process and tools of a server over HTTP."""
     looking: list[int] = []
     started, tools = directory / "started", Tools()
     async with open_model(script) as model, _http_server(looking) as url:
@@ -156,7 +156,7 @@ async def open_servers(directory: Path) -> AsyncGenerator[Servers, None]:
         try:
             yield Servers(model, tools, agent, started, looking)
         finally:
-            tools.let_go.set()
+            tools.release.set()
             await agent.aclose()
 
 
@@ -166,7 +166,7 @@ async def _http_server(looking: list[int]) -> AsyncGenerator[str, None]:
 
     @tools.tool()
     async def look() -> str:
-        """Look for as long as nobody stops it."""
+        """Look until stopped."""
         looking.append(1)
         try:
             await asyncio.Event().wait()
@@ -201,11 +201,11 @@ class Round:
 
     @property
     def requests(self) -> list[Request]:
-        """What the model was asked in this turn."""
+        """Return the requests to the model in this turn."""
         return self.servers.model.requests[self.asked :]
 
     def is_there(self) -> bool:
-        """Whether the turn is where it is to be canceled."""
+        """Return whether the turn has reached the moment of the cancel."""
         if self.moment in ("tool", "thread"):
             return self.moment in self.servers.tools.inside
         if self.moment == "stdio":
@@ -223,16 +223,16 @@ class Round:
 
 
 async def log_of(plane: Plane, task_id: str) -> list[Json]:
-    """The log of an ended task, from its first event."""
+    """Return the log of an ended task, from its first event."""
     async with plane.http.stream("GET", f"/api/tasks/{task_id}/events") as reply:
         return [event.data async for event in events(reply)]
 
 
 @asynccontextmanager
 async def open_round(plane: Plane, servers: Servers, moment: str) -> AsyncGenerator[Round, None]:
-    """A turn that was sent and is where it is to be canceled, followed by the stream of its send, by another one and
-    by its log."""
-    servers.tools.let_go = threading.Event()
+    """Send a message, wait until its turn has reached the moment of the cancel, and follow it by the stream of the
+    send, a subscription and the log."""
+    servers.tools.release = threading.Event()
     turn = Round(moment, plane, servers, len(servers.model.requests), servers.called())
     params = {"message": said(f"{moment} please")}
 
@@ -257,7 +257,7 @@ async def open_round(plane: Plane, servers: Servers, moment: str) -> AsyncGenera
         await until(turn.is_there)
         yield turn
     finally:
-        servers.tools.let_go.set()
+        servers.tools.release.set()
         for reader in turn.readers:
             reader.cancel()
         await asyncio.gather(*turn.readers, return_exceptions=True)

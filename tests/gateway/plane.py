@@ -1,4 +1,4 @@
-"""A gateway in front of a real plane, all in this process, and the calls that tests make over HTTP."""
+"""A gateway with a real plane, all in this process, and the HTTP calls of tests."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ JSON_TYPE = {"content-type": "application/json"}
 
 @dataclass(frozen=True)
 class Event:
-    """One server-sent event: its id and name (empty without) and its data."""
+    """One server-sent event: its id and name (empty without one) and its data."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class Event:
 
 
 class Plane:
-    """A gateway, what is behind it, and an HTTP client of it."""
+    """A gateway, the services behind it, and an HTTP client."""
 
     def __init__(self, gateway: Gateway, http: httpx.AsyncClient, behind: "Behind") -> None:
         self.gateway = gateway
@@ -54,7 +54,7 @@ class Plane:
         self.behind = behind
 
     async def rpc(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Json:
-        """The whole JSON-RPC response."""
+        """Return the whole JSON-RPC response."""
         reply = await self.http.post(path, json=request(method, params), headers=named(headers))
         assert reply.status_code == 200, reply.text
         body: Json = reply.json()
@@ -63,34 +63,34 @@ class Plane:
         return body
 
     async def result(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Any:
-        """The result of a JSON-RPC call that succeeds."""
+        """Return the result of a JSON-RPC call that succeeds."""
         body = await self.rpc(method, params, path=path, **headers)
         assert "result" in body, body
         return body["result"]
 
     async def error(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Json:
-        """The error of a JSON-RPC call that fails."""
+        """Return the error of a JSON-RPC call that fails."""
         body = await self.rpc(method, params, path=path, **headers)
         assert "error" in body, body
         error: Json = body["error"]
         return error
 
     async def send(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
-        """A 1.0 send; the task or the message it is answered with."""
+        """Send a 1.0 message, and return the task or the message of the answer."""
         params = {"message": said(text, **(message or {})), "configuration": configuration}
         result = await self.result("SendMessage", params)
         answer: Json = result.get("task") or result["message"]
         return answer
 
     async def send_0_3(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
-        """A 0.3 send; the task or the message it is answered with."""
+        """Send a 0.3 message, and return the task or the message of the answer."""
         answer: Json = await self.result(
             "message/send", {"message": said_0_3(text, **(message or {})), "configuration": configuration}
         )
         return answer
 
     async def at_zero(self, series: str = "taskplane_http_open_streams") -> None:
-        """Waits until a time series of `/metrics` is 0; the default is that no stream is open."""
+        """Wait until a time series of `/metrics` is 0; the default is the number of open streams."""
         async with asyncio.timeout(20):
             while f"{series} 0.0" not in (await self.http.get("/metrics")).text.splitlines():
                 await asyncio.sleep(0.01)
@@ -99,7 +99,7 @@ class Plane:
     async def stream(
         self, method: str, params: Any, *, path: str = "/", **headers: str
     ) -> AsyncGenerator[AsyncIterator[Event], None]:
-        """The events of a stream, as they come."""
+        """Yield the events of a stream."""
         body = json.dumps(request(method, params))
         async with self.http.stream("POST", path, content=body, headers={**JSON_TYPE, **named(headers)}) as reply:
             assert reply.status_code == 200
@@ -107,17 +107,17 @@ class Plane:
             yield events(reply)
 
     async def streamed(self, method: str, params: Any, *, path: str = "/", **headers: str) -> list[Event]:
-        """All events of a stream that ends."""
+        """Return all events of a stream that ends."""
         async with asyncio.timeout(20), self.stream(method, params, path=path, **headers) as found:
             return [event async for event in found]
 
 
 GROWING: Final = {"A2A_Extensions": growing_text.EXTENSION}
-"""The header that asks for the pieces of growing texts."""
+"""The header that requests partial messages of growing texts."""
 
 
 def fresh() -> str:
-    """An id that nobody has used."""
+    """Return a new id."""
     return secrets.token_hex(8)
 
 
@@ -126,23 +126,24 @@ def request(method: str, params: Any) -> Json:
 
 
 def named(headers: Mapping[str, str]) -> dict[str, str]:
-    """Header names from keyword arguments."""
+    """Return header names from keyword arguments."""
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def said(text: str, **fields: Any) -> Json:
-    """A 1.0 message of the user."""
+    """Return a 1.0 message of the user."""
     return {"messageId": secrets.token_hex(8), "role": "ROLE_USER", "parts": [{"text": text}], **fields}
 
 
 def said_0_3(text: str, **fields: Any) -> Json:
-    """A 0.3 message of the user."""
+    """Return a 0.3 message of the user."""
     parts = [{"kind": "text", "text": text}]
     return {"kind": "message", "messageId": secrets.token_hex(8), "role": "user", "parts": parts, **fields}
 
 
 async def events(reply: httpx.Response) -> AsyncIterator[Event]:
-    """Parses a body of server-sent events, strictly: one `data` line each, nothing unknown, blank lines end events."""
+    """Parse a body of server-sent events strictly: one `data` line each, no unknown field, events end at blank
+    lines."""
     event_id = name = data = ""
     async for line in reply.aiter_lines():
         field, _, value = line.partition(": ")
@@ -163,7 +164,7 @@ async def events(reply: httpx.Response) -> AsyncIterator[Event]:
 
 @dataclass(frozen=True)
 class Behind:
-    """What is behind a gateway: the stores, and an executor with its service."""
+    """The stores behind a gateway, and an executor with its service."""
 
     stores: Stores
     executor: ExecutorService
@@ -179,9 +180,10 @@ async def open_behind(
     tasks: Mapping[str, Any] | None = None,
     executor: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Behind, None]:
-    """Stores, on SQLite files unless a database is named, and an executor of these agents; without any, of the demo.
+    """Open stores and an executor of these agents, by default of the demo. The stores are on SQLite files unless a
+    database is given.
 
-    `tasks` and `executor`: further settings of theirs.
+    `tasks` and `executor`: further settings of these services.
     """
     services = Services(policy=servicer.POLICY)
     values: Json = {
@@ -211,8 +213,8 @@ async def open_front(
     runs: grpc.aio.Channel | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Plane, None]:
-    """A gateway over what runs behind it, with a client. `page`: the folder of a page in place of the built one;
-    `schemes`: the ways to authenticate; `runs`: a channel to the executor in place of one within this process."""
+    """Open a gateway for the services behind it, with a client. `page`: the folder of another page than the built one;
+    `schemes`: the authentication schemes; `runs`: a channel to an executor in another process."""
     values: Json = {"port": 0, "drain_delay": 0.0, "shutdown_timeout": 2, "card_age": 60.0, **settings}
     stores = InProcessChannel(behind.stores.services)
     inside = InProcessChannel(behind.services)
@@ -231,7 +233,7 @@ async def open_front(
             page=page,
             schemes=schemes,
         ) as gateway,
-        # Certificates take long to load, and plain HTTP has no use for them.
+        # Plain HTTP needs no certificates, which take long to load.
         httpx.AsyncClient(base_url=gateway.url, timeout=20.0, verify=False) as http,
     ):
         yield Plane(gateway, http, behind)
@@ -243,7 +245,7 @@ async def open_front(
 async def open_all(
     directory: Path, *agents: tuple[str, Agent], database_url: str = "", events_ttl: float = 0.0, **settings: Any
 ) -> AsyncGenerator[Plane, None]:
-    """Stores, executor and gateway."""
+    """Open stores, executor and gateway."""
     async with (
         open_behind(directory, *agents, database_url=database_url, events_ttl=events_ttl) as behind,
         open_front(behind, **settings) as plane,

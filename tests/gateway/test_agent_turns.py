@@ -1,4 +1,5 @@
-"""The turn of an agent as clients see it, in both versions: its request, the texts meanwhile, and its artifact."""
+"""Turns of an agent as clients of both versions see them: the options of the request, status texts, and the
+artifact."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -18,27 +19,27 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
 each_version = pytest.mark.parametrize("way", [Way("0.3", True), Way("1.0", True)], ids=name_of)
 
 
-class Teller(Scripted):
-    """Says what it is told of the request, writes status texts until there are three, and makes an artifact at last."""
+class OptionsEcho(Scripted):
+    """Echoes the options of the request, writes three status texts, and makes an artifact."""
 
     def __init__(self) -> None:
-        super().__init__(self._tell)
-        self.asked = 0
+        super().__init__(self._work)
+        self.calls = 0
 
     async def route(self, turn: Turn) -> str | AsyncIterator[Change]:
-        told = json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]])
-        return told if turn.text == "direct" else self._tell(turn)
+        echo = json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]])
+        return echo if turn.text == "direct" else self._work(turn)
 
-    async def _tell(self, turn: Turn) -> AsyncIterator[Change]:
+    async def _work(self, turn: Turn) -> AsyncIterator[Change]:
         yield Say(json.dumps([turn.metadata, [*turn.output_modes], [*turn.extensions]]))
-        asked = self.asked
-        await until(lambda: self.asked >= asked + 5)
+        calls = self.calls
+        await until(lambda: self.calls >= calls + 5)
         yield Text("that ")
         yield Text("is all")
         yield Complete()
 
     async def status_text(self, turn: Turn, recent: Sequence[str]) -> str | None:
-        self.asked += 1
+        self.calls += 1
         return f"step {len(recent) + 1}" if len(recent) < 3 else None
 
     async def make_artifact(self, turn: Turn) -> AsyncIterator[Change]:
@@ -50,14 +51,16 @@ class Teller(Scripted):
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane, None]:
     directory = tmp_path_factory.mktemp("plane")
     settings = {"status_interval": 0.01, "route_timeout": 60.0}
-    async with open_behind(directory, ("teller", Teller()), executor=settings) as behind, open_front(behind) as plane:
+    async with (
+        open_behind(directory, ("echo", OptionsEcho()), executor=settings) as behind,
+        open_front(behind) as plane,
+    ):
         yield plane
 
 
 @each_way
-async def test_an_agent_is_told_what_the_request_says_besides_the_message(plane: Plane, way: Way) -> None:
-    """P1, P2: its metadata, the media types that the client takes, and the extensions of its headers, each once; so may
-    be answered directly, without a task."""
+async def test_an_agent_gets_metadata_output_modes_and_extensions_of_the_request(plane: Plane, way: Way) -> None:
+    """P1, P2: duplicate extensions are removed. A direct answer without a task is possible."""
     params = {**way.params(fresh(), "direct", acceptedOutputModes=["text/plain"]), "metadata": {"a": [1, None]}}
     header = "x_a2a_extensions" if way.version == "0.3" else "a2a_extensions"
     headers = {header: "https://example.com/x, https://example.com/y,https://example.com/x"}
@@ -67,14 +70,14 @@ async def test_an_agent_is_told_what_the_request_says_besides_the_message(plane:
     else:
         found = await plane.result(way.method, params, **headers)
     kind, message = payload(found)
-    told = [{"a": [1, None]}, ["text/plain"], ["https://example.com/x", "https://example.com/y"]]
-    assert kind == "message" and json.loads(texts([message])[0]) == told
+    expected = [{"a": [1, None]}, ["text/plain"], ["https://example.com/x", "https://example.com/y"]]
+    assert kind == "message" and json.loads(texts([message])[0]) == expected
 
 
 @each_version
-async def test_a_turn_is_seen_in_its_order(plane: Plane, way: Way) -> None:
-    """P3 to P6, P13: status texts before the artifact, its chunks once and before the end; texts are kept out of the
-    conversation and can be read by their kind."""
+async def test_status_texts_artifact_chunks_and_end_come_in_order(plane: Plane, way: Way) -> None:
+    """P3 to P6, P13: status texts come before the artifact, and its chunks once and before the end. Status texts are
+    not in the conversation and can be read by their kind."""
     context = fresh()
     seen = [payload(event.result) for event in await plane.streamed(way.method, way.params(context, "go"))]
     chunks = [at for at, (kind, _) in enumerate(seen) if kind == "artifact-update"]

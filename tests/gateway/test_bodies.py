@@ -1,4 +1,4 @@
-"""Bodies as real clients write them: compressed, with a byte order mark, without an id, with unusual values."""
+"""Request bodies of real clients: compressed, with a byte order mark, without an id, with unusual values."""
 
 import asyncio
 import base64
@@ -44,10 +44,10 @@ ROUTES = [
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "Deflate", "identity, gzip", "x-unknown"])
 @pytest.mark.parametrize(("method", "path", "kind"), ROUTES)
-async def test_a_compressed_body_is_refused_and_told_how_to_be_sent(
+async def test_a_compressed_body_is_refused_with_415_and_the_accepted_coding(
     plane: Plane, method: str, path: str, kind: dict[str, str], coding: str
 ) -> None:
-    """P3: 415 with the coding that is read (RFC 9110 section 15.5.16), in the form of the binding."""
+    """P3: Accept-Encoding names the coding (RFC 9110 section 15.5.16), and the error has the form of the binding."""
     sent = await plane.http.request(
         method, path, content=gzip.compress(b"{}"), headers={**kind, "Content-Encoding": coding}
     )
@@ -60,7 +60,7 @@ async def test_a_compressed_body_is_refused_and_told_how_to_be_sent(
         assert "Content-Encoding" in body["error"]["data"][0]["metadata"]["suggestion"]
 
 
-async def test_a_body_that_is_coded_while_it_is_sent_is_refused_too(plane: Plane) -> None:
+async def test_a_body_with_a_transfer_coding_is_refused_with_415(plane: Plane) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", plane.gateway.port)
     lines = ["POST / HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Connection: close"]
     writer.write("\r\n".join([*lines, "Transfer-Encoding: gzip, chunked", "\r\n"]).encode() + b"2\r\n{}\r\n0\r\n\r\n")
@@ -69,19 +69,19 @@ async def test_a_body_that_is_coded_while_it_is_sent_is_refused_too(plane: Plane
     assert head.startswith(b"http/1.1 415 ") and b"accept-encoding: identity" in head
 
 
-async def test_an_identity_coding_is_none(plane: Plane) -> None:
+async def test_the_coding_identity_is_accepted(plane: Plane) -> None:
     body = json.dumps(request("ListTasks", {})).encode()
     sent = await plane.http.post("/", content=body, headers={**JSON_TYPE, "Content-Encoding": "Identity"})
     assert "tasks" in sent.json()["result"]
 
 
 async def test_a_byte_order_mark_before_a_body_is_skipped(plane: Plane) -> None:
-    """P3: RFC 8259 lets a parser ignore it; on each kind of route."""
+    """P3: RFC 8259 permits that parsers ignore it. This holds on each kind of route."""
     context = fresh()
     made = BOM + json.dumps({"id": context, "agent_ref": "demo"}).encode()
     assert (await plane.http.post("/api/sessions", content=made, headers=JSON_TYPE)).status_code == 201
-    asked = BOM + json.dumps(request("SendMessage", {"message": said("hello", contextId=context)})).encode()
-    assert (await plane.http.post("/", content=asked, headers=JSON_TYPE)).json()["result"]["task"]
+    sent = BOM + json.dumps(request("SendMessage", {"message": said("hello", contextId=context)})).encode()
+    assert (await plane.http.post("/", content=sent, headers=JSON_TYPE)).json()["result"]["task"]
     lines = (await plane.http.get(f"/api/sessions/{context}/export")).content
     copy = await plane.http.post(f"/api/sessions/import?id={fresh()}", content=BOM + lines, headers=LINES)
     assert copy.status_code == 201, copy.text
@@ -99,7 +99,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize("text", TIMES)
-async def test_every_form_of_rfc_3339_is_read(plane: Plane, text: str) -> None:
+async def test_every_form_of_an_rfc_3339_time_is_read(plane: Plane, text: str) -> None:
     """P3: leap seconds and lower-case letters, in documents, lists and queries."""
     context = fresh()
     body = {"id": fresh(), "contextId": context, "kind": "task", "status": {"state": "completed", "timestamp": text}}
@@ -113,12 +113,12 @@ async def test_every_form_of_rfc_3339_is_read(plane: Plane, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2016-12-31T23:59:61Z", "2016-12-31T23:60:60Z", "9999-12-31T23:59:60Z", "z", "60"])
-async def test_what_is_no_time_is_invalid(plane: Plane, text: str) -> None:
+async def test_an_invalid_time_is_refused(plane: Plane, text: str) -> None:
     assert (await plane.error("ListTasks", {"statusTimestampAfter": text}))["code"] == -32602
 
 
 async def test_base64_with_line_breaks_is_read(plane: Plane) -> None:
-    """P3: as MIME and command lines write it, in both versions and in documents."""
+    """P3: as in MIME and the output of command-line tools, in both versions and in documents."""
     content = bytes(range(256))
     raw = base64.encodebytes(content).decode()
     for broken in (raw, raw.replace("\n", "\r\n"), raw.replace("+", "-").replace("/", "_").replace("\n", "\n\t ")):
@@ -132,7 +132,7 @@ async def test_base64_with_line_breaks_is_read(plane: Plane) -> None:
 
 
 async def test_numbers_of_enumerations_are_read_like_their_names(plane: Plane) -> None:
-    """P3: ProtoJSON allows both, in messages of either version, lists, documents and pushed histories."""
+    """P3: ProtoJSON permits both, in messages of either version, lists, documents and pushed histories."""
     context = fresh()
     for role in (1, 1.0, "ROLE_USER"):
         task = await plane.send("hello", message={"contextId": context, "role": role})
@@ -153,7 +153,7 @@ async def test_numbers_of_enumerations_are_read_like_their_names(plane: Plane) -
 
 
 @pytest.mark.parametrize("number", [0, 99, -1, 1.5, 1e300, True, [1]])
-async def test_other_numbers_are_no_values_of_an_enumeration(plane: Plane, number: object) -> None:
+async def test_an_unknown_number_of_an_enumeration_is_refused(plane: Plane, number: object) -> None:
     assert (await plane.error("SendMessage", {"message": said("hello", role=number)}))["code"] == -32602
     assert (await plane.error("message/send", {"message": said_0_3("hello", role=number)}))["code"] == -32602
     assert (await plane.error("ListTasks", {"status": number}))["code"] == -32602
@@ -168,8 +168,8 @@ async def notify(plane: Plane, method: str, params: Json, **headers: str) -> htt
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage", "message/send", "message/stream"])
-async def test_a_notification_is_carried_out_and_its_answer_has_no_body(plane: Plane, method: str) -> None:
-    """P3: JSON-RPC 2.0 section 4.1. The client waits for nothing, and the task goes on without it."""
+async def test_a_notification_is_processed_and_answered_with_204(plane: Plane, method: str) -> None:
+    """P3: JSON-RPC 2.0 section 4.1. The client does not wait, and the task continues."""
     context = fresh()
     write = said_0_3 if "/" in method else said
     reply = await notify(plane, method, {"message": write("slow 200", contextId=context)}, **GROWING)
@@ -186,13 +186,13 @@ async def test_a_notification_is_carried_out_and_its_answer_has_no_body(plane: P
 @pytest.mark.parametrize(
     "method", ["GetTask", "SubscribeToTask", "tasks/resubscribe", "message/send", "Nothing", "x/y"]
 )
-async def test_a_notification_that_fails_has_no_body_either(plane: Plane, method: str) -> None:
+async def test_a_failed_notification_is_answered_with_204(plane: Plane, method: str) -> None:
     reply = await notify(plane, method, {"id": "nobody"})
     assert (reply.status_code, reply.content) == (204, b"")
 
 
-async def test_a_notification_holds_no_stream(tmp_path: Path) -> None:
-    """P3: its answer is none, so that its place is free as soon as the task exists."""
+async def test_a_notification_uses_no_stream_slot(tmp_path: Path) -> None:
+    """P3: its slot is free as soon as the task exists."""
     async with open_all(tmp_path, max_streams_per_principal=1) as plane:
         for _ in range(3):
             assert (await notify(plane, "SendStreamingMessage", {"message": said("hello")})).status_code == 204
@@ -200,10 +200,10 @@ async def test_a_notification_holds_no_stream(tmp_path: Path) -> None:
             assert [event async for event in events]
 
 
-async def test_an_id_that_is_null_and_an_envelope_that_is_none_are_answered(plane: Plane) -> None:
-    """P3: null is an id, and what is no request cannot be a notification."""
-    asked = await plane.http.post("/", json={"jsonrpc": "2.0", "id": None, "method": "ListTasks"})
-    assert (asked.json()["id"], "result" in asked.json()) == (None, True)
+async def test_a_request_with_a_null_id_and_an_invalid_envelope_are_answered(plane: Plane) -> None:
+    """P3: neither is a notification."""
+    answer = await plane.http.post("/", json={"jsonrpc": "2.0", "id": None, "method": "ListTasks"})
+    assert (answer.json()["id"], "result" in answer.json()) == (None, True)
     bodies: list[Any] = [{}, {"jsonrpc": "1.0", "method": "ListTasks"}, {"jsonrpc": "2.0", "method": 1}, []]
     for body in bodies:
         reply = await plane.http.post("/", json=body)

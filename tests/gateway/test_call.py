@@ -1,4 +1,4 @@
-"""The call of an operation, made of headers of HTTP and of metadata of gRPC alike."""
+"""The call of an operation, from headers of HTTP and from metadata of gRPC."""
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
@@ -45,13 +45,13 @@ def waiting() -> AbstractAsyncContextManager[None]:
 
 
 def call(headers: Headers, **more: Any) -> Call:
-    """Return a call; neither plane nor caller matter to what stands beside its request."""
+    """Return a call without a plane and a caller, which these tests do not use."""
     unused: Any = None
     return Call(unused, unused, headers, path="", version="1.0", size=0, accepted=0.0, waiting=waiting, **more)
 
 
 @pytest.mark.parametrize("made", [of_http, Metadata])
-async def test_a_call_has_what_stands_beside_its_request(made: Any) -> None:
+async def test_a_call_has_the_options_of_its_headers(made: Any) -> None:
     found = call(made(*SENT))
     assert found.extensions == ["https://x", growing_text.EXTENSION]
     assert (found.cursor, found.key, found.expected_version, found.growing_text) == ("abc-7", "k", 3, True)
@@ -61,7 +61,7 @@ async def test_a_call_has_what_stands_beside_its_request(made: Any) -> None:
 
 
 @pytest.mark.parametrize("made", [of_http, Metadata])
-async def test_a_version_that_is_none_is_refused_when_it_is_used(made: Any) -> None:
+async def test_an_invalid_expected_version_is_refused_on_access(made: Any) -> None:
     with pytest.raises(Invalid) as caught:
         _ = call(made(("if-match", "x"))).expected_version
     assert list(caught.value.fields) == ["If-Match"]

@@ -1,4 +1,4 @@
-"""Agent cards: the style for each reader, where they are, and caching."""
+"""Agent cards: styles for different readers, addresses, and caching."""
 
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ async def card(plane: Plane, path: str = WELL_KNOWN, **headers: str) -> Any:
     return reply.json()
 
 
-async def test_each_style_is_what_its_readers_parse(tmp_path: Path) -> None:
-    """A reader that asks for 1.0 gets the pure 1.0 card whatever the style; any other gets the style's."""
+async def test_each_card_style_is_parsed_by_its_clients(tmp_path: Path) -> None:
+    """A client that requests 1.0 gets the pure 1.0 card with every style; other clients get the configured style."""
     async with open_behind(tmp_path) as behind:
         for style in ("1.0", "0.3", "hybrid"):
             async with open_front(behind, card_style=style) as plane:
@@ -45,7 +45,7 @@ async def test_each_style_is_what_its_readers_parse(tmp_path: Path) -> None:
                         assert [one.protocol_version for one in new.supported_interfaces] == ["1.0", "0.3"]
 
 
-async def test_every_agent_has_its_card_under_its_own_address_and_the_old_name(tmp_path: Path) -> None:
+async def test_every_agent_has_its_card_at_its_own_address_under_both_file_names(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, public_url="https://plane.example/base/") as plane:
         bases = {"": "/", "/agents/demo": "/agents/demo", "/api/a2a/kagent/demo": "/api/a2a/kagent/demo"}
         for base, served in bases.items():
@@ -56,8 +56,8 @@ async def test_every_agent_has_its_card_under_its_own_address_and_the_old_name(t
         assert (await plane.http.get("/agents/none" + WELL_KNOWN)).status_code == 404
 
 
-def test_the_skill_of_a_card_that_names_none_does_not_repeat_the_card() -> None:
-    """A2A requires one; readers of the official library find nothing missing."""
+def test_a_card_without_skills_gets_a_generated_one() -> None:
+    """A2A requires a skill. Its description differs from that of the card."""
     greeter = AgentCard(name="Greeter", description="Greets whoever writes.", version="1")
     card = completed(greeter, "greeter")
     (skill,) = card.skills
@@ -84,7 +84,7 @@ async def test_a_card_is_cached_by_its_tag_and_varies_by_version(tmp_path: Path)
         assert (await plane.http.get(WELL_KNOWN, headers={**NEW, "If-None-Match": first.headers["etag"]})).is_success
 
 
-async def test_a_card_says_what_credentials_are_needed_in_both_forms(tmp_path: Path) -> None:
+async def test_a_card_describes_the_required_credentials_in_both_versions(tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text(f'[[keys]]\nid = "k"\nsha256 = "{"0" * 64}"\nowner = "ann"\n')
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
@@ -99,6 +99,6 @@ async def test_a_card_says_what_credentials_are_needed_in_both_forms(tmp_path: P
 
 
 @pytest.mark.parametrize("path", ["/.well-known/agent.json/", WELL_KNOWN + "/"])
-async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path, path: str) -> None:
+async def test_a_card_is_also_served_with_a_trailing_slash(tmp_path: Path, path: str) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         assert await card(plane, path) == await card(plane)

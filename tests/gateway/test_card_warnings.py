@@ -43,7 +43,7 @@ def test_a_complete_card_has_no_warnings() -> None:
     assert codes(COMPLETE, host="Plane.Example") == []
 
 
-def test_what_a2a_requires_and_the_card_lacks_is_named_also_in_skills() -> None:
+def test_missing_required_fields_of_a_card_and_its_skills_are_named() -> None:
     assert codes({}) == [
         "MISSING name",
         "MISSING description",
@@ -76,20 +76,20 @@ def test_an_agent_without_streaming_or_skills_has_a_warning() -> None:
         ("http://[", "BAD_URL"),
     ],
 )
-def test_the_address_of_an_interface_is_judged(url: str, code: str) -> None:
-    """The sentence names it."""
+def test_an_unusable_address_of_an_interface_has_a_warning(url: str, code: str) -> None:
+    """The message contains the address."""
     (found,) = warnings(with_interfaces(at(url)), "https", "plane.example")
     assert (found.code, found.detail) == (code, url)
     assert url in found.message
 
 
-def test_plain_http_on_the_same_machine_is_no_reason_to_warn() -> None:
+def test_plain_http_on_the_same_machine_has_no_warning() -> None:
     card = with_interfaces(at("http://127.0.0.1:8080/"))
     assert codes(card, "http", "127.0.0.1:8080") == []
     assert codes(card, "https", "127.0.0.1:8080") == ["PLAIN_HTTP http://127.0.0.1:8080/"]
 
 
-def test_versions_and_bindings_that_are_not_known_have_a_warning_each_once() -> None:
+def test_unknown_versions_and_bindings_have_one_warning_each() -> None:
     url = "https://plane.example/"
     card = with_interfaces(at(url, "2.0", "SOAP"), at(url, "2.0"), at(url, "0.3.0"), at(url, "1.0", "GRPC"))
     assert codes(card) == ["UNKNOWN_VERSION 2.0", "UNKNOWN_BINDING SOAP"]
@@ -110,41 +110,41 @@ def test_security_schemes_are_one_line_each() -> None:
 
 
 def mute() -> Demo:
-    """The demo agent, which says of itself that it does not stream."""
+    """Return the demo agent with a card that announces no streaming."""
     agent = Demo()
     agent.card.capabilities.streaming = False
     return agent
 
 
-async def test_an_agent_is_described_by_its_card_and_what_is_worth_a_warning_in_it(tmp_path: Path) -> None:
-    """The card is the public one, and nobody needs a key for it; warnings are judged by the address that was called."""
+async def test_the_agent_route_returns_the_public_card_with_its_warnings(tmp_path: Path) -> None:
+    """It needs no key. The warnings depend on the called address."""
     keys = tmp_path / "keys.toml"
     keys.write_text(f'[[keys]]\nid = "k"\nsha256 = "{"0" * 64}"\nowner = "ann"\n')
 
-    async def told(plane: Any, path: str, **headers: str) -> Any:
+    async def described(plane: Any, path: str, **headers: str) -> Any:
         reply = await plane.http.get(f"/api/agents/{path}", headers=headers)
         assert reply.status_code == 200, reply.text
         return reply.json()["data"]
 
     async with open_behind(tmp_path, ("demo", Demo()), ("mute one", mute())) as behind:
         async with open_front(behind, api_keys=str(keys)) as plane:
-            found = await told(plane, "demo")
+            found = await described(plane, "demo")
             assert (found["name"], found["isDefault"], found["warnings"]) == ("demo", True, [])
             card = await plane.http.get("/agents/demo/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
             assert found["card"] == card.json()
             assert ParseDict(found["card"], official.AgentCard()).name == "demo"
             assert found["security"] == ["apiKey: apiKey, header X-API-Key", "bearer: httpAuth, Bearer"]
-            other = await told(plane, "mute%20one")
+            other = await described(plane, "mute%20one")
             assert (other["name"], other["isDefault"]) == ("mute one", False)
             assert [one["code"] for one in other["warnings"]] == ["NO_STREAMING"]
             assert (await plane.http.get(other["card"]["supportedInterfaces"][0]["url"])).status_code == 405
             none = await plane.http.get("/api/agents/none")
             assert (none.status_code, none.json()["code"]) == (404, "AGENT_NOT_FOUND")
         async with open_front(behind, public_url="http://plane.example") as plane:
-            found = await told(plane, "demo")
+            found = await described(plane, "demo")
             assert [one["code"] for one in found["warnings"]] == ["OTHER_HOST", "PLAIN_HTTP"]
             assert {one["detail"] for one in found["warnings"]} == {"http://plane.example/agents/demo"}
             assert all("http://plane.example/agents/demo" in one["message"] for one in found["warnings"])
-            seen = await told(plane, "demo", host="plane.example")
+            seen = await described(plane, "demo", host="plane.example")
             assert [one["code"] for one in seen["warnings"]] == ["PLAIN_HTTP"]
             assert seen["security"] == []

@@ -1,4 +1,4 @@
-"""Limits and required fields, on protobuf as every binding reads it."""
+"""Limits and required fields, checked on protobuf for every binding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ VERSION = "taskplane.dev/expected_version"
 
 
 def message(**fields: Any) -> a2a.SendMessageRequest:
-    """Return a send of a message with these fields, as ProtoJSON names them."""
+    """Return a send of a message with these fields, by their names in ProtoJSON."""
     whole = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], **fields}
     return ParseDict({"message": whole}, a2a.SendMessageRequest())
 
@@ -62,11 +62,11 @@ def wrong(check: Callable[[Any, WrongFields], None], request: Any) -> dict[str, 
         (message(messageId="", metadata={REWIND: ""}), {"message.messageId": "is required"}),
     ],
 )
-def test_a_send_is_refused_by_each_field_that_is_wrong(request_: Any, found: dict[str, str]) -> None:
+def test_an_invalid_send_is_refused_with_each_wrong_field(request_: Any, found: dict[str, str]) -> None:
     assert wrong(checks.send, request_) == found
 
 
-def test_what_stands_beside_the_message_is_checked_too() -> None:
+def test_configuration_and_metadata_of_a_send_are_checked() -> None:
     request = message()
     request.configuration.history_length = -1
     request.configuration.accepted_output_modes.extend(["a"] * 101)
@@ -91,7 +91,7 @@ def test_what_stands_beside_the_message_is_checked_too() -> None:
         (checks.listing, a2a.ListTasksRequest(page_size=101, context_id="\n"), ["contextId", "pageSize"]),
     ],
 )
-def test_other_requests_are_refused_by_each_field_that_is_wrong(check: Any, request_: Any, paths: list[str]) -> None:
+def test_other_invalid_requests_are_refused_with_each_wrong_field(check: Any, request_: Any, paths: list[str]) -> None:
     assert list(wrong(check, request_)) == paths
 
 
@@ -115,7 +115,7 @@ def test_other_requests_are_refused_by_each_field_that_is_wrong(check: Any, requ
         ),
     ],
 )
-def test_what_could_not_be_read_is_told_once(dialect: Any, sent: Any, paths: list[str]) -> None:
+def test_an_unreadable_field_is_reported_once(dialect: Any, sent: Any, paths: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
         read(OPERATIONS["SendMessage"], dialect, sent, exact=False)
     assert [path.removeprefix("message.") for path in caught.value.fields] == paths

@@ -1,4 +1,4 @@
-"""Refusals of rewinds and of guarded sends, and damage, on the wire: over each binding, and under /api."""
+"""Refusals of rewinds and of sends with an expected version, and database damage: over each binding, and under /api."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -29,7 +29,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("error", "status", "code"), REFUSALS, ids=lambda value: getattr(value, "reason", ""))
 def test_a_refusal_has_its_code_reason_and_version_under_api(error: PlaneError, status: int, code: int) -> None:
-    """R9, T9: a client decides by the reason, and has the version at hand."""
+    """R9, T9: clients decide by the reason, and get the current version."""
     assert http_status(error) == status
     body = error_api(error, "r")
     assert (body["code"], body.get("metadata", {})) == (error.reason, error.metadata)
@@ -46,13 +46,13 @@ def test_a_refusal_has_its_code_reason_and_version_over_each_binding(
     assert found == Failure(code, error.reason, error.metadata, error.suggestion)
 
 
-def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_that_of_the_plane_beside_it() -> None:
+def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_the_own_reason() -> None:
     info = error_1_0(Refused("m", reason="TERMINAL"), "r")["data"][0]
     assert (info["reason"], info["metadata"]["reason"]) == ("UNSUPPORTED_OPERATION", "TERMINAL")
 
 
-async def test_an_error_after_the_first_event_is_one_more_event_and_the_end(binding: Binding) -> None:
-    """Official clients lose the code of an event of JSON-RPC that has a name, and that of one of REST that has none."""
+async def test_an_error_after_the_first_event_is_the_last_event_of_the_stream(binding: Binding) -> None:
+    """Official clients lose the error code of a JSON-RPC event with a name, and of a REST event without one."""
     closed: list[bool] = []
 
     async def broken() -> AsyncGenerator[list[Item], None]:

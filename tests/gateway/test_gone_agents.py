@@ -1,10 +1,10 @@
-"""Sessions and tasks whose agent is not served here: everything but a send works at the path of any agent."""
+"""Sessions and tasks of agents that are not served: everything except a send works at the path of any agent."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.gateway.conversing import INVOCATION, REWIND, WAYS, Way, data, name_of, payload, shown, state_of, told
+from tests.gateway.conversing import INVOCATION, REWIND, WAYS, Way, data, name_of, payload, responses, shown, state_of
 from tests.gateway.plane import Json, Plane, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -14,7 +14,7 @@ READS = {"1.0": ("GetTask", "CancelTask", "SubscribeToTask"), "0.3": ("tasks/get
 
 
 async def document(plane: Plane, context: str, name: str, state: str = "completed", task_id: str = "") -> str:
-    """A task of an agent elsewhere, with one turn."""
+    """Store a task of an external agent with one turn, and return its id."""
     history = [
         {
             "kind": "message",
@@ -33,8 +33,10 @@ async def document(plane: Plane, context: str, name: str, state: str = "complete
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("version", READS)
-async def test_a_task_is_read_followed_and_canceled(plane: Plane, version: str, path: str) -> None:
-    """T7, M5: a document of it, and a task run here that is reached at a path which is gone."""
+async def test_a_task_is_read_followed_and_canceled_at_the_path_of_a_gone_agent(
+    plane: Plane, version: str, path: str
+) -> None:
+    """T7, M5: a document of that agent, and a managed task."""
     get, cancel, subscribe = READS[version]
     context = fresh()
     task_id = await document(plane, context, "A", "working")
@@ -54,8 +56,8 @@ async def test_a_task_is_read_followed_and_canceled(plane: Plane, version: str, 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
-async def test_a_session_is_rewound_by_a_message_and_the_rewind_undone(plane: Plane, way: Way, path: str) -> None:
-    """R2, R8: the rewind begins no turn, so it needs no agent; a turn that is not there is told as ever."""
+async def test_a_session_is_rewound_and_restored_at_the_path_of_a_gone_agent(plane: Plane, way: Way, path: str) -> None:
+    """R2, R8: the rewind starts no turn, so it needs no agent. A rewind to an unknown turn fails as usual."""
     context = fresh()
     for name in ("A", "B"):
         await document(plane, context, name)
@@ -77,8 +79,8 @@ async def test_a_session_is_rewound_by_a_message_and_the_rewind_undone(plane: Pl
 
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
 @pytest.mark.parametrize("path", PATHS[:-1])
-async def test_a_send_says_that_there_is_no_such_agent(plane: Plane, way: Way, path: str) -> None:
-    """T7: and which there are; so does a rewind with a text, which changes nothing then."""
+async def test_a_send_to_a_gone_agent_is_refused_with_404(plane: Plane, way: Way, path: str) -> None:
+    """T7: the error names the known agents. A rewind with a text is refused, too, and changes nothing."""
     context = fresh()
     for name in ("A", "B"):
         await document(plane, context, name)
@@ -94,10 +96,10 @@ async def test_a_send_says_that_there_is_no_such_agent(plane: Plane, way: Way, p
     assert (await data(plane, f"/api/sessions/{context}"))["session"]["agent"] == "kagent/gone"
 
 
-async def test_another_turn_of_the_session_goes_to_an_agent_that_is_here(plane: Plane) -> None:
-    """S7, I2: a session that an agent elsewhere began goes on with another one."""
+async def test_a_session_of_a_gone_agent_continues_with_a_served_agent(plane: Plane) -> None:
+    """S7, I2: the session was created by an external agent."""
     context = fresh()
     await document(plane, context, "A")
-    answer = await told(plane, Way("1.0", False), Way("1.0", False).params(context, "B"))
+    answer = await responses(plane, Way("1.0", False), Way("1.0", False).params(context, "B"))
     assert state_of(answer[-1][1]) == "completed"
     assert await shown(plane, context) == ["A", "A", "B", "B"]

@@ -1,4 +1,4 @@
-"""Every HTTP route, and every operation of A2A over each binding, asked for what belongs to somebody else.
+"""Requests for resources of another owner, on every HTTP route and by every operation of A2A over each binding.
 
 The matrix is in `isolation`.
 """
@@ -32,8 +32,8 @@ _PROXY_SECRET: Final = "between us"
 
 
 @dataclass(frozen=True)
-class Who:
-    """Somebody else, by the headers of the requests, and by a query that is added to each."""
+class Identity:
+    """An identity of another caller, by the headers of its requests and a query that is added to each."""
 
     headers: Mapping[str, str]
     query: str = ""
@@ -46,50 +46,50 @@ def _bearer(key: str) -> dict[str, str]:
 
 _SECRET: Final = "s3cret"
 _FORGED: Final = {"X-Tenant": "default", "X-Forwarded-User": "ann", "X-Auth-Request-User": "ann", "Remote-User": "ann"}
-OWNER: Final = Who(_bearer("ann_key"))
+OWNER: Final = Identity(_bearer("ann_key"))
 # Another owner of the same tenant, an owner of the same name in another tenant, and two others under the name of
 # the owner, by a key and by a proxy.
 OTHERS: Final = {
-    "user": Who(_bearer("bob_key")),
-    "tenant": Who(_bearer("ann_there"), same_tenant=False),
-    "forging beside a key": Who({**_bearer("dora_key"), **_FORGED, "X-User-Id": "ann"}, "user_id=ann&owner=ann"),
-    "forging behind a proxy": Who(
+    "user": Identity(_bearer("bob_key")),
+    "tenant": Identity(_bearer("ann_there"), same_tenant=False),
+    "forging beside a key": Identity({**_bearer("dora_key"), **_FORGED, "X-User-Id": "ann"}, "user_id=ann&owner=ann"),
+    "forging behind a proxy": Identity(
         {"X-Taskplane-Proxy-Secret": _PROXY_SECRET, "X-User-Id": "carl", **_FORGED}, "user_id=ann&owner=ann"
     ),
 }
-# The gateway knows no database; the matrix of the RPCs is asked for on both.
+# The matrix of the RPCs runs on both engines.
 _KEYS: Final = {
     "ann_key": 'owner = "ann"\nscopes = ["write", "operate"]',
     "bob_key": 'owner = "bob"',
     "dora_key": 'owner = "dora"',
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }
-# Headers that differ between two answers to one request.
-# Bodies are compared without what is made, such as times, which are shorter where their milliseconds are whole.
+# Headers that differ between two answers to one request. Generated values in bodies, such as times, are masked,
+# and times with whole milliseconds are shorter.
 _VOLATILE: Final = frozenset({"date", "content-length"})
 
 
 @dataclass(frozen=True)
 class World:
-    """The things of the owner, by their names in the matrix, and who asks for them."""
+    """The resources of the owner, by their names in the matrix."""
 
     plane: Plane
     minting: Plane
     ids: Mapping[str, str]
-    # Objects of the owner that each are asked for once, since the caller has one of its own afterwards.
+    # Objects of the owner that are requested once each, since the caller has one of its own afterwards.
     spare: Mapping[str, list[str]]
-    # Exported sessions with the ids of their sessions: one that the owner has, and one for each other that nobody has.
+    # Exported sessions with their ids: one of the owner, and for each other caller one that was deleted.
     files: Mapping[str, tuple[str, bytes]]
 
-    async def ask(self, who: Who, method: str, path: str, **more: Any) -> httpx.Response:
-        return await asked(self.plane, who, method, path, **more)
+    async def ask(self, identity: Identity, method: str, path: str, **more: Any) -> httpx.Response:
+        return await send_as(self.plane, identity, method, path, **more)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES_IF_THOROUGH)
 async def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[World, None]:
-    """A plane with API keys, in which one owner has something of every kind."""
+    """A plane with API keys, in which one owner has resources of every kind."""
     folder = tmp_path_factory.mktemp("isolation")
     async with AsyncExitStack() as stack:
         url = ""
@@ -111,18 +111,18 @@ def written(path: Path) -> Path:
     return path
 
 
-async def asked(plane: Plane, who: Who, method: str, path: str, **more: Any) -> httpx.Response:
-    headers = {**who.headers, "X-Request-Id": "same", **more.pop("headers", {})}
-    if who.query:
-        path += f"{'&' if '?' in path else '?'}{who.query}"
+async def send_as(plane: Plane, identity: Identity, method: str, path: str, **more: Any) -> httpx.Response:
+    headers = {**identity.headers, "X-Request-Id": "same", **more.pop("headers", {})}
+    if identity.query:
+        path += f"{'&' if '?' in path else '?'}{identity.query}"
     return await plane.http.request(method, path, headers=headers, **more)
 
 
 async def owned(plane: Plane, minting: Plane) -> World:
-    """Gives the owner sessions and tasks of every kind."""
+    """Create sessions and tasks of every kind for the owner."""
 
     async def made(method: str, path: str, **more: Any) -> Any:
-        reply = await asked(plane, OWNER, method, path, **more)
+        reply = await send_as(plane, OWNER, method, path, **more)
         assert reply.is_success, reply.text
         return reply
 
@@ -156,7 +156,7 @@ async def owned(plane: Plane, minting: Plane) -> World:
         if "?" in name:
             await made("DELETE", f"/api/sessions/{context}")
     spare: dict[str, list[str]] = {"spare": [], "spare_key": [], "spare_task": []}
-    for _ in range(sum("{spare" in str(asking.cell) for asking in matrix()) * len(OTHERS)):
+    for _ in range(sum("{spare" in str(request_.cell) for request_ in matrix()) * len(OTHERS)):
         spare["spare_key"].append(fresh())
         answer = await sent("message spare", {"Idempotency-Key": spare["spare_key"][-1]}, contextId=fresh())
         spare["spare"].append(answer["contextId"])
@@ -182,7 +182,7 @@ async def owned(plane: Plane, minting: Plane) -> World:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A cell with its route, or with its operation and the binding over which it is called."""
 
     cell: Cell
@@ -193,83 +193,83 @@ class Asked:
         return f"{self.route} {self.binding.name if self.binding else ''} {self.cell}"
 
 
-def matrix() -> list[Asked]:
-    """Each cell of a route, and each of an operation over each binding that has it."""
-    found = [Asked(cell, route) for route, row in ROUTES.items() if not isinstance(row, NoId) for cell in row]
+def matrix() -> list[Request]:
+    """Return each cell of a route, and each cell of an operation over each binding that has it."""
+    found = [Request(cell, route) for route, row in ROUTES.items() if not isinstance(row, NoId) for cell in row]
     for operation, row in OPERATIONS.items():
         if isinstance(row, NoId):
             continue
         for binding in BINDINGS:
             if operation not in binding.operations:
                 continue
-            found += [Asked(cell, operation, binding) for cell in row if binding.version == "0.3" or not cell.minted]
+            found += [Request(cell, operation, binding) for cell in row if binding.version == "0.3" or not cell.minted]
     return found
 
 
 @dataclass
 class Caller:
-    """Somebody else, with a session and a task of its own."""
+    """Another caller, with a session and a task of its own."""
 
     world: World
     name: str
-    who: Who
+    identity: Identity
     task: str
     spare: dict[str, list[str]]
 
-    async def both(self, asking: Asked) -> tuple[str, ...]:
-        """Return the faults of the answers to requests for things that nobody has, and for those of the owner."""
-        cell = asking.cell
+    async def both(self, request_: Request) -> tuple[str, ...]:
+        """Return the faults of the answers for unknown ids, and for ids of the owner."""
+        cell = request_.cell
         names = {*NAMES.findall(str(cell)), *cell.ids.values()}
         held = {name: self.world.ids[name] for name in names if name in self.world.ids}
         held |= {name: self.spare[name].pop() for name in names if name in self.spare}
         never = {name: unknown(value) for name, value in held.items()}
-        first = await self._one(asking, never, f"?{self.name}")
-        second = await self._one(asking, held, "")
-        expected = cell.held if cell.held and self.who.same_tenant else cell.answer
+        first = await self._one(request_, never, f"?{self.name}")
+        second = await self._one(request_, held, "")
+        expected = cell.held if cell.held and self.identity.same_tenant else cell.answer
         wrong: list[str] = []
         if first[0] != cell.answer:
-            wrong.append(f"nobody's: {first[0]} instead of {cell.answer}: {first[2][:300]}")
+            wrong.append(f"unknown: {first[0]} instead of {cell.answer}: {first[2][:300]}")
         if second[0] != expected:
             wrong.append(f"the owner's: {second[0]} instead of {expected}: {second[2][:300]}")
         if expected == cell.answer and first != second:
-            wrong.append(f"told apart: {first} / {second}")
+            wrong.append(f"different: {first} / {second}")
         return tuple(wrong)
 
     async def _one(
-        self, asking: Asked, ids: Mapping[str, str], which: str
+        self, request_: Request, ids: Mapping[str, str], which: str
     ) -> tuple[str, tuple[tuple[str, str], ...], str]:
-        """The answer in short, its headers, and its body, with the names of ids in place of ids."""
-        cell = asking.cell
+        """Return the answer in short, its headers, and its body with names in place of ids."""
+        cell = request_.cell
         named = {**ids, "new": fresh(), "mine_task": self.task, "file": self.world.files[f"foreign_file{which}"][0]}
         if "{mine}" in str(cell) or "mine" in cell.ids.values():
-            made = await self.world.ask(self.who, "POST", "/api/sessions", json={"agent_ref": "demo"})
+            made = await self.world.ask(self.identity, "POST", "/api/sessions", json={"agent_ref": "demo"})
             named["mine"] = made.json()["data"]["id"]
         headers = {"Content-Type": "application/json", **filled(cell.headers, named)}
         body = filled(cell.body, named)
         content: bytes | None = None
-        if asking.binding is not None:
-            framed = asking.binding.frame(asking.route, body)
+        if request_.binding is not None:
+            framed = request_.binding.frame(request_.route, body)
             verb, path = framed.verb, framed.path
             content = None if framed.body is None else json.dumps(framed.body).encode()
         else:
-            verb, _, pattern = asking.route.partition(" ")
+            verb, _, pattern = request_.route.partition(" ")
             path = NAMES.sub(lambda found: _segment(found[1], cell, named), pattern)
             if cell.query:
                 path += f"?{filled(cell.query, named)}"
             if body is not None:
                 content = await self._bytes(cell.body, body, which)
         plane = self.world.minting if cell.minted else self.world.plane
-        reply = await asked(plane, self.who, verb, path, headers=headers, content=content)
+        reply = await send_as(plane, self.identity, verb, path, headers=headers, content=content)
         kept = [(name, MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
-        return summary(asking, reply), tuple(sorted(kept)), unnamed(reply.text, named)
+        return summary(request_, reply), tuple(sorted(kept)), unnamed(reply.text, named)
 
     async def _bytes(self, template: Any, body: Any, which: str) -> bytes:
         if template == "{foreign_file}":
             return self.world.files[f"foreign_file{which}"][1]
         if template == "{file}":
-            reply = await self.world.ask(self.who, "GET", f"/api/tasks/{self.task}")
+            reply = await self.world.ask(self.identity, "GET", f"/api/tasks/{self.task}")
             context = reply.json()["data"]["contextId"]
-            return (await self.world.ask(self.who, "GET", f"/api/sessions/{context}/export")).content
+            return (await self.world.ask(self.identity, "GET", f"/api/sessions/{context}/export")).content
         return json.dumps(body).encode()
 
 
@@ -279,32 +279,32 @@ def _segment(parameter: str, cell: Cell, named: Mapping[str, str]) -> str:
     return quote(named[cell.ids[parameter]], safe="")
 
 
-def summary(asking: Asked, reply: httpx.Response) -> str:
-    """The code of the error of an operation; of a route the status, and the code of the error if it is one."""
+def summary(request_: Request, reply: httpx.Response) -> str:
+    """Return the error code of an operation, or the status of a route and the code of its error."""
     if reply.headers.get("content-type") == "text/event-stream":
         bodies = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: ")]
     else:
         bodies = [reply.json()] if "json" in reply.headers.get("content-type", "") else []
-    if asking.binding is not None:
-        results = [asking.binding.read(asking.route, body) for body in bodies]
+    if request_.binding is not None:
+        results = [request_.binding.read(request_.route, body) for body in bodies]
         return " ".join(str(result.code) for result in results if isinstance(result, Failure))
     codes = [str(body["error"]["code"] if "jsonrpc" in body else body["code"]) for body in bodies if body.get("error")]
     return " ".join([str(reply.status_code), *codes])
 
 
-# Streams, figures, and what is refused whatever the id is.
+# Streams, statistics, and routes that refuse every id.
 _NO_VIEWS: Final = ("/watch", "/stats", ":subscribe", "/pushNotificationConfigs", "{config}", "/extendedAgentCard")
 
 
 async def views(world: World) -> dict[str, tuple[int, str, str]]:
-    """Everything that the owner is shown, by its path."""
+    """Return everything that the owner sees, by its path."""
     paths = {"/api/sessions", *(f"/api/sessions/{context}/export" for context in world.spare["spare"])}
     for route in routes.ROUTES:
         if route.method != "GET" or "{" not in route.path or route.path.endswith(_NO_VIEWS):
             continue
         for name in ("session", "runtime", "rewound", "done", "paused", "document"):
             named = {"session": world.ids[name], "task": world.ids[name], "artifact": world.ids["artifact"]}
-            # The log of a task that has not ended is a stream that does not.
+            # The log of an unfinished task is a stream without an end.
             if not (route.path.endswith("/events") and name in ("paused", "document")):
                 paths.add(filled(route.path, {**named, "agent": "demo", "namespace": "demo"}))
 
@@ -316,11 +316,11 @@ async def views(world: World) -> dict[str, tuple[int, str, str]]:
     return {path: await look(path) for path in sorted(paths)}
 
 
-def test_every_route_and_operation_has_a_row_and_every_row_its_route_or_operation() -> None:
-    """A route or an operation that is added is refused here until it is known how it treats the ids of others."""
+def test_the_matrix_has_exactly_one_row_per_route_and_operation() -> None:
+    """A new route or operation needs a row that states its treatment of foreign ids."""
     assert list(ROUTES) == [f"{route.method} {route.path}" for route in routes.ROUTES]
     assert list(OPERATIONS) == list(operations.OPERATIONS)
-    assert [asking for asking in matrix() if bool(asking.cell.held) != bool(asking.cell.reason)] == []
+    assert [request_ for request_ in matrix() if bool(request_.cell.held) != bool(request_.cell.reason)] == []
     framed = [
         binding.frame(name, {"message": said(""), "id": "t", "taskId": "t"})
         for binding in BINDINGS
@@ -331,25 +331,23 @@ def test_every_route_and_operation_has_a_row_and_every_row_its_route_or_operatio
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_somebody_else_has_is_answered_like_what_nobody_has(world: World, other: str) -> None:
-    """S2, S6, T3: status, code, headers and body are the same but for the id, and nothing of the owner changes.
-
-    Nor does it help to name the owner.
-    """
-    who = OTHERS[other]
-    made = await world.ask(who, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
+async def test_foreign_ids_are_answered_like_unknown_ids(world: World, other: str) -> None:
+    """S2, S6, T3: status, code, headers and body are the same except for the id, and nothing of the owner changes. This
+    holds also under a forged name of the owner."""
+    identity = OTHERS[other]
+    made = await world.ask(identity, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
     share = {name: ids[list(OTHERS).index(other) :: len(OTHERS)] for name, ids in world.spare.items()}
-    caller = Caller(world, other, who, made.json()["result"]["task"]["id"], share)
+    caller = Caller(world, other, identity, made.json()["result"]["task"]["id"], share)
     before = await views(world)
-    wrong = [f"{asking}: {what}" for asking in matrix() for what in await caller.both(asking)]
+    wrong = [f"{request_}: {fault}" for request_ in matrix() for fault in await caller.both(request_)]
     assert not wrong, "\n".join(wrong)
     after = await views(world)
     assert {path for path in before if before[path] != after[path]} == set()
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_takes_no_id_shows_nothing_of_an_owner(world: World) -> None:
-    """S2: neither cards nor metrics, which nobody needs a key for, contain an id or a title."""
+async def test_routes_without_an_id_reveal_nothing_of_an_owner(world: World) -> None:
+    """S2: cards and metrics, which need no key, contain neither ids nor titles."""
     for at, row in ROUTES.items():
         verb, _, pattern = at.partition(" ")
         if isinstance(row, NoId):

@@ -1,4 +1,4 @@
-"""A page that joins a live task: it loads the session's tasks, subscribes some time later, and has missed nothing."""
+"""A page that joins a running task: it loads the tasks of the session, subscribes later, and misses nothing."""
 
 import asyncio
 import random
@@ -20,14 +20,14 @@ def generation(cursor: str) -> int:
 
 
 async def log(plane: Plane, task_id: str, cursor: str = "") -> list[Event]:
-    """The log of a task until its end."""
+    """Return the log of a task up to its end."""
     headers = {"Last-Event-ID": cursor} if cursor else {}
     async with plane.http.stream("GET", f"/api/tasks/{task_id}/events", headers=headers) as reply:
         return [event async for event in events(reply)] if reply.status_code == 200 else []
 
 
 async def loaded(plane: Plane, how: str, context_id: str, task_id: str) -> dict[str, Any]:
-    """The task as a page loads it, in one of the ways."""
+    """Return the task as a page loads it, by one of the routes."""
     if how == "session":
         (task,) = (await plane.http.get(f"/api/sessions/{context_id}/tasks")).json()["data"]
     elif how == "task":
@@ -42,7 +42,7 @@ async def loaded(plane: Plane, how: str, context_id: str, task_id: str) -> dict[
 
 
 async def join(plane: Plane, how: str, method: str) -> None:
-    """Load a live task at some moment, subscribe at a later one, and compare with the log."""
+    """Load a running task, subscribe later, and compare the events with the log."""
     context_id = fresh()
     sent = await plane.send("slow 3", message={"contextId": context_id}, returnImmediately=True)
     await asyncio.sleep(random.uniform(0, 0.6))
@@ -51,23 +51,23 @@ async def join(plane: Plane, how: str, method: str) -> None:
     await asyncio.sleep(random.uniform(0, 0.6))
     if method == "events":
         seen = [event.data["generation"] for event in await log(plane, sent["id"], cursor)]
-        told = await log(plane, sent["id"])
+        logged = await log(plane, sent["id"])
     else:
         followed = await plane.streamed(method, {"id": sent["id"]}, last_event_id=cursor)
         seen = [generation(event.id) for event in followed]
-        told = [event for event in await log(plane, sent["id"]) if event.data["event"] is not None]
-    numbers = [event.data["generation"] for event in told]
+        logged = [event for event in await log(plane, sent["id"]) if event.data["event"] is not None]
+    numbers = [event.data["generation"] for event in logged]
     assert seen == [number for number in numbers if number > generation(cursor)]
 
 
 @pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask", "events"])
-async def test_whoever_loads_and_subscribes_later_gets_each_event_once(plane: Plane, method: str) -> None:
-    """T10: the cursor of what was loaded is taken by every subscription, whichever way it was loaded."""
+async def test_a_client_that_loads_a_task_and_subscribes_later_gets_each_event_once(plane: Plane, method: str) -> None:
+    """T10: every subscription accepts the cursor of the loaded task, for each route of loading it."""
     hows = ["session", "task", "tasks/get", "GetTask", "ListTasks"] * 3
     await asyncio.gather(*(join(plane, how, method) for how in hows))
 
 
-async def test_the_first_task_of_a_stream_names_its_cursor(plane: Plane) -> None:
+async def test_the_first_task_of_a_stream_has_its_cursor(plane: Plane) -> None:
     """T10."""
     for method, key in (("SendStreamingMessage", "task"), ("message/stream", "")):
         message = {"messageId": fresh(), "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
@@ -78,8 +78,8 @@ async def test_the_first_task_of_a_stream_names_its_cursor(plane: Plane) -> None
         assert task["metadata"][CURSOR] == first.id
 
 
-async def test_what_the_server_adds_is_not_stored_when_it_comes_back(plane: Plane) -> None:
-    """A runtime that reads a task and saves it again stores none of it."""
+async def test_metadata_of_the_server_is_not_stored_by_a_save(plane: Plane) -> None:
+    """A runtime that reads a task and saves it again stores only its own metadata."""
     task_id, context_id = fresh(), fresh()
     given = {"id": task_id, "contextId": context_id, "status": {"state": "working"}, "metadata": {"own": 1}}
     first = (await plane.http.post("/api/tasks", json=given)).json()["data"]
@@ -91,18 +91,18 @@ async def test_what_the_server_adds_is_not_stored_when_it_comes_back(plane: Plan
 
 
 @pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask"])
-async def test_a_second_client_sees_both_sides(tmp_path: Path, method: str) -> None:
-    """T10: a message to a task that runs, and the answer to it, in the stream of another client and in a watch."""
+async def test_a_second_client_gets_the_message_and_the_answer(tmp_path: Path, method: str) -> None:
+    """T10: of a message to a running task, in the stream of another client and in a watch."""
     context_id, stepped = fresh(), Stepped()
     async with open_all(tmp_path, ("a", stepped)) as plane:
         sent = await plane.send("go", message={"contextId": context_id}, returnImmediately=True)
-        async with watching(plane, context_id) as told, plane.stream(method, {"id": sent["id"]}) as second:
+        async with watching(plane, context_id) as watch, plane.stream(method, {"id": sent["id"]}) as second:
             await anext(second)
             message = said("and this", contextId=context_id, taskId=sent["id"])
             await plane.result("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
             stepped.end()
             updates = [event.result.get("statusUpdate", event.result) async for event in second]
-            watched = await ended(told, sent["id"], messages=2)
+            watched = await ended(watch, sent["id"], messages=2)
     statuses = [update["status"] for update in updates if "status" in update]
     messages = {status["message"]["messageId"]: status["message"] for status in statuses if "message" in status}
     texts = [(each["role"], each["parts"][0]["text"]) for each in messages.values()]

@@ -1,4 +1,4 @@
-"""The limits on the nesting of a request."""
+"""Limits on the nesting of a request."""
 
 import orjson
 import pytest
@@ -8,7 +8,7 @@ from taskplane.runtime.errors import Invalid
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_sixty_four_levels_are_taken_and_one_more_is_not(opening: str) -> None:
+def test_at_most_64_levels_are_accepted(opening: str) -> None:
     closing = "]" if opening == "[" else "}"
 
     def body(levels: int) -> bytes:
@@ -21,11 +21,11 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not(opening: str) -> None:
         assert caught.value.reason == "TOO_DEEP"
 
 
-def test_a_wide_document_is_not_a_deep_one() -> None:
+def test_width_does_not_count_as_depth() -> None:
     assert len(parse_json(orjson.dumps([[{}]] * 1000))) == 1000
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'"\\ud800"', b'{"a":1}x', b"[" * 50, b"\xff"])
-def test_what_is_no_json_is_a_value_error_and_never_worse(body: bytes) -> None:
+def test_invalid_json_raises_value_error(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(body)

@@ -1,4 +1,4 @@
-"""The JSON-RPC envelope, versions, and what each mistake is answered with."""
+"""The JSON-RPC envelope, versions, and errors."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ async def posted(plane: Plane, body: bytes | str, path: str = "/", **headers: st
         ('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":' + "[" * 65 + "]" * 65 + "}", -32602, 1),
     ],
 )
-async def test_a_wrong_envelope_has_its_code_and_the_id_as_far_as_it_is_one(
+async def test_an_invalid_envelope_is_answered_with_its_code_and_its_valid_id(
     plane: Plane, body: str, code: int, rpc_id: Any
 ) -> None:
     reply = await posted(plane, body)
@@ -56,13 +56,13 @@ async def test_another_content_type_is_refused_before_the_body_is_read(plane: Pl
     assert (reply.json()["id"], reply.json()["error"]["code"]) == (None, -32005)
 
 
-async def test_a_body_without_a_content_type_is_refused_and_parameters_of_one_are_not_looked_at(plane: Plane) -> None:
+async def test_a_missing_content_type_is_refused_and_its_parameters_are_ignored(plane: Plane) -> None:
     assert (await plane.http.post("/", content=b"{}")).json()["error"]["code"] == -32005
     reply = await plane.http.post("/", content=b"{", headers={"content-type": "application/JSON; charset=latin-1"})
     assert reply.json()["error"]["code"] == -32700
 
 
-async def test_no_body_and_no_content_type_is_just_no_json(plane: Plane) -> None:
+async def test_a_request_without_a_body_is_a_parse_error(plane: Plane) -> None:
     assert (await plane.http.post("/")).json()["error"]["code"] == -32700
 
 
@@ -88,7 +88,7 @@ async def test_the_version_is_checked_against_the_method_name(
     assert (await plane.error(method, {"id": "none"}, path=f"/?A2A-Version={version}"))["code"] == code
 
 
-async def test_the_version_header_wins_over_the_query_and_is_checked_before_the_params(plane: Plane) -> None:
+async def test_the_version_header_precedes_the_query_and_is_checked_before_the_params(plane: Plane) -> None:
     error = await plane.error("GetTask", {"id": "none"}, path="/?A2A-Version=9.9", a2a_version="1.0")
     assert error["code"] == -32001
     assert (await plane.error("GetTask", [], a2a_version="9.9"))["code"] == -32009
@@ -110,7 +110,7 @@ async def test_errors_of_1_0_are_a_list_of_typed_details(plane: Plane) -> None:
     }
 
 
-async def test_errors_of_0_3_have_their_codes_and_name_the_fields(plane: Plane) -> None:
+async def test_errors_of_0_3_have_the_code_and_the_wrong_fields(plane: Plane) -> None:
     error = await plane.error("message/send", {"message": {}})
     assert error["code"] == -32602
     assert set(error["data"]["fields"]) == {"message.messageId", "message.role", "message.parts"}
@@ -129,11 +129,11 @@ async def test_errors_of_0_3_have_their_codes_and_name_the_fields(plane: Plane) 
         ("agent/getAuthenticatedExtendedCard", -32007),
     ],
 )
-async def test_what_the_card_does_not_announce_is_refused_by_name(plane: Plane, method: str, code: int) -> None:
+async def test_methods_that_the_card_does_not_announce_are_refused(plane: Plane, method: str, code: int) -> None:
     assert (await plane.error(method, {"taskId": "none"}))["code"] == code
 
 
-async def test_a_webhook_in_a_send_is_refused_rather_than_forgotten(plane: Plane) -> None:
+async def test_a_webhook_in_a_send_is_refused(plane: Plane) -> None:
     push = {"url": "https://example.com"}
     params: Any = {"message": said("hello"), "configuration": {"taskPushNotificationConfig": push}}
     assert (await plane.error("SendMessage", params))["code"] == -32003
@@ -144,13 +144,13 @@ async def test_a_webhook_in_a_send_is_refused_rather_than_forgotten(plane: Plane
 @pytest.mark.parametrize(
     "path", ["/", "/agents/demo", "/agents/demo/", "/api/a2a/kagent/demo", "/api/a2a/kagent/demo/"]
 )
-async def test_each_agent_is_served_with_and_without_a_slash_and_never_by_redirect(plane: Plane, path: str) -> None:
+async def test_each_agent_is_served_with_and_without_a_trailing_slash(plane: Plane, path: str) -> None:
     reply = await plane.http.post(path, json=request("SendMessage", {"message": said("message hello")}))
     assert reply.status_code == 200
     assert reply.json()["result"]["message"]["parts"] == [{"text": "hello"}]
 
 
-async def test_an_agent_that_is_not_there_is_404_with_a_json_rpc_error(plane: Plane) -> None:
+async def test_an_unknown_agent_is_404_with_a_json_rpc_error(plane: Plane) -> None:
     for name in ("none", "demo%2f", "demo%2Fx", "%2fdemo"):
         reply = await plane.http.post(f"/agents/{name}", json=request("SendMessage", {"message": said("hello")}))
         assert (reply.status_code, reply.json()["error"]["code"]) == (404, -32601), name
@@ -163,12 +163,12 @@ async def test_a_body_over_the_limit_is_refused_unread(plane: Plane) -> None:
     assert reply.json()["error"]["code"] == -32600
 
 
-async def test_content_that_the_services_would_not_take_is_refused_by_type(plane: Plane) -> None:
+async def test_a_message_too_large_for_the_services_is_refused(plane: Plane) -> None:
     error = await plane.error("SendMessage", {"message": said("x" * (4 * 1024 * 1024))})
     assert error["code"] == -32602
     assert error["data"][0]["reason"] == "REQUEST_TOO_LARGE"
 
 
-async def test_a_large_message_below_that_is_taken(plane: Plane) -> None:
+async def test_a_large_message_below_the_limit_is_accepted(plane: Plane) -> None:
     text = "message " + "x" * (18 * 100 * 1024)
     assert (await plane.send(text))["parts"][0]["text"] == text[8:]

@@ -1,4 +1,4 @@
-"""Large bodies and answers: they are translated beside the event loop, so that others are served meanwhile."""
+"""Large bodies and answers: they are translated in a thread, while the event loop serves other calls."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from taskplane.runtime.errors import Invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# As many values as are read, near enough, in two megabytes.
+# Almost the maximum number of values, in two megabytes.
 _ROWS = [{"a": 1}] * 190_000
 
 
@@ -26,8 +26,8 @@ def worker() -> Generator[TranslationThread, None, None]:
         yield worker
 
 
-async def test_the_event_loop_goes_on_while_large_work_is_done(worker: TranslationThread) -> None:
-    """The work waits for the loop, which would wait for the work if it were done there."""
+async def test_large_work_does_not_block_the_event_loop(worker: TranslationThread) -> None:
+    """The work waits for the event loop, which would deadlock if the work ran there."""
     released = threading.Event()
     working = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))
     for _ in range(100):
@@ -37,7 +37,7 @@ async def test_the_event_loop_goes_on_while_large_work_is_done(worker: Translati
     assert await working is True
 
 
-async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: TranslationThread) -> None:
+async def test_small_work_runs_at_once_in_the_calling_thread(worker: TranslationThread) -> None:
     running = worker.run(LARGE - 1, threading.get_ident)
     with pytest.raises(StopIteration) as done:
         running.send(None)
@@ -46,7 +46,7 @@ async def test_small_work_is_done_at_once_and_where_it_is_asked_for(worker: Tran
 
 
 @pytest.mark.parametrize("size", [0, LARGE])
-async def test_what_the_work_raises_is_raised(worker: TranslationThread, size: int) -> None:
+async def test_an_exception_of_the_work_reaches_the_caller(worker: TranslationThread, size: int) -> None:
     def refuse() -> None:
         raise Invalid("no", fields={"a": "is wrong"})
 
@@ -55,8 +55,8 @@ async def test_what_the_work_raises_is_raised(worker: TranslationThread, size: i
     assert caught.value.fields == {"a": "is wrong"}
 
 
-async def test_large_work_waits_for_large_work(worker: TranslationThread) -> None:
-    """It takes turns with the loop, not with several others."""
+async def test_large_work_runs_one_after_another(worker: TranslationThread) -> None:
+    """There is one thread for it."""
     released = threading.Event()
     first = asyncio.create_task(worker.run(LARGE, released.wait, 10.0))
     second = asyncio.create_task(worker.run(LARGE, released.is_set))
@@ -67,7 +67,7 @@ async def test_large_work_waits_for_large_work(worker: TranslationThread) -> Non
 
 
 def translating(thread_name: str = THREAD, *files: str) -> bool:
-    """Whether JSON is becoming protobuf, or the other way round, beside the loop just now."""
+    """Return whether a thread other than the event loop converts between JSON and protobuf at this moment."""
     files = files or ("translate/struct.py", "runtime/json_values.py")
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     for thread in threading.enumerate():
@@ -79,8 +79,8 @@ def translating(thread_name: str = THREAD, *files: str) -> bool:
     return False
 
 
-async def test_others_are_served_while_a_large_body_is_translated(plane: Plane) -> None:
-    """Were it done on the loop, there would be nothing beside it, and nobody to answer."""
+async def test_other_calls_are_served_while_a_large_body_is_translated(plane: Plane) -> None:
+    """If it were translated on the event loop, no other call would be answered meanwhile."""
     parts: list[Any] = [{"data": _ROWS}, {"text": 1}]
     body = orjson.dumps(request("SendMessage", {"message": said("", parts=parts)}))
     sending = asyncio.create_task(plane.http.post("/", content=body, headers=JSON_TYPE))
@@ -96,7 +96,7 @@ async def test_others_are_served_while_a_large_body_is_translated(plane: Plane) 
     ]
 
 
-async def test_the_event_loop_goes_on_while_a_large_answer_is_translated(plane: Plane) -> None:
+async def test_a_large_answer_does_not_block_the_event_loop(plane: Plane) -> None:
     rows = _ROWS[:40_000]
     task = await plane.send("ask", message={"parts": [{"text": "ask"}, {"data": rows}]})
     assert task["history"][0]["parts"][1]["data"] == rows
@@ -109,8 +109,8 @@ async def test_the_event_loop_goes_on_while_a_large_answer_is_translated(plane: 
     assert (await getting)["history"] == task["history"]
 
 
-async def test_the_event_loop_goes_on_while_a_large_state_is_stored_and_read(plane: Plane) -> None:
-    """S5: neither the store that reads the state out of an event nor the gateway that writes it holds anybody up."""
+async def test_a_large_state_does_not_block_the_event_loop(plane: Plane) -> None:
+    """S5: neither in the store, which reads it from an event, nor in the gateway, which writes it."""
     context, rows = fresh(), _ROWS[:40_000]
     assert (await plane.http.post("/api/sessions", json={"id": context, "agent_ref": "demo"})).status_code == 201
     event = {"id": fresh(), "invocationId": "run", "actions": {"stateDelta": {"rows": rows}}}
@@ -151,6 +151,6 @@ async def test_a_large_body_is_checked_like_a_small_one(plane: Plane, envelope: 
     [(b'{"a": "' + b"x" * LARGE, -32700), (b"[" * LARGE, -32602), (b"[" * LARGE + b"]" * LARGE, -32602)],
     ids=["no JSON", "too deep, without an end", "too deep"],
 )
-async def test_a_large_body_that_is_no_json_or_too_deep_is_told_so(plane: Plane, body: bytes, code: int) -> None:
+async def test_a_large_invalid_or_too_deep_body_is_refused(plane: Plane, body: bytes, code: int) -> None:
     reply = await plane.http.post("/", content=body, headers=JSON_TYPE)
     assert reply.json()["error"]["code"] == code

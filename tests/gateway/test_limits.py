@@ -1,4 +1,4 @@
-"""Limits of what one user may take, so that others are served: typed errors over HTTP, and turns in the queue."""
+"""Limits per user, so that others are served: typed errors over HTTP, and fair queues."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ async def plane_with(
 
 
 async def begin(plane: Plane, user: str, text: str, context: str = "") -> Json:
-    """The response to a send that does not wait for the end."""
+    """Return the response to a send that does not wait for the end."""
     message = said(text, **({"contextId": context} if context else {}))
     return await plane.rpc(
         "SendMessage", {"message": message, "configuration": {"returnImmediately": True}}, x_user_id=user
@@ -39,14 +39,14 @@ async def states(plane: Plane, user: str) -> list[str]:
 
 
 def retry_of(error: Json) -> tuple[str, str]:
-    """The reason and the delay that a 1.0 error names."""
+    """Return the reason and the delay of a 1.0 error."""
     info, *rest = error["data"]
     (delay,) = [each["retryDelay"] for each in rest if each["@type"].endswith("RetryInfo")]
     return info["metadata"].get("reason") or info["reason"], delay
 
 
-async def test_a_user_has_only_so_many_queued_tasks(tmp_path: Path, database_url: str) -> None:
-    """L2: others may queue theirs; what was refused is in no conversation, and fits once there is room."""
+async def test_a_queued_task_over_the_limit_of_its_user_is_refused(tmp_path: Path, database_url: str) -> None:
+    """L2: other users may queue theirs. A refused message is in no conversation, and is accepted once there is room."""
     limits = {"queued_per_owner": 2, "queued_per_tenant": 3}
     async with plane_with(tmp_path, database_url, tasks=limits, capacity=1) as plane:
         tasks = [(await begin(plane, "ann", "slow 4000"))["result"]["task"]["id"] for _ in range(3)]
@@ -64,8 +64,8 @@ async def test_a_user_has_only_so_many_queued_tasks(tmp_path: Path, database_url
         assert "result" in await begin(plane, "ann", "one more", context)
 
 
-async def test_who_sends_too_fast_is_told_when_to_go_on(tmp_path: Path) -> None:
-    """L2: in both dialects; others are not."""
+async def test_a_send_over_the_rate_limit_is_refused_with_a_retry_time(tmp_path: Path) -> None:
+    """L2: in both versions. Other users are not affected."""
     async with plane_with(tmp_path, sends_per_second=0.2) as plane:
         for _ in range(2):
             assert "result" in await begin(plane, "ann", "message hello")
@@ -80,8 +80,8 @@ async def test_who_sends_too_fast_is_told_when_to_go_on(tmp_path: Path) -> None:
         assert "result" in await begin(plane, "bob", "message hello")
 
 
-async def test_a_long_queue_of_one_user_delays_nobody_else(tmp_path: Path, database_url: str) -> None:
-    """L2: users take turns, whatever comes in meanwhile."""
+async def test_a_long_queue_of_one_user_does_not_delay_others(tmp_path: Path, database_url: str) -> None:
+    """L2: users are served alternately, also with new tasks arriving."""
     async with plane_with(tmp_path, database_url, capacity=1) as plane:
         for _ in range(12):
             await begin(plane, "ann", "slow 1")
@@ -97,8 +97,8 @@ async def test_a_long_queue_of_one_user_delays_nobody_else(tmp_path: Path, datab
         assert len(left) >= 8
 
 
-async def test_room_goes_to_who_has_the_fewest_running(tmp_path: Path, database_url: str) -> None:
-    """L2: one may have all of it where it is too small to be shared, and gets nothing more of it while others wait."""
+async def test_a_free_slot_goes_to_the_user_with_the_fewest_running_tasks(tmp_path: Path, database_url: str) -> None:
+    """L2: one user may hold all slots of a small capacity, but gets no further one while others wait."""
     async with plane_with(tmp_path, database_url, capacity=3) as plane:
         tasks = [(await begin(plane, "ann", "slow 4000"))["result"]["task"]["id"] for _ in range(6)]
         for user in ("bob", "carl"):
@@ -117,8 +117,8 @@ async def test_room_goes_to_who_has_the_fewest_running(tmp_path: Path, database_
             await until(as_expected)
 
 
-async def test_tasks_of_one_user_that_never_end_leave_room_for_others(tmp_path: Path, database_url: str) -> None:
-    """L2: each of the others is answered at once, and one more of the user's begins when one of them has ended."""
+async def test_endless_tasks_of_one_user_leave_slots_for_others(tmp_path: Path, database_url: str) -> None:
+    """L2: other users are answered at once. The next task of the user begins when one of its tasks has ended."""
     async with plane_with(tmp_path, database_url, capacity=8) as plane:
         tasks = [(await begin(plane, "ann", "slow 4000"))["result"]["task"]["id"] for _ in range(10)]
         for user in ("bob", "carl", "bob"):

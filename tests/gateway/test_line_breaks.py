@@ -1,4 +1,4 @@
-"""Line breaks that JSON allows inside texts (U+2028, U+2029, U+0085), on every route that writes JSON in lines."""
+"""Line breaks that JSON allows in texts (U+2028, U+2029, U+0085), on every route that writes JSON in lines."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ RAW = [b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85"]
 
 
 class Broken:
-    """Says texts with line breaks wherever an agent can say one, and fails with one if it is asked to."""
+    """An agent that puts line breaks into every text, and fails with one on request."""
 
     card = AgentCard(name="Broken", description=BREAKS, version="1")
 
@@ -60,14 +60,14 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 
 
 def lines(body: bytes) -> list[Any]:
-    """The JSON of a body of events or of lines, read as Python splits lines."""
+    """Return the JSON values of a body of events or lines, split as Python splits lines."""
     assert not [one for one in RAW if one in body], body
     texts = [line.removeprefix("data: ") for line in body.decode().splitlines()]
     return [json.loads(text) for text in texts if text.startswith("{")]
 
 
 def holds(value: Any, text: str = BREAKS) -> bool:
-    """Whether a text is somewhere in a JSON value."""
+    """Return whether a text is somewhere in a JSON value."""
     return json.dumps(text) in json.dumps(value)
 
 
@@ -85,8 +85,8 @@ def call(way: Way, context: str, text: str = BREAKS) -> Json:
 
 @pytest.mark.parametrize("path", ["/", "/agents/broken", "/api/a2a/kagent/broken"])
 @pytest.mark.parametrize("way", STREAMS, ids=name_of)
-async def test_a_stream_is_read_by_clients_that_split_lines_at_any_break(plane: Plane, way: Way, path: str) -> None:
-    """T1: texts, metadata, tool calls, artifacts, progress and the ids of requests and messages."""
+async def test_clients_that_split_lines_at_any_break_can_read_a_stream(plane: Plane, way: Way, path: str) -> None:
+    """T1: texts, metadata, tool calls, artifacts, status texts and the ids of requests and messages."""
     found = lines(await posted(plane, call(way, fresh()), path, **GROWING))
     assert all(event["id"] == BREAKS for event in found)
     shown = [event["result"] for event in found]
@@ -147,7 +147,7 @@ async def test_logs_watches_exports_and_answers_have_no_raw_break(plane: Plane) 
             assert holds(lines(reply.content))
 
 
-async def test_an_export_with_breaks_comes_back_whole(plane: Plane) -> None:
+async def test_an_export_with_line_breaks_is_imported(plane: Plane) -> None:
     context = fresh()
     await posted(plane, call(STREAMS[1], context))
     exported = (await plane.http.get(f"/api/sessions/{context}/export")).content

@@ -1,4 +1,4 @@
-"""Cancels of the llm agent over HTTP: in everything that a turn does and between, at moments that nobody chose."""
+"""Cancels of the llm agent over HTTP, in every phase of a turn and at random moments."""
 
 import asyncio
 import logging
@@ -29,11 +29,11 @@ CANCELED = "TASK_STATE_CANCELED"
 NOT_CANCELABLE = -32002
 
 
-async def test_a_cancel_at_any_moment_closes_everything_and_nothing_follows(
+async def test_a_cancel_at_any_moment_closes_everything_and_ends_the_log(
     tmp_path: Path, engine_name: str, database_url: str
 ) -> None:
-    """P8, P11, P13, C7: the connection to the model is closed, the servers of tools are gone, the task is canceled and
-    stays so, and neither its log nor a stream of it goes on; what blocks a thread ends there, and leaves nothing."""
+    """P8, P11, P13, C7: the connection to the model is closed, tool servers are stopped, the task stays canceled, and
+    neither its log nor its streams continue. A blocked thread ends later without an effect."""
     seed = random.randrange(1_000_000)
     chosen = random.Random(seed)
     settings = {"status_interval": 0.02, "route_timeout": 60.0}
@@ -77,7 +77,7 @@ async def test_a_cancel_at_any_moment_closes_everything_and_nothing_follows(
 
 
 class Figures:
-    """How long after a cancel, in seconds, connections to the model were closed and servers of tools gone."""
+    """Seconds from a cancel until connections to the model were closed, and until tool servers were stopped."""
 
     def __init__(self) -> None:
         self.moments: list[str] = []
@@ -89,21 +89,21 @@ class Figures:
         self.closed += closed
 
     def __str__(self) -> str:
-        def told(values: list[float]) -> str:
+        def summary(values: list[float]) -> str:
             return f"{len(values)}, p50 {statistics.median(values):.3f} s, max {max(values):.3f} s"
 
-        return f"open connections {told(self.closed)}; servers of tools {told(self.gone)}"
+        return f"open connections {summary(self.closed)}; servers of tools {summary(self.gone)}"
 
 
 def left_behind() -> list[str]:
-    """The tasks of agents, and of clients of tool servers, that still run."""
+    """Return the running asyncio tasks of agents and of clients of tool servers."""
     coroutines = [task.get_coro() for task in asyncio.all_tasks()]
     files = [each.cr_code.co_filename for each in coroutines if isinstance(each, CoroutineType)]
     return [file for file in files if "fastmcp" in file or "taskplane/agents" in file]
 
 
 def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:
-    """Each stream and the log end with the cancel, and have no other end."""
+    """Assert that each stream and the log end with the cancel, and have no other end."""
     assert LATE not in str(logged)
     numbers = [event["generation"] for event in logged]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -115,7 +115,7 @@ def assert_ends_canceled(turn: Round, logged: Sequence[Json]) -> None:
 
 
 async def test_a_cancel_at_another_gateway_and_store_closes_everything(tmp_path: Path, cluster: Cluster) -> None:
-    """P8, C11: neither a renewal nor a poll would tell the executor for a minute."""
+    """P8, C11: renewals and polls are too rare here to carry the cancel to the executor."""
     slow = {"lease_ttl": 120.0, "renew_every": 60.0, "poll_every": 60.0}
     settings = {"route_timeout": 60.0, "renew_every": 60.0}
     async with (
@@ -137,10 +137,10 @@ async def test_a_cancel_at_another_gateway_and_store_closes_everything(tmp_path:
             assert_ends_canceled(turn, await log_of(far, turn.task_id))
 
 
-async def test_a_task_that_is_canceled_between_its_assignment_and_its_run_asks_no_model(
+async def test_a_task_canceled_between_assignment_and_run_sends_no_model_request(
     tmp_path: Path, engine_name: str, dsn: str
 ) -> None:
-    """P8, C8: its executor has claimed it and is about to read it; the task is still submitted."""
+    """P8, C8: its executor has claimed it but not read it yet, and the task is still submitted."""
     url = "" if engine_name == "sqlite" else dsn
     settings = {"route_timeout": 60.0, "capacity": 1}
     async with (

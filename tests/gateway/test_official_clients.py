@@ -1,4 +1,4 @@
-"""The official clients read every text of an agent: any characters, cut anywhere."""
+"""Official clients read every text of an agent: with any characters, split anywhere."""
 
 import asyncio
 import json
@@ -51,8 +51,8 @@ def characters() -> dict[str, list[str]]:
 
 
 def texts_of(turn: int) -> list[str]:
-    """Return the texts of a turn. Each begins and ends with a letter, since white space at the ends is ignored when a
-    text is compared with its pieces."""
+    """Return the texts of a turn. Each begins and ends with a letter, since the comparison of a text with its pieces
+    ignores white space at the ends."""
     source = random.Random(turn)
     by_category = characters()
     names = sorted(by_category)
@@ -61,7 +61,7 @@ def texts_of(turn: int) -> list[str]:
     for number in range(EACH):
         picked = [source.choice(by_category[source.choice(names)]) for _ in range(source.randint(1, 30))]
         picked += source.choices(special, k=source.randint(0, 3))
-        # Every category is in some text.
+        # Every category occurs in some text.
         picked.append(source.choice(by_category[names[number % len(names)]]))
         source.shuffle(picked)
         found.append(f"a{''.join(picked)}z")
@@ -74,7 +74,8 @@ def pieces_of(text: str, source: random.Random) -> list[str]:
 
 
 class Fuzz:
-    """Says the texts of the turn that a message names: each in pieces, then whole, then as an artifact in pieces."""
+    """An agent that sends the texts of the turn that the message names: each in pieces, then whole, then as an
+    artifact."""
 
     card = AgentCard(name="Fuzz", description="Says texts", version="1")
 
@@ -85,8 +86,8 @@ class Fuzz:
                 yield Text(piece)
             yield Say(text)
             await asyncio.sleep(0)
-            for place, piece in enumerate(pieces_of(text, source)):
-                yield ArtifactChunk(f"a{number}", text=piece, name=text, append=place > 0, metadata={"text": text})
+            for index, piece in enumerate(pieces_of(text, source)):
+                yield ArtifactChunk(f"a{number}", text=piece, name=text, append=index > 0, metadata={"text": text})
         yield Complete("done")
 
 
@@ -97,7 +98,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 
 
 def answer(found: list[dict[str, Any]]) -> Answer:
-    """Joins the texts that a client received, for each message and artifact."""
+    """Join the texts that a client received, for each message and artifact."""
     growing: dict[str, str] = defaultdict(str)
     whole: dict[str, str] = {}
     artifacts: dict[str, str] = defaultdict(str)
@@ -177,7 +178,7 @@ _CLIENTS = [
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("open_client", _CLIENTS)
-async def test_the_official_client_reads_what_the_agent_said(plane: Plane, open_client: Any, version: str) -> None:
+async def test_the_official_client_reads_every_text_of_the_agent(plane: Plane, open_client: Any, version: str) -> None:
     """T1, P3: in pieces and whole, in messages, artifacts and metadata."""
     seen = ""
     async with open_client(plane, version) as ask:

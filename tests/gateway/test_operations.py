@@ -1,4 +1,4 @@
-"""Sends and the operations on single tasks, over a real plane and over each binding."""
+"""Sends and the operations on single tasks, with a real plane and over each binding."""
 
 import asyncio
 import time
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def listed(plane: Plane, context: str = "") -> list[Any]:
-    """The tasks of a session, or all of them, whatever binding the test is about."""
+    """Return the tasks of a session, or all tasks, by JSON-RPC."""
     found: list[Any] = (await plane.result("ListTasks", {"contextId": context} if context else {}))["tasks"]
     return found
 
 
 async def test_a_send_is_answered_with_the_finished_task(client: Client) -> None:
-    """P1: the unary entry point gives the finished task."""
+    """P1: the unary send returns the finished task."""
     task = await client.send("hello world")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["parts"] == [{"text": "hello world"}]
@@ -34,8 +34,8 @@ async def test_a_send_is_answered_with_the_finished_task(client: Client) -> None
     assert task == await client.result("GetTask", {"id": task["id"]})
 
 
-async def test_a_send_may_be_answered_by_a_message_without_a_task(client: Client) -> None:
-    """P2: the agent answers directly and no task exists."""
+async def test_a_direct_answer_is_a_message_without_a_task(client: Client) -> None:
+    """P2: the agent answers directly, and no task exists."""
     result = await client.result("SendMessage", {"message": said("message hi")})
     assert list(result) == ["message"]
     assert result["message"]["parts"] == [{"text": "hi"}]
@@ -49,7 +49,7 @@ async def test_return_immediately_is_answered_as_soon_as_the_task_exists(client:
     await client.result("CancelTask", {"id": task["id"]})
 
 
-async def test_a_blocking_send_returns_at_a_question_and_at_a_login(client: Client) -> None:
+async def test_a_blocking_send_returns_at_input_required_and_auth_required(client: Client) -> None:
     assert (await client.send("ask"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert (await client.send("auth"))["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
 
@@ -65,8 +65,8 @@ async def test_a_blocking_send_returns_when_its_task_is_canceled(client: Client)
     assert (await sending)["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-async def test_blocking_of_0_3_is_explicit_and_its_absence_answers_once_the_task_has_begun(plane: Plane) -> None:
-    """P1: the unary send of 0.3."""
+async def test_a_0_3_send_without_blocking_returns_once_the_task_is_working(plane: Plane) -> None:
+    """P1: with blocking true it returns the finished task, with false the new one."""
     assert (await plane.send_0_3("hello", blocking=True))["status"]["state"] == "completed"
     at_once = await plane.send_0_3("slow 200", blocking=False)
     assert at_once["status"]["state"] in {"submitted", "working"}
@@ -79,7 +79,7 @@ async def test_blocking_of_0_3_is_explicit_and_its_absence_answers_once_the_task
 
 
 @pytest.mark.parametrize("length", [None, 0, 1, 50])
-async def test_history_length_bounds_the_history_of_sends_and_reads(client: Client, length: int | None) -> None:
+async def test_history_length_limits_the_history_of_sends_and_reads(client: Client, length: int | None) -> None:
     asked = await client.send("ask")
     params: dict[str, Any] = {"message": said("Ann", taskId=asked["id"])}
     if length is not None:
@@ -92,8 +92,8 @@ async def test_history_length_bounds_the_history_of_sends_and_reads(client: Clie
     assert ("history" in done) == (length != 0)
 
 
-async def test_a_conversation_goes_on_with_the_task_id_alone(client: Client) -> None:
-    """I1, I2, I5: the answer reopens the same task; a further message makes a new one in the same context."""
+async def test_an_answer_with_the_task_id_alone_continues_the_task(client: Client) -> None:
+    """I1, I2, I5: a later message makes a new task in the same context."""
     asked = await client.send("ask")
     answered = await client.send("Ann", message={"taskId": asked["id"]})
     assert (answered["id"], answered["contextId"]) == (asked["id"], asked["contextId"])
@@ -105,7 +105,7 @@ async def test_a_conversation_goes_on_with_the_task_id_alone(client: Client) -> 
     assert shorter["history"][0]["referenceTaskIds"] == [asked["id"]]
 
 
-async def test_a_send_to_a_task_that_does_not_take_it_is_refused_by_its_state(client: Client) -> None:
+async def test_a_send_to_an_ended_or_unknown_task_is_refused(client: Client) -> None:
     """I1: terminal is UnsupportedOperation, unknown is TaskNotFound; I2: another context is InvalidParams."""
     done = await client.send("hello")
     refused = await client.error("SendMessage", {"message": said("more", taskId=done["id"])})
@@ -117,7 +117,7 @@ async def test_a_send_to_a_task_that_does_not_take_it_is_refused_by_its_state(cl
     assert (await client.error("SendMessage", {"message": elsewhere})).code == -32602
 
 
-async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(binding: Binding, tmp_path: Path) -> None:
+async def test_a_0_3_client_may_choose_task_ids_if_so_configured(binding: Binding, tmp_path: Path) -> None:
     """I1: client_task_ids = create."""
     async with open_all(tmp_path, client_task_ids="create") as plane:
         task = await plane.send_0_3("hello", message={"taskId": "mine"}, blocking=True)
@@ -127,14 +127,14 @@ async def test_a_0_3_client_may_mint_task_ids_where_that_is_allowed(binding: Bin
             assert (await client.send("hello", message={"taskId": "other"}))["id"] == "other"
         else:
             assert (await client.error("SendMessage", {"message": said("hello", taskId="other")})).code == -32001
-        # A setting that is on is no remedy for an id that somebody else has.
+        # The error does not suggest a setting that is on already.
         foreign = {"message": said_0_3("hello", taskId="mine")}
         refused = await plane.error("message/send", foreign, x_user_id="somebody")
         assert refused["code"] == -32001 and "CLIENT_TASK_IDS" not in str(refused)
 
 
-async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(client: Client) -> None:
-    """C10: another request under the key is refused as KEY_REUSED."""
+async def test_a_repeated_send_under_its_key_returns_the_same_task(client: Client) -> None:
+    """C10: another request under the key is refused with KEY_REUSED."""
     message, key = said("hello"), fresh()
     first = await client.result("SendMessage", {"message": message}, idempotency_key=key)
     again = await client.result("SendMessage", {"message": message}, idempotency_key=key)
@@ -144,7 +144,7 @@ async def test_a_send_repeated_with_its_key_is_answered_with_the_same_task(clien
     assert (await client.error("SendMessage", {"message": message}, idempotency_key="k" * 256)).code == -32602
 
 
-async def test_equal_message_ids_are_two_messages_unless_the_setting_says_otherwise(
+async def test_an_equal_message_id_is_a_new_message_unless_configured_as_a_repeat(
     client: Client, tmp_path: Path
 ) -> None:
     params = {"message": said("hello")}
@@ -177,7 +177,7 @@ async def test_tasks_are_listed_newest_first_by_page_and_filter(lister: Client) 
     assert (await lister.error("ListTasks", {"pageToken": "bad"})).code == -32602
 
 
-async def test_a_listing_has_artifacts_and_history_as_asked(lister: Client) -> None:
+async def test_a_list_has_artifacts_and_history_on_request(lister: Client) -> None:
     context = fresh()
     await lister.send("artifact", message={"contextId": context})
     bare = (await lister.result("ListTasks", {"contextId": context, "historyLength": 0}))["tasks"][0]
@@ -187,8 +187,8 @@ async def test_a_listing_has_artifacts_and_history_as_asked(lister: Client) -> N
     assert whole["history"]
 
 
-async def test_what_has_ended_cannot_be_canceled(client: Client) -> None:
-    """C11: nor what nobody has; a question that waits can."""
+async def test_a_cancel_of_an_ended_or_unknown_task_is_refused(client: Client) -> None:
+    """C11: a paused task can be canceled."""
     done = await client.send("hello")
     assert (await client.error("CancelTask", {"id": done["id"]})).code == -32002
     assert (await client.error("CancelTask", {"id": "none"})).code == -32001
@@ -197,7 +197,7 @@ async def test_what_has_ended_cannot_be_canceled(client: Client) -> None:
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-async def test_somebody_elses_task_looks_like_one_that_does_not_exist(client: Client) -> None:
+async def test_a_foreign_task_is_answered_like_an_unknown_one(client: Client) -> None:
     task = await client.send("ask")
     missing = [
         ("GetTask", {"id": task["id"]}),
@@ -211,7 +211,7 @@ async def test_somebody_elses_task_looks_like_one_that_does_not_exist(client: Cl
     assert (await client.plane.result("ListTasks", {}, x_user_id="mallory"))["tasks"] == []
 
 
-async def test_a_wrong_request_is_refused_with_each_wrong_field_and_nothing_is_sent(client: Client) -> None:
+async def test_an_invalid_request_is_refused_with_each_wrong_field_and_creates_no_task(client: Client) -> None:
     context = fresh()
     message = {**said("hello", contextId=context), "messageId": "m" * 256, "taskId": "a\n"}
     refused = await client.error("SendMessage", {"message": message, "configuration": {"historyLength": -1}})
@@ -224,7 +224,7 @@ async def test_a_wrong_request_is_refused_with_each_wrong_field_and_nothing_is_s
     assert await listed(client.plane, context) == []
 
 
-async def test_what_the_card_does_not_announce_is_refused_over_each_binding(client: Client) -> None:
+async def test_operations_that_the_card_does_not_announce_are_refused(client: Client) -> None:
     push = {"url": "https://example.com"}
     params: Any = {"message": said("hello"), "configuration": {"taskPushNotificationConfig": push}}
     assert (await client.error("SendMessage", params)).code == -32003
@@ -236,8 +236,8 @@ async def test_what_the_card_does_not_announce_is_refused_over_each_binding(clie
     assert (await client.error("GetExtendedAgentCard", {})).code in (-32004, -32007)
 
 
-async def test_a_client_that_goes_away_cancels_nothing(binding: Binding, tmp_path: Path) -> None:
-    """A client whose blocking send times out finds its task running, and finished later."""
+async def test_a_disconnect_of_the_client_cancels_nothing(binding: Binding, tmp_path: Path) -> None:
+    """The task of a blocking send that timed out continues, and completes later."""
     gone = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -254,7 +254,7 @@ async def test_a_client_that_goes_away_cancels_nothing(binding: Binding, tmp_pat
             tasks: list[Any] = []
             while not tasks or tasks[0]["status"]["state"] != "TASK_STATE_WORKING":
                 tasks = await listed(plane)
-            # Nor does anybody wait for it any more.
+            # The gateway does not wait for the task any more.
             await plane.at_zero(WAITING)
             async with client.stream("SubscribeToTask", {"id": tasks[0]["id"]}) as events:
                 assert (await anext(events)).result["task"]["status"]["state"] == "TASK_STATE_WORKING"
@@ -263,8 +263,8 @@ async def test_a_client_that_goes_away_cancels_nothing(binding: Binding, tmp_pat
     assert states[-1] == "TASK_STATE_COMPLETED"
 
 
-async def test_what_a_client_sends_that_does_not_wait_at_all_is_sent(client: Client) -> None:
-    """It has closed the connection before its request is looked at."""
+async def test_a_message_is_processed_if_its_client_disconnects_at_once(client: Client) -> None:
+    """The connection is closed before the gateway reads the request."""
     context = fresh()
     framed = client.binding.frame("SendMessage", {"message": said("hello", contextId=context)})
     body = orjson.dumps(framed.body)

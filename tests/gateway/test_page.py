@@ -1,4 +1,4 @@
-"""The web page over HTTP: its places, its files, and what is there in its stead where it was not built."""
+"""The web page over HTTP: its addresses, its files, and the substitute if it was not built."""
 
 import gzip
 import re
@@ -15,7 +15,7 @@ from tests.gateway.plane import Plane, open_behind, open_front, said
 from taskplane.agents.demo import Demo
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-PLACES = (
+PAGES = (
     "/ui",
     "/ui/sessions/s",
     "/ui/sessions/a%2Fb?task=t",
@@ -49,26 +49,25 @@ def is_safe(reply: httpx.Response) -> bool:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("place", ["/", *PLACES, *(place.replace("?", "/?") for place in PLACES), "/ui/", "/ui/ops/"])
-async def test_every_place_is_the_page_and_its_addresses_hold_below_any_path_of_a_proxy(
-    page: Plane, place: str
-) -> None:
-    """Addresses are relative to the document: with a slash at the end, without one, and in a session."""
-    reply = await page.http.get(place, headers=BROWSER)
+@pytest.mark.parametrize("path", ["/", *PAGES, *(path.replace("?", "/?") for path in PAGES), "/ui/", "/ui/ops/"])
+async def test_every_address_of_the_page_serves_it_with_relative_links(page: Plane, path: str) -> None:
+    """Links are relative to the document, with and without a trailing slash and in a session, so they work below any
+    path of a proxy."""
+    reply = await page.http.get(path, headers=BROWSER)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert reply.headers["cache-control"] == "no-cache"
     assert is_safe(reply)
     found = ASSETS.findall(reply.text)
     assert len(found) == len(ASSETS.findall(INDEX)) == 3
     for address in found:
-        there = urljoin(f"http://proxy.example/base{place}", address)
+        there = urljoin(f"http://proxy.example/base{path}", address)
         assert there.startswith("http://proxy.example/base/ui/assets/")
         assert (await page.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_root_is_the_page_for_browsers_only(page: Plane) -> None:
-    """A2A clients POST to the root; one that GETs it is told so, as it was before there was a page."""
+    """A2A clients POST to the root. A GET of other clients is refused with 405."""
     for accept in ("*/*", "application/json", "text/event-stream"):
         refused = await page.http.get("/", headers={"Accept": accept})
         assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
@@ -79,7 +78,7 @@ async def test_the_root_is_the_page_for_browsers_only(page: Plane) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_document_that_the_browser_has_is_not_sent_again(page: Plane) -> None:
+async def test_an_unchanged_document_is_answered_with_304(page: Plane) -> None:
     first = await page.http.get("/ui", headers=BROWSER)
     again = await page.http.get("/ui", headers={**BROWSER, "If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
@@ -91,8 +90,8 @@ async def test_a_document_that_the_browser_has_is_not_sent_again(page: Plane) ->
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_file_is_kept_for_ever_and_sent_as_it_was_compressed_to_who_takes_that(page: Plane) -> None:
-    """Nothing is compressed while others wait: the build did it."""
+async def test_a_file_is_cached_for_ever_and_sent_compressed_if_accepted(page: Plane) -> None:
+    """The build has compressed it, so the gateway does not."""
     path = "/ui/assets/index-1.js"
     plain = await page.http.get(path, headers={"Accept-Encoding": "identity"})
     assert (plain.content, plain.headers["content-type"]) == (SCRIPT, "text/javascript; charset=utf-8")
@@ -130,8 +129,8 @@ async def test_a_file_is_kept_for_ever_and_sent_as_it_was_compressed_to_who_take
         "/index.html",
     ],
 )
-async def test_nothing_else_is_there(page: Plane, path: str) -> None:
-    """Neither files beside the assets, nor a page elsewhere."""
+async def test_other_files_and_paths_are_404(page: Plane, path: str) -> None:
+    """Neither files beside the assets nor a page at other paths are served."""
     reply = await page.http.get(path, headers=BROWSER)
     assert (reply.status_code, reply.json()["error"] != "") == (404, True)
 
@@ -149,8 +148,8 @@ async def test_nothing_else_is_there(page: Plane, path: str) -> None:
         "/ui/ops/tasks/t/x",
     ],
 )
-async def test_a_place_that_the_page_does_not_have_is_the_page_for_browsers_only(page: Plane, path: str) -> None:
-    """B33: with status 404, so that the page says so itself; other clients are answered with the error."""
+async def test_an_unknown_address_below_ui_is_the_page_with_404_for_browsers(page: Plane, path: str) -> None:
+    """B33: the page shows that the address is unknown. Other clients get the error."""
     reply = await page.http.get(path, headers=BROWSER)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert is_safe(reply)
@@ -163,14 +162,14 @@ async def test_a_place_that_the_page_does_not_have_is_the_page_for_browsers_only
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_page_is_only_read(page: Plane) -> None:
+async def test_a_post_to_the_page_is_refused_with_405(page: Plane) -> None:
     for path in ("/ui", "/ui/assets/index-1.js", "/ui/sessions/s"):
         refused = await page.http.post(path, json={})
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
 
 
-async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp_path: Path) -> None:
-    """S2: it needs no script and no file; what an agent says of itself is text in it, and others are not named."""
+async def test_without_a_built_page_a_substitute_explains_the_build(tmp_path: Path) -> None:
+    """S2: it needs no script and no file. Texts of agents are escaped, and only the default agent is named."""
     hostile = Demo()
     hostile.card = type(hostile.card)(
         name="<b>bold</b>", description="<img src=x onerror=alert(1)>", version="1", skills=()
@@ -179,12 +178,12 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
     (tmp_path / "dist" / "not-built.txt").write_text("npm is missing & <more>\n\nnpm ci:\nfile at /some/place\n")
     agents = (("odd", hostile), ("demo", Demo()))
     async with open_behind(tmp_path, *agents) as behind, open_front(behind, page=tmp_path / "dist") as plane:
-        for place in ("/", *PLACES, "/ui/"):
-            reply = await plane.http.get(place, headers=BROWSER)
+        for path in ("/", *PAGES, "/ui/"):
+            reply = await plane.http.get(path, headers=BROWSER)
             assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
             assert is_safe(reply)
             for link in re.findall(r'href="(?!data:)([^"]*)"', reply.text):
-                there = urljoin(f"http://proxy.example/base{place}", link)
+                there = urljoin(f"http://proxy.example/base{path}", link)
                 assert (await plane.http.get(there.removeprefix("http://proxy.example/base"))).status_code == 200
         reply = await plane.http.get("/ui")
         assert "make ui" in reply.text
@@ -199,6 +198,6 @@ async def test_without_a_built_page_there_is_one_that_says_so_and_what_to_do(tmp
             assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_FILE")
 
 
-async def test_a_page_that_was_left_out_is_told_of_too(tmp_path: Path) -> None:
+async def test_without_a_page_folder_a_substitute_says_so(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, page=tmp_path / "none") as plane:
         assert "does not contain it" in (await plane.http.get("/ui")).text

@@ -1,4 +1,4 @@
-"""The filter of streams for clients that know nothing of growing texts."""
+"""The filter of streams for clients that did not request partial messages."""
 
 from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
@@ -17,7 +17,7 @@ LAST = status("i-2", a2a.TASK_STATE_WORKING, "m", ends=True)
 END = status("i-3", a2a.TASK_STATE_COMPLETED, "m")
 
 
-def test_the_last_message_of_a_run_comes_with_its_end_also_in_another_batch() -> None:
+def test_the_last_message_of_a_run_is_sent_with_its_end_also_across_batches() -> None:
     """T1."""
     assert PlainText().take([LAST, END]) == [END]
     plain = PlainText()
@@ -25,8 +25,8 @@ def test_the_last_message_of_a_run_comes_with_its_end_also_in_another_batch() ->
     assert plain.take([END]) == [END] and plain.rest() == []
 
 
-def test_a_message_that_was_sent_since_something_followed_does_not_come_again() -> None:
-    """T1: an artifact that the run is made to make stands between the two."""
+def test_a_message_sent_before_another_event_is_not_repeated_at_the_end() -> None:
+    """T1: a forced artifact comes between the two."""
     chunk = ("i-3", a2a.TaskArtifactUpdateEvent())
     plain = PlainText()
     assert plain.take([LAST, chunk]) == [LAST, chunk]
@@ -35,8 +35,8 @@ def test_a_message_that_was_sent_since_something_followed_does_not_come_again() 
     assert end.status.state == a2a.TASK_STATE_COMPLETED and not end.status.HasField("message")
 
 
-def test_a_run_that_ends_otherwise_has_told_its_message() -> None:
-    """T1: nothing that was committed is kept back at the end of the stream."""
+def test_the_last_message_is_sent_if_the_run_ends_in_another_way() -> None:
+    """T1: no committed message is held back at the end of the stream."""
     failed = status("i-3", a2a.TASK_STATE_FAILED, "reason")
     assert PlainText().take([LAST, failed]) == [LAST, failed]
     plain = PlainText()

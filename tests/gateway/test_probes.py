@@ -1,4 +1,4 @@
-"""Health, readiness and metrics, and a gateway that ends."""
+"""Health, readiness and metrics, and the shutdown of a gateway."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -22,7 +22,7 @@ from taskplane.runtime.services import Services
 IDENTITY = Principal("", "", "gateway", service=True)
 
 
-async def test_a_plane_that_works_is_live_and_ready_and_is_measured(tmp_path: Path) -> None:
+async def test_a_working_plane_is_live_and_ready_and_has_metrics(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         assert (await plane.http.get("/healthz")).json() == {"status": "ok"}
         ready = await plane.http.get("/readyz")
@@ -34,7 +34,7 @@ async def test_a_plane_that_works_is_live_and_ready_and_is_measured(tmp_path: Pa
         assert "taskplane_rpc_calls_total" in metrics
 
 
-async def test_services_are_asked_by_the_health_protocol_and_one_that_fails_is_named() -> None:
+async def test_services_are_probed_by_the_health_protocol() -> None:
     healthy = True
 
     async def probe() -> bool:
@@ -56,8 +56,8 @@ async def test_services_are_asked_by_the_health_protocol_and_one_that_fails_is_n
             await asyncio.sleep(0.01)
 
 
-async def test_a_service_that_is_not_ready_says_why(tmp_path: Path) -> None:
-    """C15: over a channel that gives calls to healthy services only, so that it is asked on another one."""
+async def test_readiness_has_the_reason_of_a_service_that_is_not_ready(tmp_path: Path) -> None:
+    """C15: calls go to healthy services only, so the reason is requested over another channel."""
 
     async def probe() -> bool:
         raise Unavailable("the database is read-only at the moment", reason="DATABASE_READ_ONLY")
@@ -82,8 +82,8 @@ async def test_a_service_that_is_not_ready_says_why(tmp_path: Path) -> None:
             assert answer.status_code == 503
 
 
-async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:
-    """C15: UNAVAILABLE, or 503 with a time to wait; the process lives on."""
+async def test_a_gateway_with_a_missing_service_is_live_and_not_ready() -> None:
+    """C15: calls get UNAVAILABLE, or 503 with a retry time; the process continues."""
     services = InProcessChannel(Services(policy={}))
     async with (
         connect("127.0.0.1:1") as nowhere,
@@ -104,8 +104,8 @@ async def test_a_gateway_with_a_service_missing_is_live_and_not_ready() -> None:
             assert (plain.status_code, plain.headers["retry-after"]) == (503, "1")
 
 
-async def test_a_gateway_that_ends_is_not_ready_first_and_then_ends_its_streams_between_events(tmp_path: Path) -> None:
-    """C14: 503, then `retry:` at an event boundary; runs go on."""
+async def test_a_drain_first_ends_readiness_and_then_streams_between_events(tmp_path: Path) -> None:
+    """C14: 503, then `retry:` at an event boundary; runs continue."""
     async with open_behind(tmp_path) as behind:
         leave = asyncio.Event()
         began = asyncio.Event()
@@ -137,7 +137,7 @@ async def test_a_gateway_that_ends_is_not_ready_first_and_then_ends_its_streams_
             await running
             with pytest.raises(httpx.ConnectError):
                 await httpx.AsyncClient().get(url)
-        # The task goes on without its watchers, for the next gateway to show.
+        # The task continues without watchers, and the next gateway shows it.
         async with open_front(behind) as plane:
             listed = (await plane.result("ListTasks", {}))["tasks"]
             assert listed[0]["status"]["state"] == "TASK_STATE_WORKING"
@@ -150,8 +150,8 @@ async def test_a_gateway_that_ends_is_not_ready_first_and_then_ends_its_streams_
             await plane.result("CancelTask", {"id": listed[0]["id"]})
 
 
-async def test_a_send_that_still_waits_when_the_gateway_ends_is_told_that_its_task_goes_on(tmp_path: Path) -> None:
-    """C14: a call that cannot be answered in time is told so."""
+async def test_a_waiting_send_gets_shutting_down_and_its_task_continues(tmp_path: Path) -> None:
+    """C14: a call that cannot be answered in time gets an error."""
     async with open_behind(tmp_path) as behind:
         async with httpx.AsyncClient(timeout=20) as http:
             async with open_front(behind) as plane:
@@ -166,8 +166,8 @@ async def test_a_send_that_still_waits_when_the_gateway_ends_is_told_that_its_ta
             assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-async def test_a_send_that_comes_when_the_gateway_ends_does_not_hold_it_up(tmp_path: Path) -> None:
-    """C14: on a connection that is open already, until the server has noticed; none of them waits for its task."""
+async def test_a_send_during_the_shutdown_does_not_delay_it(tmp_path: Path) -> None:
+    """C14: on an open connection, until the server has closed it. None of these sends waits for its task."""
     async with open_behind(tmp_path) as behind, httpx.AsyncClient(timeout=20) as http:
         reasons: list[str] = []
         gone = False
@@ -194,7 +194,7 @@ async def test_a_send_that_comes_when_the_gateway_ends_does_not_hold_it_up(tmp_p
         assert set(reasons) == {"SHUTTING_DOWN"}
 
 
-async def test_streams_outlive_a_restart_of_the_task_store_and_lose_nothing(tmp_path: Path) -> None:
+async def test_streams_survive_a_restart_of_the_task_store_without_loss(tmp_path: Path) -> None:
     """P12."""
     async with AsyncExitStack() as stack:
         behind = await stack.enter_async_context(open_behind(tmp_path))
@@ -217,7 +217,7 @@ async def test_streams_outlive_a_restart_of_the_task_store_and_lose_nothing(tmp_
         assert seen[-1].result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_refused_with_its_number(tmp_path: Path) -> None:
     services = InProcessChannel(Services(policy={}))
 
     def opening(port: int) -> AbstractAsyncContextManager[Gateway]:
@@ -232,7 +232,7 @@ async def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
     assert str(gateway.port) in caught.value.message
 
 
-def test_settings_that_cannot_work_are_refused() -> None:
+def test_invalid_settings_are_refused_by_field() -> None:
     with pytest.raises(Invalid) as caught:
         GatewaySettings(keep_alive=0, port=-1)
     assert set(caught.value.fields) == {"keep_alive", "port"}

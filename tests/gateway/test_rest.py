@@ -1,4 +1,4 @@
-"""The REST binding: paths, queries, media types, statuses and error bodies; the official client reads it."""
+"""The REST binding: paths, queries, media types, statuses and error bodies, also for the official client."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ PLAIN = {"content-type": "text/plain"}
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_body_may_be_missing_and_what_it_repeats_of_the_path_does_not_count(plane: Plane) -> None:
+async def test_a_missing_body_is_accepted_and_the_id_of_the_path_has_precedence(plane: Plane) -> None:
     first, second = await plane.send("ask"), await plane.send("ask")
     reply = await plane.http.post(f"/tasks/{first['id']}:cancel")
     assert (reply.status_code, reply.json()["id"]) == (200, first["id"])
@@ -35,7 +35,7 @@ async def test_a_body_may_be_missing_and_what_it_repeats_of_the_path_does_not_co
     assert (reply.status_code, reply.json()["id"]) == (200, second["id"])
 
 
-async def test_a_query_has_either_spelling_and_its_texts_are_numbers_and_booleans(plane: Plane) -> None:
+async def test_query_names_have_either_spelling_and_values_are_parsed_by_type(plane: Plane) -> None:
     context = fresh()
     task = await plane.send("artifact", message={"contextId": context})
     camel, snake = (
@@ -53,13 +53,13 @@ async def test_a_query_has_either_spelling_and_its_texts_are_numbers_and_boolean
 
 
 @pytest.mark.parametrize("context", ["true", "false", "3"])
-async def test_a_text_of_a_query_stays_one_where_it_reads_like_another_value(plane: Plane, context: str) -> None:
+async def test_a_text_in_a_query_that_looks_like_another_type_stays_a_text(plane: Plane, context: str) -> None:
     task = await plane.send("hello", message={"contextId": context})
     (listed,) = (await plane.http.get("/tasks", params={"contextId": context})).json()["tasks"]
     assert listed["id"] == task["id"]
 
 
-async def test_a_query_names_a_state_by_its_name_or_its_number(plane: Plane) -> None:
+async def test_a_state_in_a_query_is_a_name_or_a_number(plane: Plane) -> None:
     context = fresh()
     task = await plane.send("hello", message={"contextId": context})
     for status, ids in (("TASK_STATE_COMPLETED", [task["id"]]), ("3", [task["id"]]), ("4", [])):
@@ -69,7 +69,7 @@ async def test_a_query_names_a_state_by_its_name_or_its_number(plane: Plane) -> 
         assert (await plane.http.get("/tasks", params={"status": status})).status_code == 400
 
 
-async def test_a_subscription_is_made_by_get_and_by_post(tmp_path: Path) -> None:
+async def test_a_subscription_is_opened_by_get_and_by_post(tmp_path: Path) -> None:
     agent = Stepped()
     async with open_all(tmp_path, ("a", agent)) as plane:
         task = await plane.send("go", returnImmediately=True)
@@ -85,7 +85,7 @@ async def test_a_subscription_is_made_by_get_and_by_post(tmp_path: Path) -> None
                 assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_head_of_a_subscription_ends_at_once_and_keeps_no_stream(tmp_path: Path) -> None:
+async def test_a_head_request_of_a_subscription_ends_at_once_without_a_stream(tmp_path: Path) -> None:
     async with open_all(tmp_path, ("a", Stepped()), max_streams=1) as plane, asyncio.timeout(20):
         task = await plane.send("go", returnImmediately=True)
         for _ in range(2):
@@ -106,7 +106,7 @@ async def test_a_head_of_a_subscription_ends_at_once_and_keeps_no_stream(tmp_pat
         ({"accept": "application/a2a+json", "content-type": "application/json"}, "application/a2a+json"),
     ],
 )
-async def test_responses_and_errors_have_the_media_type_that_the_client_names(
+async def test_responses_and_errors_have_the_requested_media_type(
     plane: Plane, headers: dict[str, str], media_type: str
 ) -> None:
     for path, status in (("/tasks", 200), ("/tasks/none", 404)):
@@ -153,7 +153,7 @@ async def test_an_error_has_a_status_its_name_and_typed_details(plane: Plane) ->
         ("DELETE", "/tasks/none/pushNotificationConfigs/none", {}, 400, "FAILED_PRECONDITION"),
     ],
 )
-async def test_each_mistake_has_its_status(
+async def test_each_error_has_its_status(
     plane: Plane, method: str, path: str, sent: dict[str, Any], status: int, name: str
 ) -> None:
     reply = await plane.http.request(method, path, **sent)
@@ -161,7 +161,7 @@ async def test_each_mistake_has_its_status(
     assert (reply.status_code, error["code"], error["status"]) == (status, status, name)
 
 
-async def test_the_suggested_version_is_one_of_this_binding(plane: Plane) -> None:
+async def test_the_error_suggests_a_version_of_this_binding(plane: Plane) -> None:
     reply = await plane.http.get("/tasks", headers={"a2a-version": "0.3"})
     assert reply.json()["error"]["details"][0]["metadata"]["suggestion"] == "use A2A-Version 1.0"
 
@@ -174,7 +174,7 @@ async def test_a_key_used_for_another_message_is_a_conflict(plane: Plane) -> Non
     assert (reply.status_code, reply.json()["error"]["status"]) == (409, "INVALID_ARGUMENT")
 
 
-async def test_each_agent_has_the_paths_below_its_own(plane: Plane) -> None:
+async def test_each_agent_has_the_rest_paths_below_its_address(plane: Plane) -> None:
     for base in ("", "/agents/demo"):
         reply = await plane.http.post(f"{base}/message:send", json={"message": said("message hello")})
         assert reply.json()["message"]["parts"] == [{"text": "hello"}]
@@ -201,6 +201,6 @@ async def test_the_official_client_streams_gets_lists_cancels_and_reads_errors(p
         await client.cancel_task(CancelTaskRequest(id=task["id"]))
     with pytest.raises(TaskNotFoundError):
         await client.get_task(GetTaskRequest(id="none"))
-    asked = await plane.send("ask")
-    canceled = await client.cancel_task(CancelTaskRequest(id=asked["id"]))
+    paused = await plane.send("ask")
+    canceled = await client.cancel_task(CancelTaskRequest(id=paused["id"]))
     assert canceled.status.state == TaskState.TASK_STATE_CANCELED

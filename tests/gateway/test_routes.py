@@ -38,7 +38,7 @@ def test_ids_in_paths_are_decoded_after_the_path_was_matched(path: str, argument
     assert RouteTable().find("GET", path)[1] == arguments
 
 
-def test_what_is_not_there_and_what_is_not_allowed_are_told_apart() -> None:
+def test_an_unknown_path_and_a_wrong_method_are_distinguished() -> None:
     for path in ("/none", "/api/tasks/a/b/c", "///", "/api/tasks//events"):
         with pytest.raises(NotFound):
             RouteTable().find("GET", path)
@@ -47,8 +47,8 @@ def test_what_is_not_there_and_what_is_not_allowed_are_told_apart() -> None:
     assert caught.value.allowed == "DELETE, GET"
 
 
-def test_an_id_may_read_like_any_literal_part_of_a_path() -> None:
-    """No route hides another one of the API, whatever the ids are."""
+def test_an_id_may_equal_any_literal_part_of_a_path() -> None:
+    """No route of the API hides another one, for any id."""
     words = {word for route in ROUTES for word in route.path.split("/") if word and "{" not in word}
     assert {"import", "overview", "tasks"} <= words
     for route in ROUTES:
@@ -58,14 +58,14 @@ def test_an_id_may_read_like_any_literal_part_of_a_path() -> None:
             assert RouteTable().find(route.method, path) == (route, dict.fromkeys(names, word)), path
 
 
-def test_a_refusal_tells_the_methods_of_all_routes_of_a_path() -> None:
+def test_a_refused_method_gets_the_methods_of_all_routes_of_the_path() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
         RouteTable().find("OPTIONS", "/api/sessions/import")
     assert caught.value.allowed == "DELETE, GET, PATCH, POST, PUT"
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_session_that_is_called_like_a_route_is_opened_and_deleted(plane: Plane) -> None:
+async def test_a_session_with_the_name_of_a_route_is_opened_and_deleted(plane: Plane) -> None:
     await plane.send("hello", message={"contextId": "import"})
     found = await plane.http.get("/api/sessions/import")
     assert (found.status_code, found.json()["data"]["session"]["id"]) == (200, "import")
@@ -84,7 +84,7 @@ async def test_a_wrong_path_or_method_is_answered_in_the_envelope(plane: Plane) 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_wrong_method_of_a_rest_path_is_answered_as_rest_answers_errors(plane: Plane) -> None:
+async def test_a_wrong_method_of_a_rest_path_gets_a_rest_error(plane: Plane) -> None:
     for path, allowed in (("/tasks", "GET"), ("/agents/demo/message:send", "POST"), ("/tasks/a:cancel", "GET, POST")):
         refused = await plane.http.put(path)
         assert (refused.status_code, refused.headers["allow"]) == (405, allowed)

@@ -1,4 +1,4 @@
-"""The elements of a stream: four things that can be told apart on the wire, and texts that grow."""
+"""The elements of a stream: four shapes that are distinguished on the wire, and growing texts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,19 +15,19 @@ from taskplane.api import growing_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# By the wrapper key of 1.0, the `kind` of 0.3.
+# The `kind` of 0.3 for each wrapper key of 1.0.
 KINDS = {"task": "task", "statusUpdate": "status-update", "artifactUpdate": "artifact-update", "message": "message"}
 
 
 async def streamed(plane: Plane, version: str, text: str) -> list[WireEvent]:
-    """All that one message makes travel."""
+    """Return the whole stream of one message."""
     if version == "1.0":
         return await plane.streamed("SendStreamingMessage", {"message": said(text)})
     return await plane.streamed("message/stream", {"message": said_0_3(text)})
 
 
 def opened(event: WireEvent) -> tuple[str, Json]:
-    """What an event is, in the words of 1.0, and what it holds. AssertionError: it cannot be told, or not at once."""
+    """Return the shape of an event, as its wrapper key in 1.0, and its content. Assert that exactly one shape fits."""
     assert set(event.data) == {"jsonrpc", "id", "result"}
     if "kind" in event.result:
         assert not KINDS.keys() & event.result.keys() - {"message"}
@@ -39,8 +39,8 @@ def opened(event: WireEvent) -> tuple[str, Json]:
     return key, held
 
 
-def said_in(event: WireEvent | Event) -> Json | None:
-    """The message of a status update."""
+def message_of(event: WireEvent | Event) -> Json | None:
+    """Return the message of a status update."""
     message: Json | None = event.result.get("statusUpdate", {}).get("status", {}).get("message")
     return message
 
@@ -54,7 +54,7 @@ def words(message: Json) -> str:
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
-async def test_each_event_is_one_of_four_things_that_can_be_told_apart(plane: Plane, version: str) -> None:
+async def test_each_event_has_exactly_one_of_four_shapes(plane: Plane, version: str) -> None:
     """T1: 1.0 has exactly one wrapper key and no `kind`, 0.3 always has `kind`; both are results of JSON-RPC."""
     texts = ("tool", "artifact", "message hi")
     found = [opened(event) for text in texts for event in await streamed(plane, version, text)]
@@ -67,7 +67,7 @@ async def test_each_event_is_one_of_four_things_that_can_be_told_apart(plane: Pl
 async def test_tool_calls_and_results_are_status_updates_with_data_parts(client: Client) -> None:
     """T1: `function_call` with id, name and args, then `function_response` with id, name and response."""
     events = await client.streamed("SendStreamingMessage", {"message": said("tool")})
-    messages = [message for event in events if (message := said_in(event))]
+    messages = [message for event in events if (message := message_of(event))]
     tools = [
         (part["metadata"]["kagent_type"], part["data"])
         for message in messages
@@ -80,16 +80,14 @@ async def test_tool_calls_and_results_are_status_updates_with_data_parts(client:
     ]
 
 
-async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_is_whole(
-    tmp_path: Path, binding: Binding
-) -> None:
-    """T5: partial messages are delivered live and in order, and stand in no history, before the end and after."""
-    heard, go_on = asyncio.Event(), asyncio.Event()
+async def test_a_growing_text_is_streamed_in_order_and_only_stored_whole(tmp_path: Path, binding: Binding) -> None:
+    """T5: partial messages are in no history, neither before the end nor after it."""
+    received, go_on = asyncio.Event(), asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         for piece in ("Half ", "a ", "sen"):
             yield Text(piece)
-        await heard.wait()
+        await received.wait()
         yield Text("ten")
         await go_on.wait()
         yield Text("ce.")
@@ -103,7 +101,7 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
             grown = ""
             last: Json = {}
             async for event in events:
-                message = said_in(event)
+                message = message_of(event)
                 if message is None:
                     continue
                 if not is_partial(message):
@@ -112,7 +110,7 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
                 grown += words(message)
                 assert "Half a sentence.".startswith(grown)
                 if grown == "Half a sen":
-                    heard.set()
+                    received.set()
                 if grown == "Half a senten":
                     assert await histories(plane, task) == [["go"]] * 4
                     now = (await plane.result("GetTask", {"id": task["id"]}))["status"]["message"]
@@ -122,8 +120,8 @@ async def test_a_text_grows_in_order_while_it_is_said_and_is_kept_only_when_it_i
         assert await histories(plane, task) == [["go"], ["go"], ["go", grown], ["go", grown]]
 
 
-async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_path: Path, binding: Binding) -> None:
-    """T1: whole, whichever way the agent says it; by the path of kagent it grows as ever."""
+async def test_a_client_without_the_text_extension_gets_each_text_once(tmp_path: Path, binding: Binding) -> None:
+    """T1: as a whole, for every way in which the agent sends it. At the path of kagent texts grow for every client."""
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
         yield Working("Thinking")
@@ -154,17 +152,17 @@ async def test_a_client_that_knows_no_growing_text_is_told_each_text_once(tmp_pa
             ("fail", ["No idea."]),
         ):
             events = await client.streamed("SendStreamingMessage", {"message": said(text)})
-            told = [words(message) for event in events if (message := said_in(event))]
-            assert told == ["Thinking", "Half a sentence.", *last], text
+            shown = [words(message) for event in events if (message := message_of(event))]
+            assert shown == ["Thinking", "Half a sentence.", *last], text
         (agent,) = (await plane.http.get("/.well-known/agent-card.json")).json()["capabilities"]["extensions"]
         assert agent["uri"] == growing_text.EXTENSION and not agent.get("required")
         grown = await plane.streamed("SendStreamingMessage", {"message": said("whole")}, path="/api/a2a/any/a")
-        messages = [message for event in grown if (message := said_in(event))]
+        messages = [message for event in grown if (message := message_of(event))]
         assert any(map(is_partial, messages))
 
 
-async def test_a_plain_stream_goes_on_where_it_was_cut_without_a_gap(client: Client) -> None:
-    """T6: after each of its events, what follows is what followed."""
+async def test_a_stream_without_partial_messages_is_resumed_after_every_event(client: Client) -> None:
+    """T6: without a gap or a repetition."""
     whole = await client.streamed("SendStreamingMessage", {"message": said("echo one two")})
     task = whole[0].result["task"]["id"]
     for index, event in enumerate(whole[:-1]):
@@ -173,7 +171,7 @@ async def test_a_plain_stream_goes_on_where_it_was_cut_without_a_gap(client: Cli
 
 
 async def histories(plane: Plane, task: Json) -> list[list[str]]:
-    """What is kept of a conversation, by each way of reading it: the two of A2A leave out the message of the status."""
+    """Return the stored conversation by each route. Those of A2A omit the message of the status."""
     under_api = [f"/api/tasks/{task['id']}", f"/api/sessions/{task['contextId']}/messages"]
     read = [(await plane.http.get(path)).json()["data"] for path in under_api]
     lists = [

@@ -1,4 +1,4 @@
-"""A gateway, an executor and the stores with sockets between them: the calls of a send, and connections that end."""
+"""A gateway, an executor and the stores over sockets: the calls of a send, and connections that are closed."""
 
 import asyncio
 import secrets
@@ -31,8 +31,8 @@ from taskplane.runtime.services import Services
 STORES = (tasks_pb2.DESCRIPTOR, sessions_pb2.DESCRIPTOR)
 
 
-class Seeing(grpc.aio.ServerInterceptor):
-    """An interceptor of gRPC that counts the calls it sees, by the name of the method."""
+class CallCounter(grpc.aio.ServerInterceptor):
+    """A gRPC interceptor that counts calls by the name of the method."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -44,18 +44,18 @@ class Seeing(grpc.aio.ServerInterceptor):
 
 
 @asynccontextmanager
-async def open_sockets(directory: Path, seeing: Seeing, **ages: Any) -> AsyncGenerator[Plane]:
-    """A plane whose rooms talk through sockets. `ages`: those of the connections to the stores."""
+async def open_sockets(directory: Path, counter: CallCounter, **ages: Any) -> AsyncGenerator[Plane]:
+    """Open a plane with services that communicate over sockets. `ages`: limits of the connections to the stores."""
     services = Services(policy=servicer.POLICY)
     settings = ExecutorSettings(renew_every=0.3, drain_timeout=0.5, cancel_grace=1.0, strict_agents=True)
     async with (
         open_stores(directory) as stores,
-        serving(stores.services, "127.0.0.1:0", interceptors=[seeing], grace=0.2, **ages) as store_server,
+        serving(stores.services, "127.0.0.1:0", interceptors=[counter], grace=0.2, **ages) as store_server,
         connect(store_server.address, *STORES) as to_stores,
         open_executor(
             settings, services, to_stores, to_stores, secrets.token_hex(8), agents=Agents({"demo": Demo()})
         ) as executor,
-        serving(services, "127.0.0.1:0", interceptors=[seeing], grace=0.2) as executor_server,
+        serving(services, "127.0.0.1:0", interceptors=[counter], grace=0.2) as executor_server,
         connect(store_server.address, *STORES) as stores_of_gateway,
         connect(executor_server.address, executor_pb2.DESCRIPTOR) as to_executor,
         open_gateway(
@@ -73,20 +73,20 @@ async def open_sockets(directory: Path, seeing: Seeing, **ages: Any) -> AsyncGen
 
 
 def answered() -> Counter[str]:
-    """The calls that were answered as OK, by the metric of each method."""
+    """Return the calls that were answered with OK, by the metric of each method."""
     (family,) = [each for each in REGISTRY.collect() if each.name == "taskplane_rpc_calls"]
     counted = [each for each in family.samples if each.name.endswith("_total") and each.labels["code"] == "OK"]
     return Counter({each.labels["method"].rpartition(".")[2]: int(each.value) for each in counted})
 
 
-async def test_each_call_of_a_send_is_seen_by_its_own_name(tmp_path: Path) -> None:
-    """An interceptor of gRPC and the metric of each method see the seven calls of a blocking send."""
-    seeing = Seeing()
-    async with open_sockets(tmp_path, seeing) as plane:
+async def test_each_call_of_a_send_is_counted_under_its_method_name(tmp_path: Path) -> None:
+    """Both a gRPC interceptor and the metric of each method count the seven calls of a blocking send."""
+    counter = CallCounter()
+    async with open_sockets(tmp_path, counter) as plane:
         await plane.send("hello")
-        # The last call of the sweep with which an executor begins.
-        await until(lambda: "TaskStore/ListUnfinishedImports" in seeing.calls)
-        before, metric = seeing.calls.copy(), answered()
+        # The last call of the sweep at the start of an executor.
+        await until(lambda: "TaskStore/ListUnfinishedImports" in counter.calls)
+        before, metric = counter.calls.copy(), answered()
         for _ in range(3):
             task = await plane.send("hello")
             assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -97,15 +97,15 @@ async def test_each_call_of_a_send_is_seen_by_its_own_name(tmp_path: Path) -> No
             "TaskStore/AppendEvents": 6,
             "TaskStore/WatchTask": 3,
         }
-        assert {name: (seeing.calls - before)[name] for name in expected} == expected
-        assert set(seeing.calls - before) - set(expected) <= {"TaskQueue/Renew"}
+        assert {name: (counter.calls - before)[name] for name in expected} == expected
+        assert set(counter.calls - before) - set(expected) <= {"TaskQueue/Renew"}
     assert {name: (answered() - metric)[name] for name in expected} == expected
 
 
-async def test_streams_outlive_their_connections_and_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    """P12: connections to the stores end every second under a stream, a blocking send and a Claim that last longer."""
-    seeing = Seeing()
-    async with open_sockets(tmp_path, seeing, connection_age=0.5, connection_grace=0.5) as plane:
+async def test_streams_survive_closed_connections_without_loss_or_repetition(tmp_path: Path) -> None:
+    """P12: connections to the stores are closed every second, during a stream, a blocking send and a Claim."""
+    counter = CallCounter()
+    async with open_sockets(tmp_path, counter, connection_age=0.5, connection_grace=0.5) as plane:
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             blocking = group.create_task(plane.send("slow 16"))
             async with plane.stream("SendStreamingMessage", {"message": said("slow 16")}) as events:
@@ -117,5 +117,5 @@ async def test_streams_outlive_their_connections_and_lose_and_repeat_nothing(tmp
         assert blocking.result()["status"]["state"] == "TASK_STATE_COMPLETED"
         record = (await plane.result("GetTask", {"id": task_id}))["status"]["state"]
         assert record == "TASK_STATE_COMPLETED"
-        assert seeing.calls["TaskStore/WatchTask"] > 4
-        assert seeing.calls["TaskQueue/Claim"] > 2
+        assert counter.calls["TaskStore/WatchTask"] > 4
+        assert counter.calls["TaskQueue/Claim"] > 2

@@ -1,4 +1,4 @@
-"""Streams over a real plane and over each binding: the first event, the order, the end, and the resumption."""
+"""Streams with a real plane and over each binding: the first event, the order, the end, and the resumption."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def states(events: list[Event]) -> list[str]:
-    """The states of the status updates, in order."""
+    """Return the states of the status updates, in order."""
     updates = [event.result["statusUpdate"] for event in events if "statusUpdate" in event.result]
     return [update["status"]["state"].removeprefix("TASK_STATE_") for update in updates]
 
@@ -22,8 +22,8 @@ def generations(events: list[Event]) -> list[int]:
     return [int(event.id.rpartition("-")[2]) for event in events]
 
 
-async def test_a_stream_is_the_task_and_then_its_events_numbered_without_a_gap(client: Client) -> None:
-    """P3: created submitted with the user's message, then working, then the rest; T1: one wrapper key each."""
+async def test_a_stream_has_the_task_and_then_its_events_without_a_gap(client: Client) -> None:
+    """P3: first the submitted task with the user's message, then working, then the rest; T1: one wrapper key each."""
     params = {"message": said("chunks 5 8"), "configuration": {"historyLength": 10}}
     events = await client.streamed("SendStreamingMessage", params)
     first = events[0].result["task"]
@@ -38,8 +38,8 @@ async def test_a_stream_is_the_task_and_then_its_events_numbered_without_a_gap(c
     assert list(events[1].result) == ["statusUpdate"]
 
 
-async def test_the_first_task_of_a_0_3_stream_has_no_history_unless_it_is_asked_for(plane: Plane) -> None:
-    """T8: clients that replace their conversation by any full Task with history keep theirs."""
+async def test_the_first_task_of_a_0_3_stream_has_a_history_on_request_only(plane: Plane) -> None:
+    """T8: clients that replace their conversation by any full Task with a history keep theirs."""
     plain = await plane.streamed("message/stream", {"message": said_0_3("hello")})
     assert plain[0].result["kind"] == "task"
     assert "history" not in plain[0].result
@@ -49,7 +49,7 @@ async def test_the_first_task_of_a_0_3_stream_has_no_history_unless_it_is_asked_
     assert [event.result["final"] for event in plain[1:]] == [False] * (len(plain) - 2) + [True]
 
 
-async def test_history_length_bounds_the_history_of_the_first_task_of_a_stream(client: Client) -> None:
+async def test_history_length_limits_the_history_of_the_first_task_of_a_stream(client: Client) -> None:
     asked = await client.send("ask")
     for length, text in ((0, "a"), (1, "b"), (9, "c")):
         params = {"message": said(text), "configuration": {"historyLength": length}}
@@ -60,13 +60,13 @@ async def test_history_length_bounds_the_history_of_the_first_task_of_a_stream(c
     assert message["parts"] == [{"text": "Ann"}]
 
 
-async def test_a_direct_answer_is_one_message_without_a_place_and_the_end(client: Client) -> None:
-    """P13: direct message."""
+async def test_a_direct_answer_is_one_message_without_a_cursor(client: Client) -> None:
+    """P13: the stream ends after it."""
     events = await client.streamed("SendStreamingMessage", {"message": said("message hi")})
     assert [(event.id, list(event.result)) for event in events] == [("", ["message"])]
 
 
-async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login(client: Client) -> None:
+async def test_a_stream_ends_at_input_required_and_stays_open_at_auth_required(client: Client) -> None:
     asked = await client.streamed("SendStreamingMessage", {"message": said("ask")})
     assert states(asked)[-1] == "INPUT_REQUIRED"
     async with client.stream("SendStreamingMessage", {"message": said("auth")}) as events:
@@ -82,7 +82,7 @@ async def test_the_stream_of_a_send_ends_at_a_question_and_stays_open_at_a_login
     assert generations(seen) == sorted(set(generations(seen)))
 
 
-async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_what_is_new(client: Client) -> None:
+async def test_the_answer_to_a_question_streams_the_task_and_then_only_new_events(client: Client) -> None:
     asked = await client.send("ask")
     events = await client.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])}, **GROWING)
     assert events[0].result["task"]["id"] == asked["id"]
@@ -91,7 +91,7 @@ async def test_the_answer_to_a_question_streams_the_task_as_it_is_and_then_only_
     assert generations(events) == list(range(generations(events)[0], generations(events)[0] + len(events)))
 
 
-async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(client: Client) -> None:
+async def test_a_subscription_to_a_paused_task_waits_for_the_answer_and_the_end(client: Client) -> None:
     asked = await client.send("ask")
     async with client.stream("SubscribeToTask", {"id": asked["id"]}) as events:
         first = await anext(events)
@@ -102,8 +102,8 @@ async def test_a_subscriber_of_a_question_waits_for_the_answer_and_sees_the_end(
     assert states(rest)[-1] == "COMPLETED"
 
 
-async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(binding: Binding, tmp_path: Path) -> None:
-    """A stream of another binding, too, has the same events."""
+async def test_all_streams_of_a_task_have_the_same_events_in_the_same_order(binding: Binding, tmp_path: Path) -> None:
+    """This includes streams over other bindings."""
     agent = Stepped()
     async with (
         open_all(tmp_path, ("a", agent)) as plane,
@@ -122,7 +122,7 @@ async def test_all_streams_of_a_task_carry_the_same_events_in_the_same_order(bin
             assert [event async for event in other] == [event for event in own if generations([event])[0] > after]
 
 
-async def test_subscribing_to_what_has_ended_or_never_was_is_an_error_before_the_first_event(client: Client) -> None:
+async def test_a_subscription_to_an_ended_or_unknown_task_is_refused(client: Client) -> None:
     task = await client.send("hello")
     ended = await client.error("SubscribeToTask", {"id": task["id"]})
     assert (ended.code, ended.reason, ended.metadata) == (-32004, "UNSUPPORTED_OPERATION", {"taskId": task["id"]})
@@ -132,7 +132,7 @@ async def test_subscribing_to_what_has_ended_or_never_was_is_an_error_before_the
 
 
 async def test_an_error_before_the_first_event_of_a_0_3_stream_is_an_event(plane: Plane) -> None:
-    """The official 0.3 client reads nothing but event streams."""
+    """The official 0.3 client reads only event streams."""
     task = await plane.send("hello")
     for task_id, code in ((task["id"], -32004), ("none", -32001)):
         (event,) = await plane.streamed("tasks/resubscribe", {"id": task_id})
@@ -141,7 +141,7 @@ async def test_an_error_before_the_first_event_of_a_0_3_stream_is_an_event(plane
     assert missing[0].data["error"]["code"] == -32001
 
 
-async def test_every_place_of_a_finished_stream_resumes_to_exactly_the_rest(client: Client) -> None:
+async def test_every_cursor_of_a_finished_stream_resumes_to_exactly_the_rest(client: Client) -> None:
     """P12: without loss by event id, also after the task has ended."""
     events = await client.streamed("SendStreamingMessage", {"message": said("chunks 7 4")})
     task_id = events[0].result["task"]["id"]
@@ -155,7 +155,7 @@ async def test_every_place_of_a_finished_stream_resumes_to_exactly_the_rest(clie
         assert other == events[2:]
 
 
-async def test_a_stream_that_was_cut_goes_on_where_it_was_cut(client: Client) -> None:
+async def test_an_interrupted_stream_is_resumed_after_its_last_event(client: Client) -> None:
     async with client.stream("SendStreamingMessage", {"message": said("slow 6")}) as events:
         seen = [await anext(events) for _ in range(4)]
     task_id = seen[0].result["task"]["id"]
@@ -165,8 +165,8 @@ async def test_a_stream_that_was_cut_goes_on_where_it_was_cut(client: Client) ->
     assert states(rest)[-1] == "COMPLETED"
 
 
-async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_and_the_tail(client: Client) -> None:
-    """C4: never a silent gap, also while the task goes on."""
+async def test_an_unusable_cursor_gets_a_task_with_the_reason_and_the_later_events(client: Client) -> None:
+    """C4: there is never a silent gap, also while the task continues."""
     task = await client.send("ask")
     events = await client.streamed("SendStreamingMessage", {"message": said("hello")})
     ahead = events[0].id.partition("-")[0] + "-999"
@@ -182,12 +182,12 @@ async def test_a_place_that_cannot_be_honoured_is_answered_with_a_marked_task_an
         assert first.result["task"]["metadata"]["taskplane.dev/resync"] == "CURSOR_FOREIGN"
         await client.send("Ann", message={"taskId": task["id"]})
         assert states([event async for event in tail])[-1] == "COMPLETED"
-    # What was marked was a copy.
+    # The stored task has no such mark.
     assert list((await client.result("GetTask", {"id": done}))["metadata"]) == ["taskplane.dev/cursor"]
 
 
 @pytest.mark.parametrize("cursor", ["5", "abc", "abc-", "-1", "abc-x", "ABC-1", "abc-1-2", "abc-01", "abc-" + "9" * 30])
-async def test_a_malformed_place_is_invalid_params(client: Client, cursor: str) -> None:
+async def test_a_malformed_cursor_is_refused_as_invalid_params(client: Client, cursor: str) -> None:
     """C4."""
     task = await client.send("ask")
     error = await client.error("SubscribeToTask", {"id": task["id"]}, last_event_id=cursor)
@@ -199,8 +199,8 @@ async def test_a_malformed_place_is_invalid_params(client: Client, cursor: str) 
     assert error.code == -32602
 
 
-async def test_a_place_without_a_key_never_sends_a_message_again(client: Client) -> None:
-    """C5, C10: no client library sends twice by reconnecting."""
+async def test_a_send_with_a_cursor_but_without_a_key_is_refused(client: Client) -> None:
+    """C5, C10: so a client library that reconnects does not send the message twice."""
     context = fresh()
     params: Any = {"message": said("hello", contextId=context)}
     events = await client.streamed("SendStreamingMessage", params)
@@ -210,8 +210,8 @@ async def test_a_place_without_a_key_never_sends_a_message_again(client: Client)
     assert len((await client.plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
 
 
-async def test_a_repeated_keyed_stream_attaches_and_with_a_place_sends_the_rest(client: Client) -> None:
-    """C10, P12: snapshot and tail, or exactly what came after the place."""
+async def test_a_repeated_stream_under_its_key_attaches_to_the_task(client: Client) -> None:
+    """C10, P12: without a cursor it has the task and the later events, with one exactly the events after it."""
     params: Any = {"message": said("chunks 3 4")}
     key = fresh()
     events = await client.streamed("SendStreamingMessage", params, idempotency_key=key)
@@ -222,8 +222,8 @@ async def test_a_repeated_keyed_stream_attaches_and_with_a_place_sends_the_rest(
     assert rest == events[3:]
 
 
-async def test_a_canceled_task_ends_its_streams_with_its_cancellation(client: Client) -> None:
-    """P8: cancel ends `canceled`."""
+async def test_a_cancel_ends_the_streams_of_its_task(client: Client) -> None:
+    """P8: their last state is canceled."""
     async with client.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
         task = (await anext(events)).result["task"]
         await client.result("CancelTask", {"id": task["id"]})
@@ -231,8 +231,8 @@ async def test_a_canceled_task_ends_its_streams_with_its_cancellation(client: Cl
     assert states(rest)[-1] == "CANCELED"
 
 
-async def test_a_replaced_document_leads_open_streams_to_the_new_one(client: Client) -> None:
-    """T4: each replacement is seen as status and artifact updates that lead to the new document."""
+async def test_a_replaced_document_is_streamed_as_updates_to_the_new_content(client: Client) -> None:
+    """T4: each replacement is sent as status and artifact updates."""
     context, task_id = fresh(), fresh()
 
     async def put(state: str, *artifacts: str) -> None:
@@ -251,14 +251,14 @@ async def test_a_replaced_document_leads_open_streams_to_the_new_one(client: Cli
         updates = [await anext(events) for _ in range(3)]
         assert [list(event.result) for event in updates] == [["artifactUpdate"], ["artifactUpdate"], ["statusUpdate"]]
         assert all("append" not in event.result["artifactUpdate"] for event in updates[:2])
-        # Whoever is cut off between the updates of one replacement gets all of them again.
+        # A client that disconnects between the updates of one replacement gets all of them again.
         assert generations(updates) == [1, 1, 2]
         await put("completed")
         assert states([event async for event in events]) == ["COMPLETED"]
 
 
-async def test_who_takes_the_versions_of_a_document_slowly_misses_none_of_its_messages(client: Client) -> None:
-    """T4: versions may be skipped; what was said in them is in the history, and is told from there."""
+async def test_a_slow_reader_of_document_versions_misses_no_message(client: Client) -> None:
+    """T4: versions may be skipped. Their messages are in the history, and are sent from there."""
     task: dict[str, Any] = {"id": fresh(), "contextId": fresh(), "history": []}
     large = [{"artifactId": "a", "parts": [{"kind": "text", "text": "x" * 2_000_000}]}]
 
@@ -275,8 +275,8 @@ async def test_who_takes_the_versions_of_a_document_slowly_misses_none_of_its_me
             await put("working", said_0_3(f"{number}", role="agent"), artifacts=large)
         await put("completed", None)
         rest = [event.result["statusUpdate"] async for event in events if "statusUpdate" in event.result]
-    told = [update["status"]["message"]["messageId"] for update in rest[:-1]]
-    assert told == [message["messageId"] for message in task["history"][1:]]
+    received = [update["status"]["message"]["messageId"] for update in rest[:-1]]
+    assert received == [message["messageId"] for message in task["history"][1:]]
     assert {name: value for name, value in rest[-1]["status"].items() if name != "timestamp"} == {
         "state": "TASK_STATE_COMPLETED"
     }

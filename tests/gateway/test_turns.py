@@ -1,4 +1,4 @@
-"""The turn of an agent as its client sees it: events as they happen, and failures that can be read."""
+"""The turn of an agent as its client sees it: live events, and readable failures."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,23 +27,23 @@ from taskplane.agents.agent import (
 both_versions = pytest.mark.parametrize("version", ["1.0", "0.3"])
 
 
-def asked(version: str, text: str) -> Any:
-    """The params of a send that waits for the end."""
+def params(version: str, text: str) -> Any:
+    """Return the params of a send that waits for the end."""
     if version == "1.0":
         return {"message": said(text)}
     return {"message": said_0_3(text), "configuration": {"blocking": True}}
 
 
 def words(event: Event) -> str:
-    """What an event says besides the user's own message."""
+    """Return the text of an event, without the user's own message."""
     held = event.result if "kind" in event.result else next(iter(event.result.values()))
     content: Json | None = held.get("artifact") or held["status"].get("message")
     return "".join(part["text"] for part in content["parts"]) if content else ""
 
 
 @both_versions
-async def test_events_come_as_they_happen_and_a_unary_send_waits_for_the_end(tmp_path: Path, version: str) -> None:
-    """P1, P3: the agent goes on only when its client has seen what it did before."""
+async def test_events_are_streamed_live_and_a_unary_send_waits_for_the_end(tmp_path: Path, version: str) -> None:
+    """P1, P3: the agent continues only after its client has received the previous event."""
     steps = {word: asyncio.Event() for word in ("one", "two", "three", "four")}
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -57,9 +57,9 @@ async def test_events_come_as_they_happen_and_a_unary_send_waits_for_the_end(tmp
 
     old = version == "0.3"
     async with open_all(tmp_path, ("a", Scripted(script))) as plane, asyncio.timeout(20):
-        unary = asyncio.create_task(plane.result("message/send" if old else "SendMessage", asked(version, "wait")))
+        unary = asyncio.create_task(plane.result("message/send" if old else "SendMessage", params(version, "wait")))
         seen: list[str] = []
-        async with plane.stream("message/stream" if old else "SendStreamingMessage", asked(version, "go")) as events:
+        async with plane.stream("message/stream" if old else "SendStreamingMessage", params(version, "go")) as events:
             async for event in events:
                 word = words(event)
                 if word and word not in seen:
@@ -74,7 +74,7 @@ async def test_events_come_as_they_happen_and_a_unary_send_waits_for_the_end(tmp
 
 
 class Failing(Scripted):
-    """Fails in the way it is told to, and says in `released` that what it had opened is closed."""
+    """An agent that fails in the requested way, and records in `released` that its resources are closed."""
 
     def __init__(self) -> None:
         super().__init__(self._fail)
@@ -122,8 +122,8 @@ FAILURES = {
 
 
 @both_versions
-async def test_a_run_that_fails_releases_what_it_holds_and_says_why(tmp_path: Path, version: str) -> None:
-    """P9: the task ends failed with a readable reason, nothing follows that, and the caller is answered with it."""
+async def test_a_failed_run_releases_its_resources_and_has_a_readable_reason(tmp_path: Path, version: str) -> None:
+    """P9: the failed task is the last event, and the answer to a unary send."""
     agent = Failing()
     async with open_all(tmp_path, ("a", agent)) as plane:
         for way, reason in FAILURES.items():
@@ -134,18 +134,18 @@ async def test_a_run_that_fails_releases_what_it_holds_and_says_why(tmp_path: Pa
 
 async def _fails(plane: Plane, version: str, way: str, reason: str, agent: Failing) -> None:
     new = version == "1.0"
-    events = await plane.streamed("SendStreamingMessage" if new else "message/stream", asked(version, way))
+    events = await plane.streamed("SendStreamingMessage" if new else "message/stream", params(version, way))
     updates = [event.result.get("statusUpdate", event.result) for event in events[1:]]
     state = "rejected" if way == "reject" else "failed"
     states = [update["status"]["state"].removeprefix("TASK_STATE_").lower() for update in updates]
-    # Nothing is said after the end, and the line of progress before it is none of the conversation.
+    # Nothing follows the end, and the status text before it is not in the conversation.
     assert (states.count(state), states[-1]) == (1, state), way
     last = updates[-1]["status"]["message"]
     assert last["parts"][0]["text"].startswith(reason), way
     assert not {"Traceback", "/", "taskplane"} & set(last["parts"][0]["text"].split())
     await until(lambda: updates[-1]["taskId"] in agent.released)
 
-    answer = await plane.result("SendMessage" if new else "message/send", asked(version, way))
+    answer = await plane.result("SendMessage" if new else "message/send", params(version, way))
     task = answer.get("task", answer)
     assert task["status"]["state"].removeprefix("TASK_STATE_").lower() == state
     assert task["status"]["message"]["parts"][0]["text"].startswith(reason)

@@ -1,4 +1,4 @@
-"""The description of a gateway that its web page reads first."""
+"""The description of a gateway, which its web page reads first."""
 
 import hashlib
 from pathlib import Path
@@ -39,7 +39,7 @@ async def config(plane: Plane, **headers: str) -> Any:
     return reply.json()["data"]
 
 
-async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
+async def test_on_loopback_every_caller_gets_the_whole_description(tmp_path: Path) -> None:
     async with (
         open_behind(tmp_path, ("demo", Demo()), ("second", Demo())) as behind,
         open_front(behind, max_body=12345) as plane,
@@ -66,8 +66,8 @@ async def test_on_loopback_everybody_is_told_everything(tmp_path: Path) -> None:
         assert (refused.status_code, refused.json()["code"]) == (403, "HOST_NOT_ALLOWED")
 
 
-async def test_where_keys_are_needed_only_their_owners_are_told_who_and_which_agents(tmp_path: Path) -> None:
-    """S2: without a key it can be read that one is needed, and nothing else; a wrong key is refused."""
+async def test_with_keys_only_their_owners_get_the_caller_and_the_agents(tmp_path: Path) -> None:
+    """S2: without a key the answer has only the authentication schemes. A wrong key is refused."""
     keys = written(tmp_path / "keys.toml")
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=keys) as plane:
         unknown = await config(plane)
@@ -91,7 +91,7 @@ async def test_where_keys_are_needed_only_their_owners_are_told_who_and_which_ag
             assert (refused.status_code, refused.json()["code"]) == (401, "BAD_CREDENTIALS")
 
 
-async def test_behind_a_trusted_proxy_the_caller_is_whom_it_names(tmp_path: Path) -> None:
+async def test_behind_a_trusted_proxy_the_caller_is_the_named_user(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, proxy_secret="between us") as plane:
         assert (await config(plane))["auth"] == {"required": True, "schemes": []}
         assert (await config(plane, x_user_id="ann"))["caller"] is None
@@ -99,22 +99,22 @@ async def test_behind_a_trusted_proxy_the_caller_is_whom_it_names(tmp_path: Path
         assert through["caller"]["user"] == "ann"
 
 
-async def test_what_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
+async def test_an_unchanged_description_is_answered_with_304(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         tag = (await plane.http.get(PATH)).headers["etag"]
         assert (await plane.http.get(PATH, headers={"If-None-Match": tag})).status_code == 304
 
 
-async def test_without_an_executor_the_page_can_still_be_opened(tmp_path: Path) -> None:
-    """C15: what is stored can be read meanwhile."""
+async def test_the_page_can_be_opened_without_an_executor(tmp_path: Path) -> None:
+    """C15: stored data can be read meanwhile."""
     services = InProcessChannel(Services(policy={}))
     async with (
-        connect("127.0.0.1:1") as nowhere,
+        connect("127.0.0.1:1") as unreachable,
         open_gateway(
             GatewaySettings(port=0, drain_delay=0.0),
             tasks=services,
             sessions=services,
-            executor=nowhere,
+            executor=unreachable,
             page=tmp_path,
         ) as gateway,
         httpx.AsyncClient(base_url=gateway.url) as http,

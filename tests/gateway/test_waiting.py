@@ -1,4 +1,4 @@
-"""A task whose agent no process runs: every client that reads it is told so, until a worker is there."""
+"""A task of an agent without a running process: every client that reads it gets a mark, until a worker starts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,14 +27,14 @@ class Echo:
 
 
 async def reads(plane: Plane, task_id: str) -> list[Json]:
-    """The task as each route shows it."""
+    """Return the task as each route shows it."""
     one = await plane.result("GetTask", {"id": task_id}, path=FAR)
     three = await plane.result("tasks/get", {"id": task_id}, path=FAR)
     rest: Json = (await plane.http.get(f"/api/tasks/{task_id}")).json()["data"]
     return [one, three, rest]
 
 
-async def told(plane: Plane, task_id: str) -> list[Any]:
+async def marks(plane: Plane, task_id: str) -> list[Any]:
     operated: Json = (await plane.http.get(f"/api/ops/tasks/{task_id}")).json()["data"]["task"]
     shown = [each.get("metadata", {}).get(WAITING) for each in await reads(plane, task_id)]
     return [*shown, operated.get("waiting")]
@@ -46,17 +46,17 @@ async def concerns(plane: Plane) -> list[Json]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-async def test_a_queued_task_tells_that_no_process_runs_its_agent_until_a_worker_does(
+async def test_a_queued_task_is_marked_as_unserved_until_a_worker_runs_its_agent(
     tmp_path: Path, cluster: Cluster, engine: str
 ) -> None:
-    """V4, T7: in both versions, under /api and to operators, with what to do; the worker then runs it."""
+    """V4, T7: in both versions, under /api and for operators, with a suggestion. The worker then runs it."""
     url = cluster.url(cluster.create()) if engine == "postgres" else ""
     card = ("far", Elsewhere(AgentCard(name="far", version="1")))
     async with open_behind(tmp_path, card, database_url=url) as behind, open_front(behind) as plane:
         params = {"message": said("hello"), "configuration": {"returnImmediately": True}}
         task: Json = (await plane.result("SendMessage", params, path=FAR))["task"]
         assert WAITING not in task.get("metadata", {})
-        first, *others = await eventually(lambda: told(plane, task["id"]), all)
+        first, *others = await eventually(lambda: marks(plane, task["id"]), all)
         assert others == [first] * 3
         assert (first["code"], first["agent"]) == ("AGENT_UNSERVED", "far")
         assert first["message"] == "No living process runs the agent far, so this task waits in the queue."
@@ -73,14 +73,14 @@ async def test_a_queued_task_tells_that_no_process_runs_its_agent_until_a_worker
             done = await eventually(
                 lambda: reads(plane, task["id"]), lambda found: found[1]["status"]["state"] == "completed"
             )
-            assert not any(await told(plane, task["id"])) and len(done) == 3
+            assert not any(await marks(plane, task["id"])) and len(done) == 3
             assert await concerns(plane) == []
             stop.set()
             await serve
 
 
-async def test_a_task_that_is_stored_as_it_was_read_does_not_keep_that_it_waited(tmp_path: Path) -> None:
-    """T2: the mark is the server's, and true at the time of the read only."""
+async def test_the_unserved_mark_is_not_stored_by_a_save(tmp_path: Path) -> None:
+    """T2: it is added by the server, for the time of the read only."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         document = {
             "id": "t1",

@@ -133,7 +133,7 @@ async def test_late_messages_of_a_cut_turn_stay_cut(plane: Plane) -> None:
     assert await shown(plane, context) == texts_of_turns(one)
 
 
-async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> None:
+async def test_a_document_with_a_cut_first_turn_is_hidden(plane: Plane) -> None:
     """R4: a rewind to the first turn cuts all turns of the document. Stored again it stays hidden; with a new turn only
     that turn is shown."""
     context = await new_session(plane)
@@ -149,8 +149,7 @@ async def test_a_document_whose_first_turn_is_cut_is_hidden(plane: Plane) -> Non
 
 
 async def test_a_pushed_history_replaces_documents(plane: Plane) -> None:
-    """R7: it also replaces documents whose turns no event names. A document of a new turn is shown after the
-    history."""
+    """R7: this includes documents of turns without an event. A document of a new turn is shown after the history."""
     context = await new_session(plane)
     one, two, three = (f"{context}-{name}" for name in ("i1", "i2", "i3"))
     task_id = await save(plane, context, one, two)

@@ -20,10 +20,10 @@ from tests.gateway.conversing import (
     flat,
     name_of,
     payload,
+    responses,
     rewind,
     state_of,
     texts,
-    told,
 )
 from tests.gateway.llm.served import REPORT, Served, conversation, kinds, open_served, task_id
 from tests.gateway.plane import Event, Json, fresh
@@ -215,5 +215,5 @@ async def test_after_a_rewind_the_model_gets_exactly_the_effective_history(serve
     effective = await conversation(plane, context)
     assert effective == ["hi", "Hello.", "one again", "Again."]
     served.answers(route=text("Three."))
-    await told(plane, way, way.params(context, "three"))
+    await responses(plane, way, way.params(context, "three"))
     assert [words for _, words in served.model.requests[0].said] == [*effective, "three"]

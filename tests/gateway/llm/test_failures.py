@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.executor.plane import until
-from tests.gateway.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
+from tests.gateway.conversing import STREAMS, WAYS, Way, data, name_of, payload, responses, state_of, texts
 from tests.gateway.llm.served import Served, artifacts, chunks, conversation, kinds, log, open_served, writing
 from tests.gateway.plane import Event, fresh
 from tests.support.scripted_model import (
@@ -118,7 +118,7 @@ async def test_a_task_fails_after_three_failed_model_requests(served: Served, wa
     """P9: also if the request decides whether there is a task."""
     answers: dict[str, Answer] = {"route": TASK, at: FAULTY}
     served.answers(**answers)
-    found = await told(served.plane, way, way.params(fresh(), "write"))
+    found = await responses(served.plane, way, way.params(fresh(), "write"))
     assert state_of(found[-1][1]) == "failed"
     reason = "The provider of the language model has a fault. Try again later."
     assert texts([found[-1][1]["status"]["message"]]) == [reason]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.executor.plane import until
-from tests.gateway.conversing import STREAMS, WAYS, Way, data, name_of, payload, state_of, texts, told
+from tests.gateway.conversing import STREAMS, WAYS, Way, data, name_of, payload, responses, state_of, texts
 from tests.gateway.llm.served import (
     Served,
     artifacts,
@@ -52,7 +52,7 @@ async def test_a_direct_answer_is_one_message_without_a_task(served: Served, way
     model, and the next request contains both."""
     plane, context, gate = served.plane, fresh(), asyncio.Event()
     served.answers(route=[Delta("Good "), Until(gate), Delta("morning"), Finish()])
-    asked = asyncio.create_task(told(plane, way, way.params(context, "hello")))
+    asked = asyncio.create_task(responses(plane, way, way.params(context, "hello")))
     await until(lambda: bool(served.model.requests) and served.model.requests[0].begun.is_set())
     saved = await data(plane, f"/api/sessions/{context}/effective_history")
     assert texts(saved["messages"]) == ["hello"]
@@ -62,7 +62,7 @@ async def test_a_direct_answer_is_one_message_without_a_task(served: Served, way
     assert message["role"] in ("agent", "ROLE_AGENT") and message["messageId"] and "taskId" not in message
     assert await conversation(plane, context) == ["hello", "Good morning"]
     assert (await plane.result("ListTasks", {"contextId": context}))["tasks"] == []
-    await told(plane, way, way.params(context, "and you?"))
+    await responses(plane, way, way.params(context, "and you?"))
     assert [request.said for request in served.model.requests] == [
         [("user", "hello")],
         [("user", "hello"), ("assistant", "Good morning"), ("user", "and you?")],
@@ -151,7 +151,7 @@ async def test_a_unary_send_is_answered_with_the_finished_task(served: Served, w
     served.answers(work=lambda _: next(work), artifact=written)
     for _ in range(2):
         context = fresh()
-        ((kind, task),) = await told(served.plane, way, way.params(context, "write a report"))
+        ((kind, task),) = await responses(served.plane, way, way.params(context, "write a report"))
         assert (kind, state_of(task), task["contextId"]) == ("task", "completed", context)
         assert texts([task["status"]["message"]]) == ["Done."]
         await _check_stored_once(served, task["id"], context, ["write a report", "Done."])
@@ -182,7 +182,7 @@ async def test_a_slow_answer_to_a_unary_send_is_direct(served: Served, way: Way)
     """P1, P2: a streaming send to the same agent becomes a task meanwhile."""
     plane, gate = served.plane, asyncio.Event()
     served.answers(route=[Delta("Once "), Until(gate), Delta("upon"), Finish()])
-    patient = asyncio.create_task(told(plane, way, way.params(fresh(), "tell"), path="/agents/patient"))
+    patient = asyncio.create_task(responses(plane, way, way.params(fresh(), "tell"), path="/agents/patient"))
     await until(lambda: bool(served.model.requests))
     stream = next(one for one in STREAMS if one.version == way.version)
     async with (

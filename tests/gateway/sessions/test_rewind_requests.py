@@ -11,11 +11,11 @@ from tests.gateway.conversing import (
     flat,
     invocation,
     name_of,
+    responses,
     rewind,
     session_of,
     shown,
     state_of,
-    told,
 )
 from tests.gateway.plane import Json, Plane, fresh, said, said_0_3
 
@@ -45,7 +45,7 @@ async def test_a_refused_rewind_ends_with_a_status_update_that_has_the_reason(pl
 async def test_a_message_with_an_empty_rewind_key_is_an_ordinary_turn(plane: Plane, way: Way, value: Any) -> None:
     """R9."""
     context = await session_of(plane, way, "A", "B")
-    found = await told(plane, way, way.params(context, "C", {REWIND: value}))
+    found = await responses(plane, way, way.params(context, "C", {REWIND: value}))
     assert state_of(found[-1][1]) == "completed"
     assert await shown(plane, context) == ["A", "A", "B", "B", "C", "C"]
 
@@ -65,7 +65,7 @@ async def test_a_rewind_with_the_session_id_as_task_id_is_accepted(plane: Plane,
     context = await session_of(plane, way, "A", "B")
     params = way.params(context, "", {REWIND: await invocation(plane, context, "B")})
     params["message"]["taskId"] = context
-    await told(plane, way, params)
+    await responses(plane, way, params)
     assert await shown(plane, context) == ["A", "A"]
     params["message"]["taskId"] = fresh()
     unary = Way(way.version, False).method

@@ -15,13 +15,13 @@ from tests.gateway.conversing import (
     flat,
     invocation,
     name_of,
+    responses,
     rewind,
     say,
     session_of,
     shown,
     state_of,
     texts,
-    told,
     version,
 )
 from tests.gateway.plane import Plane, fresh, said
@@ -110,7 +110,7 @@ async def test_the_task_of_a_rewind_has_its_history_for_every_history_length(
     assert event.id == ""
     assert texts(event.result.get("task", event.result)["history"]) == echo("A", "B")
     params = unary.params(context, "", {REWIND: await invocation(plane, context, "B")}, historyLength=length)
-    ((_, task),) = await told(plane, unary, params)
+    ((_, task),) = await responses(plane, unary, params)
     assert texts(task["history"]) == echo("A")
 
 
@@ -238,12 +238,12 @@ async def test_a_repeated_rewind_under_its_key_has_one_effect(plane: Plane, way:
     context = await session_of(plane, way, "A", "B", "C")
     key = fresh()
     params = way.params(context, "", {REWIND: await invocation(plane, context, "C")})
-    first = await told(plane, way, params, idempotency_key=key)
-    assert await told(plane, way, params, idempotency_key=key) == first
+    first = await responses(plane, way, params, idempotency_key=key)
+    assert await responses(plane, way, params, idempotency_key=key) == first
     key = fresh()
     params = way.params(context, "E", {REWIND: await invocation(plane, context, "B")})
-    first = await told(plane, way, params, idempotency_key=key)
-    again = await told(plane, way, params, idempotency_key=key)
+    first = await responses(plane, way, params, idempotency_key=key)
+    again = await responses(plane, way, params, idempotency_key=key)
     assert again[1:] == first[1:]
     assert again[-1][1]["status"] == first[-1][1]["status"]
     assert await shown(plane, context) == echo("A", "E")
