@@ -64,8 +64,8 @@ _KEYS: Final = {
     "dora_key": 'owner = "dora"',
     "ann_there": 'owner = "ann"\ntenant = "elsewhere"',
 }
-# Headers that differ between two answers to one request. Generated values in bodies, such as times, are masked,
-# and times with whole milliseconds are shorter.
+# Headers that differ between two answers to one request. The length differs since a time with whole milliseconds is
+# shorter. Bodies are compared with such values masked.
 _VOLATILE: Final = frozenset({"date", "content-length"})
 
 

@@ -130,7 +130,7 @@ async def test_a_session_document_cuts_managed_turns_and_direct_answers(plane: P
 
 
 async def test_a_session_document_that_only_grows_cuts_nothing(plane: Plane, names: bool) -> None:
-    """R5: it is saved during and at the end of each turn. The log contains no rewind."""
+    """R5: it is saved during and at the end of each turn. The export contains no pushed history."""
     runtime = Runtime(plane, fresh(), names=names)
     turns: list[str] = []
     for name in ("A", "B", "C"):

@@ -235,7 +235,7 @@ async def test_a_large_integer_is_refused_if_so_configured(exact: Plane) -> None
 
 @pytest.mark.parametrize("value", ['"a\\u0000"', nested(29), nested(43, list_=True)])
 async def test_an_odd_value_in_a_user_message_is_refused_with_its_path(plane: Plane, value: str) -> None:
-    """The sender is able to correct it."""
+    """The sender can correct it."""
     message = json.dumps(said("x")).replace('"text": "x"', f'"data": {value}')
     body = f'{{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {{"message": {message}}}}}'
     found = (await plane.http.post("/", content=body, headers=JSON_TYPE)).json()

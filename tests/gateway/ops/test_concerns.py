@@ -104,8 +104,7 @@ def test_a_sentence_distinguishes_singular_and_plural() -> None:
 
 
 def test_the_concern_about_a_silent_executor_explains_the_fate_of_its_tasks() -> None:
-    """V4: an executor that the task store has never heard from, or has forgotten, was not heard from for an hour or
-    more."""
+    """V4: without a known last contact the text is "for an hour or more"."""
     (one,) = found(executors=[executor("e2", alive=False, leases=1, seen=40.2)])
     assert one["message"] == "Executor e2 was last heard from 40 seconds ago and holds 1 task."
     assert "Its task runs again or fails, by the policy of its agent, once its lease has expired" in one["suggestion"]
