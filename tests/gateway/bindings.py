@@ -12,17 +12,19 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 import httpx
-from a2a.compat.v0_3 import conversions
+from a2a.compat.v0_3 import a2a_v0_3_pb2, conversions
 from a2a.compat.v0_3 import types as official
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.gateway.plane import Json, Plane, events, named, said
 
+from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.gateway.a2a.operations import OPERATIONS
 from taskplane.gateway.a2a.streams import PayloadStream
-from taskplane.gateway.bindings import jsonrpc, rest
-from taskplane.gateway.errors import error_0_3, error_1_0, error_rest
+from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
+from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.translate.wire_0_3.codec import to_1_0
 from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime.errors import PlaneError
 
@@ -75,6 +77,11 @@ class Binding(Protocol):
         """Return the operations of the binding."""
         ...
 
+    @property
+    def explicit(self) -> bool:
+        """Whether it tells 0 and false from what is missing, and has everything that 1.0 has."""
+        ...
+
     def frame(self, operation: str, params: Json) -> Framed:
         """Return a request of an operation to the default agent."""
         ...
@@ -113,6 +120,7 @@ class JsonRpc:
     name: str = "jsonrpc-1.0"
     version: str = "1.0"
     operations: Collection[str] = tuple(OPERATIONS)
+    explicit: bool = True
 
     def frame(self, operation: str, params: Json) -> Framed:
         return Framed("POST", "/", {"jsonrpc": "2.0", "id": "r", "method": operation, "params": params})
@@ -138,6 +146,7 @@ class JsonRpc03:
     name: str = "jsonrpc-0.3"
     version: str = "0.3"
     operations: Collection[str] = tuple(METHODS_0_3)
+    explicit: bool = True
 
     def frame(self, operation: str, params: Json) -> Framed:
         sends = operation in ("SendMessage", "SendStreamingMessage")
@@ -172,6 +181,7 @@ class Rest:
     name: str = "rest-1.0"
     version: str = "1.0"
     operations: Collection[str] = tuple(OPERATIONS)
+    explicit: bool = True
 
     def frame(self, operation: str, params: Json) -> Framed:
         verb, path = PATHS[operation]
@@ -192,7 +202,40 @@ class Rest:
         return error_rest(error, "r")
 
     def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-        return rest.events(WORKER, flow)
+        return rest.FORM.events(WORKER, flow)
+
+
+@dataclass(frozen=True)
+class Rest03:
+    """REST, by the paths of A2A 0.3. Requests are written, and results read, as messages of `a2a.v1`."""
+
+    name: str = "rest-0.3"
+    version: str = "0.3"
+    operations: Collection[str] = tuple(METHODS_0_3)
+    explicit: bool = False
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        framed = Rest().frame(operation, params)
+        path = "/v1" + (framed.path if operation != "GetExtendedAgentCard" else "/card")
+        if operation not in ("SendMessage", "SendStreamingMessage"):
+            return Framed(framed.verb, path, framed.body)
+        return Framed(framed.verb, path, _sent_rest(params))
+
+    def read(self, operation: str, body: Json) -> Json | Failure:
+        if "error" in body:
+            assert body["message"] == body["error"]["message"]
+            return failure(body["code"], body["error"]["details"])
+        name = "Task" if operation in ("GetTask", "CancelTask") else "StreamResponse"
+        # A member that the official messages do not have is an error here, as it is to their client.
+        read = ParseDict(body, getattr(a2a_v0_3_pb2, name)())
+        found: Json = MessageToDict(to_1_0(getattr(old, name).FromString(read.SerializeToString())))
+        return found
+
+    def refused(self, error: PlaneError) -> Json:
+        return error_rest_0_3(error, "r")
+
+    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        return rest_v0_3.FORM.events(WORKER, flow)
 
 
 def _code(error: Json) -> int:
@@ -221,7 +264,7 @@ PATHS: Final = {
     "GetExtendedAgentCard": ("GET", "/extendedAgentCard"),
 }
 
-BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03(), Rest())
+BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03(), Rest(), Rest03())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
 """The bindings with a list of tasks."""
 
@@ -251,6 +294,18 @@ def sent_0_3(params: Json) -> Json:
     if "taskPushNotificationConfig" in configuration:
         configuration["pushNotificationConfig"] = configuration.pop("taskPushNotificationConfig")
     return {**params, "message": message, "configuration": configuration}
+
+
+def _sent_rest(params: Json) -> Json:
+    """Return the params of a send as a client of 0.3 writes them in ProtoJSON, by the names of the protobuf."""
+    sent = sent_0_3(params)
+    message = {**params["message"], "content": params["message"]["parts"]}
+    del message["parts"]
+    configuration = dict(sent["configuration"])
+    if "pushNotificationConfig" in configuration:
+        configuration["push_notification"] = configuration.pop("pushNotificationConfig")
+    rest = {name: value for name, value in params.items() if name not in ("message", "configuration")}
+    return {**rest, "request": message, "configuration": configuration}
 
 
 def result_1_0(result: Json) -> Json:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.gateway.plane import Json
 
-from taskplane.gateway.bindings import rest
+from taskplane.gateway.bindings import rest, rest_v0_3
 
 NDJSON: Final = "application/x-ndjson"
 
@@ -253,5 +253,9 @@ ROUTES: Final[dict[str, Row]] = {
         Cell("201", {"session": "mine"}, body={"id": "{event}", "data": {"a": 1}}),
     ),
     # The operations of REST have rows of their own.
-    **{f"{method} {base}{path}": () for base in ("", "/agents/{agent}") for method, path, _ in rest.PATHS},
+    **{
+        f"{method} {base}{path}": ()
+        for base in ("", "/agents/{agent}")
+        for method, path, _ in (*rest_v0_3.PATHS, *rest.PATHS)
+    },
 }

@@ -293,7 +293,10 @@ def summary(request_: Request, reply: httpx.Response) -> str:
 
 
 # Streams, statistics, and routes that refuse every id.
-_NO_VIEWS: Final = ("/watch", "/stats", ":subscribe", "/pushNotificationConfigs", "{config}", "/extendedAgentCard")
+_NO_VIEWS: Final = (
+    *("/watch", "/stats", ":subscribe", "/pushNotificationConfigs", "{config}"),
+    *("/extendedAgentCard", "/v1/tasks"),
+)
 
 
 async def views(world: World) -> dict[str, tuple[int, str, str]]:

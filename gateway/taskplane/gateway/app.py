@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.bindings import rest
+from taskplane.gateway.bindings import rest, rest_v0_3
 from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
@@ -32,11 +32,14 @@ _CORS_HEADERS: Final = (
     "If-None-Match",
     "A2A-Version",
     "A2A-Extensions",
+    "X-A2A-Extensions",
     "X-API-Key",
     "traceparent",
     "tracestate",
 )
 
+
+_FORMS: Final = {form.dialect.version: form for form in (rest.FORM, rest_v0_3.FORM)}
 
 # The principal of public routes, which read nothing that has an owner.
 ANONYMOUS: Final = Principal("", "", "anonymous")
@@ -66,18 +69,18 @@ class App:
             span.end()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request: Request) -> None:
-        of_rest = False
+        version = ""
         try:
             route, request.arguments = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
             if isinstance(route, PublicRoute):
                 answering, principal = route.handler(self._plane, request), ANONYMOUS
             else:
-                of_rest = route.rest
+                version = route.rest
                 caller = self._caller(route, request)
                 answering, principal = route.handler(self._plane, request, caller), caller.principal
         except PlaneError as error:
-            of_rest = of_rest or (isinstance(error, MethodNotAllowed) and error.rest)
-            await _failure(error, request if of_rest else None)(scope, receive, send)
+            version = error.rest if isinstance(error, MethodNotAllowed) else version
+            await _failure(error, request, version)(scope, receive, send)
             return
         # The server runs each request in a context of its own.
         enter(principal)
@@ -152,14 +155,15 @@ def _observed(send: Send, span: Span) -> Send:
     return observed
 
 
-def _failure(error: PlaneError, of_rest: Request | None = None) -> Response:
-    """Return the response of an error: in the form of the REST binding for a request of it, else in that of /api."""
+def _failure(error: PlaneError, request: Request | None = None, version: str = "") -> Response:
+    """Return the response of an error: in the form of the REST binding for a request of one of its versions, else in
+    that of /api."""
     status = http_status(error)
     headers: Headers = []
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
-    if of_rest is not None:
-        return rest.failure(of_rest, error, headers)
+    if request is not None and version:
+        return _FORMS[version].failure(request, error, headers)
     return json_reply(status, error_api(error, logs.request_id.get()), headers + remedies(error, status))

@@ -89,16 +89,34 @@ _STATUS_BY_CODE: Final[dict[str, int]] = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
+# HTTP status and name in gRPC of the errors in A2A 0.3, which has no mapping of its own; that of its official library.
+_IN_0_3: Final[dict[str, tuple[int, str]]] = {
+    "TaskNotFoundError": (404, "NOT_FOUND"),
+    "TaskNotCancelableError": (409, "UNIMPLEMENTED"),
+    "PushNotificationNotSupportedError": (501, "UNIMPLEMENTED"),
+    "UnsupportedOperationError": (501, "UNIMPLEMENTED"),
+    "ContentTypeNotSupportedError": (415, "UNIMPLEMENTED"),
+    "InvalidAgentResponseError": (502, "INTERNAL"),
+    "AuthenticatedExtendedCardNotConfiguredError": (404, "UNKNOWN"),
+    "InvalidParamsError": (422, "INVALID_ARGUMENT"),
+    "InvalidRequestError": (400, "INVALID_ARGUMENT"),
+    "JSONParseError": (400, "INTERNAL"),
+    "MethodNotFoundError": (404, "NOT_FOUND"),
+}
+# Errors with another name in 0.3.
+_NAMES_IN_0_3: Final = {"ExtendedAgentCardNotConfiguredError": "AuthenticatedExtendedCardNotConfiguredError"}
+# Statuses of HTTP itself: they say more than those of the protocol.
+_OF_HTTP: Final = frozenset({401, 403, 405, 408, 409, 413, 429, 503, 504})
 _RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"})
 
 
 class MethodNotAllowed(PlaneError):
-    """A path that exists for other methods. `rest`: it belongs to the REST binding."""
+    """A path that exists for other methods. `rest`: the version of the REST binding that it belongs to, if any."""
 
     code = "UNIMPLEMENTED"
     default_reason = "METHOD_NOT_ALLOWED"
 
-    def __init__(self, allowed: Sequence[str], *, rest: bool = False) -> None:
+    def __init__(self, allowed: Sequence[str], *, rest: str = "") -> None:
         super().__init__(f"this path supports {', '.join(allowed)} only")
         self.allowed = ", ".join(allowed)
         self.rest = rest
@@ -181,6 +199,33 @@ def error_rest(error: PlaneError, request_id: str) -> dict[str, Any]:
 def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
     """Return the `error` member of a 0.3 JSON-RPC response; its `data` is free-form."""
     return {"code": a2a_error(error).code, "message": error.message, "data": _details(error, request_id)}
+
+
+def name_0_3(error: PlaneError) -> str:
+    """Return the name of the A2A error for `error` in 0.3, whose clients find errors by it over REST and gRPC."""
+    name = a2a_error(error).name
+    return _NAMES_IN_0_3.get(name, name)
+
+
+def rest_status_0_3(error: PlaneError) -> tuple[int, str]:
+    """Return the HTTP status for `error` in the REST binding of A2A 0.3, and its name in gRPC."""
+    status, name = rest_status(error)
+    if status in _OF_HTTP:
+        return status, name
+    return _IN_0_3.get(name_0_3(error), (status, name))
+
+
+def error_rest_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
+    """Return the body of an error in the REST binding of A2A 0.3: the members that its clients look for, which differ,
+    beside the body of 1.0."""
+    status, name = rest_status_0_3(error)
+    body = error_rest(error, request_id)["error"]
+    return {
+        "type": name_0_3(error),
+        "code": a2a_error(error).code,
+        "message": error.message,
+        "error": {**body, "code": status, "status": name},
+    }
 
 
 def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:

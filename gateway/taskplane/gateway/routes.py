@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from taskplane.gateway import probes
 from taskplane.gateway.a2a import card
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.bindings import jsonrpc, rest
+from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.kagent import agents, session_list, sessions, tasks
 from taskplane.gateway.ops import operators
@@ -41,15 +41,15 @@ class PublicRoute:
 @dataclass(frozen=True, slots=True)
 class Route:
     """A route for authenticated callers; the policies of the services decide about permissions. `writes`: only for
-    callers that may write. `operates`: only for callers that may operate. `rest`: a path of the REST binding, with its
-    form of errors."""
+    callers that may write. `operates`: only for callers that may operate. `rest`: the version of a path of the REST
+    binding, with its form of errors."""
 
     method: str
     path: str
     handler: Callable[[Plane, Request, Caller], Awaitable[Reply]]
     writes: bool = False
     operates: bool = False
-    rest: bool = False
+    rest: str = ""
 
 
 _CARDS: Final = ("agent-card.json", "agent.json")
@@ -112,7 +112,11 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("POST", "/api/sessions/{session}/undo_rewind", rewinds.undo, writes=True),
     Route("POST", "/api/sessions/{session}/fork", rewinds.fork, writes=True),
     Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
-    *(Route(method, base + path, handler, rest=True) for base in _BASES[:2] for method, path, handler in rest.PATHS),
+    *(
+        Route(method, base + path, handler, rest=handler.form.dialect.version)
+        for base in _BASES[:2]
+        for method, path, handler in (*rest_v0_3.PATHS, *rest.PATHS)
+    ),
 )
 
 # With a star it may have slashes.
@@ -143,15 +147,15 @@ class RouteTable:
             path = path[:-1]
         method = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        own = True
+        versions: set[str] = set()
         for methods, arguments in self._matching(path):
             if (route := methods.get(method)) is not None:
                 return route, arguments
             allowed |= methods.keys()
-            own = own and all(isinstance(found, Route) and found.rest for found in methods.values())
+            versions |= {found.rest if isinstance(found, Route) else "" for found in methods.values()}
         if not allowed:
             raise no_such_route()
-        raise MethodNotAllowed(sorted(allowed), rest=own)
+        raise MethodNotAllowed(sorted(allowed), rest=versions.pop() if len(versions) == 1 else "")
 
     def _matching(self, path: str) -> Iterator[tuple[_Methods, Mapping[str, str]]]:
         """Yield the routes of a path by method, the literal ones first. They hide no other method of the rest: an id

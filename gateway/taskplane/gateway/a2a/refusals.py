@@ -1,4 +1,4 @@
-"""The operations that the card does not announce, each refused."""
+"""The operations that the card does not announce or a version does not have, each refused."""
 
 from typing import Any
 
@@ -17,6 +17,13 @@ async def extended_card(call: Call, _request: Any) -> Answer:
     old = call.version == "0.3"
     reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED" if old else "UNSUPPORTED_OPERATION"
     raise Refused("this agent has no extended card", reason=reason)
+
+
+async def listing(_call: Call, _request: Any) -> Answer:
+    """Raise Refused `UNSUPPORTED_OPERATION`: A2A 0.3 has no list of tasks."""
+    raise Refused(
+        "A2A 0.3 has no list of tasks", reason="UNSUPPORTED_OPERATION", suggestion="use GET /tasks of A2A 1.0"
+    )
 
 
 def no_push() -> Refused:

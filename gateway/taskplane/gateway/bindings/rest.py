@@ -1,5 +1,5 @@
-"""The REST binding of A2A 1.0 (section 11). Input: path, query and body. Output: JSON of A2A 1.0, and errors as in
-AIP-193.
+"""The REST binding. Input: path, query and body. Output: JSON and errors in the form of a version. The paths here are
+those of A2A 1.0 (section 11), with errors as in AIP-193.
 
 Checks are made in the order of the JSON-RPC binding. A value in the path replaces the same value in the body.
 """
@@ -7,13 +7,14 @@ Checks are made in the order of the JSON-RPC binding. A value in the path replac
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.call import version_of
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
@@ -26,7 +27,7 @@ from taskplane.gateway.json_body import parse_json
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import is_object
-from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import JSON, ClientGone, Headers, Reply, Request, bytes_reply, remedies
 from taskplane.gateway.web.translation_thread import TranslationThread
@@ -41,9 +42,44 @@ _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """The form of one version over REST: its JSON, the statuses and bodies of its errors, the type of a response.
+
+    `versions` are those that a client may name.
+    """
+
+    dialect: Dialect
+    versions: Sequence[str]
+    status: Callable[[PlaneError], tuple[int, str]]
+    error: Callable[[PlaneError, str], dict[str, Any]]
+    media_type: Callable[[Request], bytes]
+
+    def failure(self, request: Request, error: PlaneError, headers: Headers | None = None) -> Response:
+        """Return the response to a request that failed, with further headers."""
+        status, _ = self.status(error)
+        body = self.error(error, logs.request_id.get())
+        return self.content(request, status, body, [*(headers or ()), *remedies(error, status)])
+
+    def content(self, request: Request, status: int, value: Any, headers: Headers) -> Response:
+        """Return a response with a JSON value."""
+        return bytes_reply(status, json_lines.encode(value), self.media_type(request), headers)
+
+    def events(self, worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+        """Return a generator of server-sent events. An error is the last event. The generator closes the stream at its
+        end."""
+        return sent_events(worker, flow, self.dialect.event, self._error_event)
+
+    def _error_event(self, error: PlaneError) -> bytes:
+        """Return an error as a stream event. Official clients ignore the content of an error event without the name
+        "error"."""
+        return sse.event(json_lines.encode(self.error(error, logs.request_id.get())), name="error")
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """The handler of one path. `ids`: pairs of a request field and the path parameter with its value."""
 
+    form: Form
     operation: Operation
     ids: tuple[tuple[str, str], ...] = ()
 
@@ -55,33 +91,43 @@ class Rest:
             reply = await self._answer(plane, request, caller)
             answered(name)
         except PlaneError as error:
-            reply = _failed(request, name, error)
+            reply = self._failed(request, name, error)
         except ClientGone:
             raise
         except Exception:  # noqa: BLE001 - the client gets a response; the log gets the details
             _log.exception("a REST request failed")
-            reply = _failed(request, name, Internal("internal error"))
+            reply = self._failed(request, name, Internal("internal error"))
         SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
         return reply
 
     async def _answer(self, plane: Plane, request: Request, caller: Caller) -> Reply:
-        operation = self.operation
+        form, operation = self.form, self.operation
         params = await _params(plane, request)
         params |= {name: request.arguments[part] for name, part in self.ids}
-        call = call_of(plane, request, caller, V1_0.version)
-        await admit(call, operation, asked_version(request), V1_0.version)
+        call = call_of(plane, request, caller, form.dialect.version)
+        asked = asked_version(request)
+        if version_of(asked) in form.versions:
+            asked = ""
+        await admit(call, operation, asked, form.dialect.version)
         exact = plane.settings.large_integers == "refuse"
-        found = await plane.worker.run(request.size, read, operation, V1_0, params, exact=exact)
+        found = await plane.worker.run(request.size, read, operation, form.dialect, params, exact=exact)
+        call.wait = found.wait
         if isinstance(operation, Stream):
             slot = take_slot(call)
             flow = await begin(operation.serve(call, found.request), slot)
-            return event_stream(plane, caller, events(plane.worker, flow), slot=slot, headers=echo(call))
+            return event_stream(plane, caller, form.events(plane.worker, flow), slot=slot, headers=echo(call))
         answer = await operation.serve(call, found.request)
 
         def written() -> Response:
-            return _content(request, 200, V1_0.result(answer), echo(call))
+            return form.content(request, 200, form.dialect.result(answer), echo(call))
 
         return await plane.worker.run(answer.total_bytes(), written)
+
+    def _failed(self, request: Request, name: str, error: PlaneError) -> Response:
+        error = without_agent(error)
+        answered(name, error.reason)
+        tracing.describe({"error.type": error.reason})
+        return self.form.failure(request, error)
 
 
 async def _params(plane: Plane, request: Request) -> dict[str, Any]:
@@ -109,45 +155,19 @@ def _value(name: str, text: str) -> Any:
     return int(text) if name == "status" and _NUMBER.fullmatch(text) else text
 
 
-def events(worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-    """Return a generator of server-sent events. An error is the last event. The generator closes the stream at its
-    end."""
-    return sent_events(worker, flow, V1_0.event, _error_event)
-
-
-def _error_event(error: PlaneError) -> bytes:
-    """Return an error as a stream event. Official clients ignore the content of an error event without the name
-    "error"."""
-    return sse.event(json_lines.encode(error_rest(error, logs.request_id.get())), name="error")
-
-
-def _failed(request: Request, name: str, error: PlaneError) -> Response:
-    error = without_agent(error)
-    answered(name, error.reason)
-    tracing.describe({"error.type": error.reason})
-    return failure(request, error)
-
-
-def failure(request: Request, error: PlaneError, headers: Headers | None = None) -> Response:
-    """Return the response to a request that failed, with further headers."""
-    status, _ = rest_status(error)
-    return _content(
-        request, status, error_rest(error, logs.request_id.get()), [*(headers or ()), *remedies(error, status)]
-    )
-
-
-def _content(request: Request, status: int, value: Any, headers: Headers) -> Response:
-    """Return a response. Its media type is from `Accept`, else from `Content-Type`, else application/a2a+json (A2A 1.0
+def _media_type(request: Request) -> bytes:
+    """Return the media type of a response: from `Accept`, else from `Content-Type`, else application/a2a+json (A2A 1.0
     section 11.1)."""
-    media_type = _A2A_JSON
     for header in (b"accept", b"content-type"):
         named = request.header(header)
         if _A2A_JSON.decode() in named:
             break
         if JSON.decode() in named:
-            media_type = JSON
-            break
-    return bytes_reply(status, json_lines.encode(value), media_type, headers)
+            return JSON
+    return _A2A_JSON
+
+
+FORM: Final = Form(V1_0, ("1.0",), rest_status, error_rest, _media_type)
 
 
 def _paths() -> tuple[tuple[str, str, Rest], ...]:
@@ -168,7 +188,7 @@ def _paths() -> tuple[tuple[str, str, Rest], ...]:
         ("DELETE", f"{configs}/{{config}}", "DeleteTaskPushNotificationConfig", config),
         ("GET", "/extendedAgentCard", "GetExtendedAgentCard", ()),
     )
-    return tuple((method, path, Rest(OPERATIONS[name], ids)) for method, path, name, ids in found)
+    return tuple((method, path, Rest(FORM, OPERATIONS[name], ids)) for method, path, name, ids in found)
 
 
 PATHS: Final = _paths()

@@ -18,14 +18,14 @@ STATES: Final[dict[int, str]] = {
         if value
     },
 }
-_ROLE_NUMBERS: Final[dict[str, a2a.Role.ValueType]] = {
+ROLE_NUMBERS: Final[dict[str, a2a.Role.ValueType]] = {
     "user": a2a.ROLE_USER,
     "agent": a2a.ROLE_AGENT,
     "ROLE_USER": a2a.ROLE_USER,
     "ROLE_AGENT": a2a.ROLE_AGENT,
 }
 # States in which a status event has `final`: the agent is done or waits for the user.
-_FINAL: Final = frozenset(
+FINAL: Final = frozenset(
     {
         a2a.TASK_STATE_COMPLETED,
         a2a.TASK_STATE_FAILED,
@@ -39,7 +39,7 @@ _FINAL: Final = frozenset(
 class _Requests(Requests):
     """The requests of 0.3, whose parts have a `kind`, and whose sends say whether they block."""
 
-    roles = _ROLE_NUMBERS
+    roles = ROLE_NUMBERS
     role_rule = "must be user or agent"
     push_field = "pushNotificationConfig"
 
@@ -84,7 +84,7 @@ class _Dialect(Dialect):
         return {**empty, **super().task(found, history_length, cursor)}
 
     def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
-        final = found.status.state in _FINAL
+        final = found.status.state in FINAL
         empty = {"kind": "status-update", "taskId": "", "contextId": "", "status": {"state": _UNKNOWN}, "final": final}
         return {**empty, **super().status_update(found)}
 

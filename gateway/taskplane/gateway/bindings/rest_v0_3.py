@@ -1,0 +1,58 @@
+"""The REST binding of A2A 0.3 (section 3.2.3): its paths below `/v1`, in the form of the official libraries, which is
+ProtoJSON.
+
+The text of 0.3 shows the JSON of JSON-RPC instead, so requests may have either. Its errors have no mapping there; this
+one is what its clients read.
+"""
+
+from typing import Final
+
+from taskplane.gateway.a2a import refusals
+from taskplane.gateway.a2a.operations import OPERATIONS, Unary
+from taskplane.gateway.bindings.rest import Form, Rest
+from taskplane.gateway.errors import error_rest_0_3, rest_status_0_3
+from taskplane.gateway.translate.v0_3_rest import V0_3_REST
+from taskplane.gateway.web.http import JSON, Request
+from taskplane.runtime.validation import WrongFields
+
+
+def _json(_request: Request) -> bytes:
+    return JSON
+
+
+def _unread(_request: object, _bad: WrongFields) -> None:
+    """Check nothing, since the operation is refused."""
+
+
+# Its paths are those of 0.3 alone, so a client that names its own version, 1.0, can mean nothing else.
+FORM: Final = Form(V0_3_REST, ("0.3", "1.0"), rest_status_0_3, error_rest_0_3, _json)
+
+# 0.3 describes it, but neither its messages nor its clients have it.
+_LISTING: Final = Unary("ListTasks", _unread, refusals.listing)
+
+
+def _paths() -> tuple[tuple[str, str, Rest], ...]:
+    task, config = (("id", "task"),), (("taskId", "task"), ("id", "config"))
+    configs = "/v1/tasks/{task}/pushNotificationConfigs"
+    found = (
+        ("POST", "/v1/message:send", "SendMessage", ()),
+        ("POST", "/v1/message:stream", "SendStreamingMessage", ()),
+        # Paths with ":cancel" or ":subscribe" come before /v1/tasks/{task}: that path would match them, too.
+        ("POST", "/v1/tasks/{task}:cancel", "CancelTask", task),
+        ("GET", "/v1/tasks/{task}:subscribe", "SubscribeToTask", task),
+        ("POST", "/v1/tasks/{task}:subscribe", "SubscribeToTask", task),
+        ("GET", "/v1/tasks/{task}", "GetTask", task),
+        ("POST", configs, "CreateTaskPushNotificationConfig", config[:1]),
+        ("GET", configs, "ListTaskPushNotificationConfigs", config[:1]),
+        ("GET", f"{configs}/{{config}}", "GetTaskPushNotificationConfig", config),
+        ("DELETE", f"{configs}/{{config}}", "DeleteTaskPushNotificationConfig", config),
+        ("GET", "/v1/card", "GetExtendedAgentCard", ()),
+    )
+    return (
+        ("GET", "/v1/tasks", Rest(FORM, _LISTING)),
+        *((method, path, Rest(FORM, OPERATIONS[name], ids)) for method, path, name, ids in found),
+    )
+
+
+PATHS: Final = _paths()
+"""The paths below the base of an agent, with their methods and handlers."""
