@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import TOOL_KEYS
+from taskplane.runtime.json_values import text_in
 
 
 def kind_of(message: a2a.Message, part: a2a.Part) -> str:
@@ -18,9 +19,7 @@ def mark_of(part: a2a.Part) -> str:
     """Return the mark of a data part, of a user or an agent; "" without a mark."""
     if not (part.HasField("data") and part.HasField("metadata")):
         return ""
-    # To ask a map for a key that is not there would put it there.
-    marks = part.metadata.fields
-    return next((marks[key].string_value for key in TOOL_KEYS if key in marks), "")
+    return text_in(part.metadata, *TOOL_KEYS)
 
 
 def results(messages: Iterable[a2a.Message]) -> Iterator[str]:

@@ -33,6 +33,16 @@ def to_json(value: Value) -> Any:
     return None
 
 
+def text_in(struct: Struct, *keys: str) -> str:
+    """Return the text under the first of these keys that `struct` has; "" if it has none, or another value there."""
+    fields = struct.fields
+    for key in keys:
+        # Reading a missing key would add it.
+        if key in fields:
+            return fields[key].string_value
+    return ""
+
+
 def to_number(number: float) -> float | int | None:
     """Return a double as JSON has it."""
     if -_WHOLE < number < _WHOLE:

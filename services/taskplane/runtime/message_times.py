@@ -10,6 +10,7 @@ from typing import Final
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.message import Message
 from taskplane.runtime.times import set_time
 
@@ -33,7 +34,7 @@ def keep_time(message: Message, known: Message) -> None:
 
 def time_in(message: Message, known: Message) -> str:
     """Return the time of `known` if `message` has the same content; "" if not, or if `known` has no time."""
-    time = known.metadata.fields[KEY].string_value if KEY in known.metadata.fields else ""
+    time = text_in(known.metadata, KEY)
     return time if time and _content(message) == _content(known) else ""
 
 

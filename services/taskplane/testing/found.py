@@ -12,7 +12,7 @@ from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import PAGE
 from taskplane.runtime.errors import NotFound
-from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.json_values import text_in, to_dict
 from taskplane.testing.plane import CONTEXT, Plane
 from taskplane.testing.result import MadeArtifact
 
@@ -82,10 +82,7 @@ async def _newest(plane: Plane, task_id: str, kind: "tasks.EventKind.ValueType")
 
 async def _reason(plane: Plane, task_id: str) -> str:
     event = await _newest(plane, task_id, tasks.EVENT_KIND_STATUS)
-    if event is None:
-        return ""
-    fields = event.event.status_update.metadata.fields
-    return fields["reason"].string_value if "reason" in fields else ""
+    return "" if event is None else text_in(event.event.status_update.metadata, "reason")
 
 
 async def _checkpoint(plane: Plane, task_id: str) -> Any:

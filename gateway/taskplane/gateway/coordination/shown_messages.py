@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import KIND, STATUS_TEXT
 from taskplane.gateway.translate.documents import is_partial
+from taskplane.runtime.json_values import text_in
 
 
 def kind_of(message: a2a.Message) -> str:
     """Return `metadata.kind` of a message; empty where it has none."""
-    fields = message.metadata.fields
-    return fields[KIND].string_value if KIND in fields else ""
+    return text_in(message.metadata, KIND)
 
 
 def shown_messages(task: a2a.Task) -> Iterator[a2a.Message]:

@@ -21,7 +21,7 @@ from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.web import etags
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime.ids import new_id
-from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.json_values import text_in, to_dict
 from taskplane.runtime.message_ids import given, settled
 from taskplane.runtime.validation import invalid
 
@@ -151,5 +151,4 @@ def _kept_apart(messages: Sequence[a2a.Message], context_id: str) -> list[a2a.Me
 
 
 def _turn_of(message: a2a.Message) -> str:
-    fields = message.metadata.fields
-    return next((fields[key].string_value for key in INVOCATION_KEYS if key in fields), "")
+    return text_in(message.metadata, *INVOCATION_KEYS)

@@ -16,7 +16,7 @@ from taskplane.gateway.coordination.shown_messages import kind_of
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.plane import Plane
 from taskplane.runtime import json_lines, message_times
-from taskplane.runtime.json_values import to_dict, to_json
+from taskplane.runtime.json_values import text_in, to_dict, to_json
 
 _MESSAGES: Final = 200
 # Number of tasks with artifacts in memory at once.
@@ -118,8 +118,7 @@ def _text(message: a2a.Message) -> str:
 
 
 def _time(message: a2a.Message) -> str:
-    fields = message.metadata.fields
-    time = fields[message_times.KEY].string_value if message_times.KEY in fields else ""
+    time = text_in(message.metadata, message_times.KEY)
     return f" · {time[:16].replace('T', ' ')} UTC" if time else ""
 
 
@@ -133,8 +132,7 @@ def _part(part: a2a.Part) -> str:
 
 
 def _data(part: a2a.Part) -> str:
-    fields = part.metadata.fields
-    shown = _TOOLS.get(next((fields[key].string_value for key in TOOL_KEYS if key in fields), ""))
+    shown = _TOOLS.get(text_in(part.metadata, *TOOL_KEYS))
     if shown and part.data.HasField("struct_value"):
         tool = to_dict(part.data.struct_value)
         return f"> Tool: {_one_line(str(tool.get('name', '')))}\n\n{_fenced(tool.get(shown))}"

@@ -9,6 +9,7 @@ from taskplane.agents.agent import AskAuth, AskInput, Change, Complete, Fail, Re
 from taskplane.agents.states import TERMINAL
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import KIND, PARTIAL_KEYS, STATUS_TEXT
+from taskplane.runtime.json_values import text_in
 
 _PAUSED: Final[dict["a2a.TaskState.ValueType", tuple[type[AskInput] | type[AskAuth], str]]] = {
     a2a.TASK_STATE_INPUT_REQUIRED: (AskInput, "The agent waits for an answer."),
@@ -69,7 +70,7 @@ class Spoken:
 
     def message(self, message: a2a.Message, *, ends: bool = False, again: bool = False) -> list[Change]:
         """Return the changes of a message that is not the last one. `ends` and `again` as in `status`."""
-        if _kind(message) == STATUS_TEXT:
+        if text_in(message.metadata, KIND) == STATUS_TEXT:
             text = text_of(message)
             return [Working(text)] if text else []
         if is_piece(message):
@@ -187,12 +188,8 @@ def is_piece(message: a2a.Message) -> bool:
 
 def _is_whole(message: a2a.Message) -> bool:
     """Return whether a message is a whole message of an agent, not a line of progress and not a piece."""
-    return message.role == a2a.ROLE_AGENT and _kind(message) != STATUS_TEXT and not is_piece(message)
-
-
-def _kind(message: a2a.Message) -> str:
-    fields = message.metadata.fields
-    return fields[KIND].string_value if KIND in fields else ""
+    is_progress = text_in(message.metadata, KIND) == STATUS_TEXT
+    return message.role == a2a.ROLE_AGENT and not is_progress and not is_piece(message)
 
 
 def _without_id(message: a2a.Message) -> a2a.Message:

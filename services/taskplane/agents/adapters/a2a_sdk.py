@@ -35,6 +35,7 @@ from taskplane.agents.agent import (
 from taskplane.agents.deep_messages import read_as
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
@@ -347,7 +348,7 @@ def _current_task(turn: Turn) -> sdk.Task | None:
     before = [message for message in task.history if message.message_id != turn.message.message_id]
     del task.history[:]
     paused = cast("dict[str, Any]", turn.checkpoint or {})
-    if before and paused and _invocation(before[-1]) == paused.get("invocation"):
+    if before and paused and text_in(before[-1].metadata, INVOCATION) == paused.get("invocation"):
         task.status.state = sdk.TaskState.Value(paused["state"])  # type: ignore[assignment]
         task.status.message.CopyFrom(before.pop())
     task.history.extend(before)
@@ -357,11 +358,6 @@ def _current_task(turn: Turn) -> sdk.Task | None:
 def _paused(pause: AskInput | AskAuth, turn: Turn) -> dict[str, Any]:
     state = "TASK_STATE_AUTH_REQUIRED" if isinstance(pause, AskAuth) else "TASK_STATE_INPUT_REQUIRED"
     return {"state": state, "invocation": turn.invocation_id}
-
-
-def _invocation(message: sdk.Message) -> str:
-    fields = message.metadata.fields
-    return fields[INVOCATION].string_value if INVOCATION in fields else ""
 
 
 def _snapshot(ours: ProtoMessage, theirs: T) -> T:

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from taskplane.agents.tool_calls import mark_of
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, LOST_ATTEMPT
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.principal import Principal
 
 
@@ -117,10 +118,8 @@ def said_before(task: a2a.Task, invocation_id: str) -> Sequence[a2a.Message]:
         message
         for message in (*task.history, task.status.message)
         if message.role == a2a.ROLE_AGENT
-        and (fields := message.metadata.fields)
-        and LOST_ATTEMPT not in fields
-        and INVOCATION in fields
-        and fields[INVOCATION].string_value == invocation_id
+        and LOST_ATTEMPT not in message.metadata.fields
+        and text_in(message.metadata, INVOCATION) == invocation_id
     ]
 
 

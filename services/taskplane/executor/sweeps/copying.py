@@ -25,6 +25,7 @@ from taskplane.executor.session_entries import TASK_DELETED, title_of
 from taskplane.executor.session_log import SessionLog
 from taskplane.executor.task_log import events
 from taskplane.runtime.errors import NotFound, PlaneError, Refused
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.principal import Principal, acting_as
 
 log = logging.getLogger(__name__)
@@ -109,9 +110,7 @@ class Source:
                 turn = event.invocation_id
                 entries.append(self.user_entry(event.generation, message, turn, event.actor))
             else:
-                own_turn = (
-                    message.metadata.fields[INVOCATION].string_value if INVOCATION in message.metadata.fields else ""
-                )
+                own_turn = text_in(message.metadata, INVOCATION)
                 entries.append(self.entry(event.generation, message, own_turn or turn, event.actor))
         return entries
 

@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, REWIND_BEFORE
 from taskplane.executor.derived_ids import derived
+from taskplane.runtime.json_values import text_in
 
 _EMPTY: Final = Value(string_value="")
 
@@ -42,9 +43,7 @@ def as_turn(message: a2a.Message, invocation_id: str) -> a2a.Message:
 def leave_out(conversation: a2a.Task, invocation_id: str) -> None:
     """Remove a turn and all later ones from the history, so that a repeated turn sees only earlier turns."""
     for index, message in enumerate(conversation.history):
-        marks = message.metadata.fields
-        # Reading a missing key would add it.
-        if INVOCATION in marks and marks[INVOCATION].string_value == invocation_id:
+        if text_in(message.metadata, INVOCATION) == invocation_id:
             del conversation.history[index:]
             return
 

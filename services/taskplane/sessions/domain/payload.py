@@ -14,6 +14,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INVOCATION, INVOCATION_KEYS
 from taskplane.api.sessions.v1 import sessions_pb2 as pb
 from taskplane.runtime import json_reading, message_times, nesting
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.message_content import digests, words_of
 from taskplane.runtime.validation import is_id
 from taskplane.sessions.domain.deleting import DeletedWords, Digests, listed_lines
@@ -256,8 +257,7 @@ def invocation_in(message: a2a.Message) -> str:
     """Return the invocation in the metadata of a message; "" if there is none."""
     if not message.HasField("metadata"):
         return ""
-    fields = message.metadata.fields
-    named = (_id(fields[key].string_value) for key in INVOCATION_KEYS if key in fields)
+    named = (_id(text_in(message.metadata, key)) for key in INVOCATION_KEYS)
     return next(filter(None, named), "")
 
 

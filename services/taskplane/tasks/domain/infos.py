@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.runtime.json_values import text_in
 from taskplane.tasks.domain.task import DOCUMENT, SUBMITTED, TERMINAL
 
 
@@ -87,8 +88,7 @@ def fingerprint(infos: Iterable[Info]) -> tuple[int, int, int, int, int]:
 
 def failure_of(message: a2a.Message) -> Failure:
     """Return the failure that the last message of a task describes."""
-    fields = message.metadata.fields
-    return Failure(text_of(message), fields[_CODE].string_value if _CODE in fields else "")
+    return Failure(text_of(message), text_in(message.metadata, _CODE))
 
 
 def text_of(message: a2a.Message) -> str:

@@ -6,6 +6,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT
+from taskplane.runtime.json_values import text_in
 from taskplane.runtime.validation import MAX_ID
 
 _MARKS: Final = frozenset({*PARTIAL_KEYS, KIND})
@@ -69,10 +70,8 @@ def named_turn(said: a2a.Task | a2a.Message | a2a.Artifact) -> str | None:
     """Return the invocation that a task, a message or an artifact names in its own metadata."""
     if not said.HasField("metadata"):
         return None
-    fields = said.metadata.fields
     for key in INVOCATION_KEYS:
-        # Looking up a missing key of a protobuf map would add it.
-        turn = fields[key].string_value if key in fields else ""
+        turn = text_in(said.metadata, key)
         if turn and len(turn) <= MAX_ID and "\0" not in turn:
             return turn
     return None

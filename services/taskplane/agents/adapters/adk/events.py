@@ -16,6 +16,7 @@ from taskplane.agents.adapters.adk.content import content_of, json_of
 from taskplane.agents.agent import Message, Turn
 from taskplane.api.a2a.v1.a2a_pb2 import ROLE_USER
 from taskplane.api.message_metadata import INVOCATION_KEYS
+from taskplane.runtime.json_values import text_in
 
 _ARTIFACT: Final = "taskplaneArtifact"
 _USER: Final = "user"
@@ -114,8 +115,7 @@ def events_for(turn: Turn, stored: Sequence[Stored], author: str) -> list[Event]
 
 
 def _invocation_of(message: Message) -> str:
-    marks = message.metadata.fields
-    return next((marks[key].string_value for key in INVOCATION_KEYS if key in marks), "")
+    return text_in(message.metadata, *INVOCATION_KEYS)
 
 
 def _said(message: Message, invocation_id: str, author: str, time: float) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from taskplane.agents.agent import Message, Turn
 from taskplane.api.message_metadata import INVOCATION
+from taskplane.runtime.json_values import text_in
 
 _KEY: Final = "taskplane_invocation"
 # No checkpoint has this id: a run from it begins at the start of the graph, in the same thread.
@@ -71,5 +72,4 @@ def invocation_of(turn: Turn) -> dict[str, str]:
 
 def invocation_in(message: Message) -> str:
     """Return the invocation that a message belongs to; empty if it names none."""
-    fields = message.metadata.fields
-    return fields[INVOCATION].string_value if INVOCATION in fields else ""
+    return text_in(message.metadata, INVOCATION)
