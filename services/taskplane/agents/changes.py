@@ -249,11 +249,6 @@ def is_plain_text(chunk: ArtifactChunk) -> bool:
     return chunk.text is not None and chunk.filename is None and chunk.media_type is None
 
 
-def is_plain_part(part: a2a.Part) -> bool:
-    """Return whether a part is a text with nothing beside it."""
-    return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
-
-
 def text_size(text: str) -> int:
     """Return the bytes of a text in UTF-8. UnicodeEncodeError: it has lone surrogates and cannot be stored."""
     return len(text) if text.isascii() else len(text.encode())

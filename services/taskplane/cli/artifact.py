@@ -8,7 +8,7 @@ from taskplane.cli import exits
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
 from taskplane.cli.output_file import opened, unusable
-from taskplane.cli.render import one_line, print_list
+from taskplane.cli.render import one_line, print_list, time_text
 from taskplane.cli.report import note, report_error
 
 _HEADER: Final = ["ARTIFACT", "NAME", "UPDATED", "VERSIONS"]
@@ -50,7 +50,7 @@ def get_artifact(options: Options, task_id: str, name: str, file: Path | None, v
 
 
 def _row(artifact: dict[str, Any]) -> list[str]:
-    updated = str(artifact.get("updatedAt", ""))[:19].replace("T", " ")
+    updated = time_text(str(artifact.get("updatedAt", "")))
     return [
         artifact["artifactId"],
         one_line(str(artifact.get("name") or ""), 40),

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskplane.api.message_metadata import WAITING
-from taskplane.cli.render import columns, one_line, text_of
+from taskplane.cli.render import columns, one_line, text_of, time_text
 from taskplane.cli.waiting import waiting_lines
 from taskplane.client.events import classify
 from taskplane.client.states import state_of
@@ -49,7 +49,7 @@ def overview_text(found: dict[str, Any]) -> str:
         "\n".join(f"{label:<20}   {_backlog(found[name])}" for name, label in _BACKLOGS),
     ]
     if found["bounded"]:
-        parts.append(f"There are too many tasks: the figures count only tasks since {_time(recent['since'])}.")
+        parts.append(f"There are too many tasks: the figures count only tasks since {time_text(recent['since'])}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -113,7 +113,7 @@ def _task_row(task: dict[str, Any]) -> list[str]:
     return [
         str(task["taskId"]),
         _state(task),
-        _time(task["statusAt"]),
+        time_text(task["statusAt"]),
         one_line(task["owner"], 40),
         one_line(task["agent"], 40) or "-",
         one_line(task.get("executor", ""), 40) or "-",
@@ -148,7 +148,3 @@ def _seconds(value: float) -> str:
     if value < 60:
         return f"{value:.1f} s" if value >= 0.1 or not value else f"{1000 * value:.0f} ms"
     return f"{value // 60:.0f} min" if value < 7200 else f"{value // 3600:.0f} h"
-
-
-def _time(iso: str) -> str:
-    return iso[:19].replace("T", " ")

@@ -26,6 +26,11 @@ def one_line(text: str, width: int = _WIDTH) -> str:
     return flat if len(flat) <= width else f"{flat[: width - 1]}{CUT}"
 
 
+def time_text(iso: str) -> str:
+    """Return a time of JSON to the second, without its zone; "" for ""."""
+    return iso[:19].replace("T", " ")
+
+
 def printable(text: str) -> str:
     """Return the text without control characters other than line breaks and tabs, so that agents cannot control a
     terminal."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from taskplane.cli.model.cut import Turn
 from taskplane.cli.model.session_tasks import SessionTasks, TaskInfo
-from taskplane.cli.render import one_line
+from taskplane.cli.render import one_line, time_text
 from taskplane.client.states import state_of
 
 
@@ -37,7 +37,7 @@ def _session_row(session: dict[str, Any]) -> list[str]:
     state = "input-required" if session.get("paused") else str(state_of(last)) if last else "-"
     return [
         str(session["id"]),
-        _time(str(session.get("updatedAt") or "")),
+        time_text(str(session.get("updatedAt") or "")),
         str(session.get("agent") or "-"),
         state,
         str(session.get("taskCount") or 0),
@@ -46,7 +46,7 @@ def _session_row(session: dict[str, Any]) -> list[str]:
 
 
 def _info_row(task: TaskInfo) -> list[str]:
-    return [task.id, task.state, _time(task.created_at), _took(task), one_line(task.error)]
+    return [task.id, task.state, time_text(task.created_at), _took(task), one_line(task.error)]
 
 
 def _took(task: TaskInfo) -> str:
@@ -55,7 +55,3 @@ def _took(task: TaskInfo) -> str:
         return "-"
     seconds = (datetime.fromisoformat(task.completed_at) - datetime.fromisoformat(task.created_at)).total_seconds()
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"
-
-
-def _time(iso: str) -> str:
-    return iso[:19].replace("T", " ")

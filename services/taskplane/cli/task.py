@@ -6,7 +6,7 @@ from typing import Any, Final
 from taskplane.cli import exits
 from taskplane.cli.connection import Connection, run
 from taskplane.cli.options import Options
-from taskplane.cli.render import content_of, one_line, print_json, print_list, text_of, tool_line
+from taskplane.cli.render import content_of, one_line, print_json, print_list, text_of, time_text, tool_line
 from taskplane.cli.waiting import waiting_lines
 from taskplane.client.events import FullTask
 from taskplane.client.states import state_of
@@ -78,5 +78,5 @@ def task_text(task: FullTask, known: Collection[str] = ()) -> str:
 
 
 def _row(task: FullTask) -> list[str]:
-    changed = task.at[:19].replace("T", " ")
+    changed = time_text(task.at)
     return [task.id, task.state, changed, task.context_id, one_line(text_of(task), 40)]

@@ -1,13 +1,18 @@
-"""The content of a message: its identity beside its id, its text, and digests of both."""
+"""The content of a message: its identity beside its id, its text, digests of both, and its plain parts."""
 
 import hashlib
 
-from taskplane.runtime.message import Message
+from taskplane.runtime.message import Message, Part
 
 
 def words_of(message: Message) -> str:
     """Return the text parts of a message in one line, with white space as one blank."""
     return " ".join(" ".join(part.text for part in message.parts).split())
+
+
+def is_plain_part(part: Part) -> bool:
+    """Return whether a part is a text and nothing else. Two such parts can be joined to one."""
+    return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
 
 
 def digests(message: Message) -> tuple[int, int]:

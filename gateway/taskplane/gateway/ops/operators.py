@@ -16,7 +16,7 @@ from taskplane.gateway.kagent.states import info_state
 from taskplane.gateway.ops.concerns import concerns
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.tasks.log import event_json
-from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.translate.timestamps import to_seconds, to_text
 from taskplane.gateway.web.http import Reply, Request, empty_reply
 from taskplane.runtime.principal import Principal, acting_as
 from taskplane.runtime.validation import invalid
@@ -24,7 +24,6 @@ from taskplane.runtime.validation import invalid
 _TASKS: Final = 50
 _EVENTS: Final = 100
 _MINUTES: Final = 60
-_MILLISECONDS: Final = 3
 _FAILED: Final = (a2a.TASK_STATE_FAILED, a2a.TASK_STATE_REJECTED)
 # The states that `state` selects by each of its values.
 _STATES: Final[dict[str, tuple["a2a.TaskState.ValueType", ...]]] = {
@@ -51,7 +50,7 @@ async def overview(plane: Plane, request: Request, caller: Caller) -> Reply:
             {
                 "agent": each.agent,
                 "queued": each.queued,
-                "oldestSeconds": _seconds(each.oldest),
+                "oldestSeconds": to_seconds(each.oldest),
                 "unserved": each.unserved,
             }
             for each in found.queue
@@ -173,7 +172,7 @@ def _executor(found: pb.ExecutorFigures) -> dict[str, Any]:
         "agents": list(found.agents),
         "leases": found.leases,
         "running": found.running,
-        "lastSeenSeconds": _seconds(found.last_seen),
+        "lastSeenSeconds": to_seconds(found.last_seen),
         "capacity": found.capacity,
     }
 
@@ -235,12 +234,8 @@ def _events(found: pb.GetTenantTaskResponse) -> list[dict[str, Any]]:
 
 
 def _backlog(count: int, oldest: float) -> dict[str, Any]:
-    return {"count": count, "oldestSeconds": _seconds(oldest) if count else None}
+    return {"count": count, "oldestSeconds": to_seconds(oldest) if count else None}
 
 
 def _percentiles(found: pb.Percentiles) -> dict[str, float]:
-    return {"p50": _seconds(found.p50), "p95": _seconds(found.p95)}
-
-
-def _seconds(value: float) -> float:
-    return round(value, _MILLISECONDS)
+    return {"p50": to_seconds(found.p50), "p95": to_seconds(found.p95)}

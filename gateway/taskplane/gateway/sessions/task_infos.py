@@ -12,14 +12,13 @@ from taskplane.gateway.kagent.envelope import data_reply
 from taskplane.gateway.kagent.session_tasks import wants_superseded
 from taskplane.gateway.kagent.states import counts, info_state
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.timestamps import to_text
+from taskplane.gateway.translate.timestamps import to_seconds, to_text
 from taskplane.gateway.web.etags import if_changed
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime.validation import invalid
 
 _PAGE: Final = 100
 _LISTED: Final = "Successfully listed task infos"
-_MILLISECONDS: Final = 3
 
 
 async def list_all(plane: Plane, request: Request, caller: Caller) -> Reply:
@@ -72,14 +71,14 @@ async def stats(plane: Plane, request: Request, caller: Caller) -> Reply:
         "byState": counts(figures.states),
         "errorRate": figures.error_rate,
         "durationSeconds": {
-            "min": _seconds(durations.min),
-            "median": _seconds(durations.median),
-            "p95": _seconds(durations.p95),
-            "max": _seconds(durations.max),
+            "min": to_seconds(durations.min),
+            "median": to_seconds(durations.median),
+            "p95": to_seconds(durations.p95),
+            "max": to_seconds(durations.max),
         }
         if figures.HasField("durations")
         else None,
-        "timeInStateSeconds": {name: _seconds(seconds) for name, seconds in times.items()},
+        "timeInStateSeconds": {name: to_seconds(seconds) for name, seconds in times.items()},
     }
     return data_reply(data, "Successfully computed session figures")
 
@@ -109,7 +108,3 @@ def _state(state: int) -> dict[str, Any]:
     shown = info_state(state)
     flags = {"paused": shown.paused, "rejected": state == a2a.TASK_STATE_REJECTED}
     return {"state": shown.name} | {name: True for name, holds in flags.items() if holds}
-
-
-def _seconds(value: float) -> float:
-    return round(value, _MILLISECONDS)

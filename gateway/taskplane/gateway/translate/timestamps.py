@@ -1,4 +1,4 @@
-"""google.protobuf.Timestamp <-> RFC 3339 text."""
+"""Times as JSON has them: google.protobuf.Timestamp <-> RFC 3339 text, and durations."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 _EPOCH = datetime(1970, 1, 1)
 _MAX_SECONDS = 253402300799
 _MIN_SECONDS = -62135596800
+_MILLISECONDS: Final = 3
 _LEAP_SECOND: Final = re.compile(r"(?<=\d\d:\d\d:)60")
 
 
@@ -45,6 +46,11 @@ def from_text(text: str) -> Timestamp:
         moment = moment.replace(tzinfo=UTC)
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return Timestamp(seconds=passed.days * 86400 + passed.seconds, nanos=passed.microseconds * 1000)
+
+
+def to_seconds(duration: float) -> float:
+    """Return a duration in seconds, rounded to the millisecond."""
+    return round(duration, _MILLISECONDS)
 
 
 def _unusual(text: str) -> datetime:

@@ -5,9 +5,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from taskplane.agents.agent import ArtifactChunk
-from taskplane.agents.changes import MAX_CHUNK_BYTES, is_plain_part
+from taskplane.agents.changes import MAX_CHUNK_BYTES
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.runtime.json_values import to_dict
+from taskplane.runtime.message_content import is_plain_part
 
 # The maximum number of characters of a piece of text: a character has at most 4 bytes in UTF-8.
 _MAX_TEXT: Final = MAX_CHUNK_BYTES // 4

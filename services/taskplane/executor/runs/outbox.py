@@ -15,7 +15,6 @@ from taskplane.agents.changes import (
     MessageFactory,
     Put,
     artifact,
-    is_plain_part,
     is_plain_text,
     mark,
     parts_of,
@@ -25,6 +24,7 @@ from taskplane.agents.faults import AGENT_ERROR
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.runtime import message_times
+from taskplane.runtime.message_content import is_plain_part
 from taskplane.runtime.times import micros
 
 log = logging.getLogger(__name__)

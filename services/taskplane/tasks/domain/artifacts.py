@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.tasks.domain.messages import is_plain_text
+from taskplane.runtime.message_content import is_plain_part
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
@@ -28,7 +28,7 @@ class Parts:
         """Yield one piece for each part of an update. A plain text that is appended to a plain text continues its
         part."""
         for part in parts:
-            plain = is_plain_text(part)
+            plain = is_plain_part(part)
             goes_on = append and plain and self._plain
             yield Piece(None if goes_on else _without_content(part), _content(part))
             self._plain = plain

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, MutableSequence
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import LOST_ATTEMPT, USAGE
+from taskplane.runtime.message_content import is_plain_part
 from taskplane.tasks.domain.artifacts import merge_fields
 from taskplane.tasks.domain.kinds import ARTIFACT, CREATED, MESSAGE, STATUS, STATUSES
-from taskplane.tasks.domain.messages import is_partial, is_plain_text, message_flags
+from taskplane.tasks.domain.messages import is_partial, message_flags
 from taskplane.tasks.domain.task import SUBMITTED, WORKING, Event
 
 # Metadata of the status event that queues a lost attempt again, beside LOST_ATTEMPT.
@@ -76,7 +77,7 @@ class _GrowingText:
     def extend(self, parts: MutableSequence[a2a.Part], more: Iterable[a2a.Part]) -> None:
         for part in more:
             last = parts[-1] if parts else None
-            if last is not None and is_plain_text(part) and is_plain_text(last):
+            if last is not None and is_plain_part(part) and is_plain_part(last):
                 if self._part is not last:
                     self.settle()
                     self._part = last

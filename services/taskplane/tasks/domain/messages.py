@@ -7,6 +7,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import INTERRUPTED, INVOCATION_KEYS, KIND, PARTIAL_KEYS, STATUS_TEXT
 from taskplane.runtime.json_values import text_in
+from taskplane.runtime.message_content import is_plain_part
 from taskplane.runtime.validation import MAX_ID
 
 _MARKS: Final = frozenset({*PARTIAL_KEYS, KIND})
@@ -77,15 +78,10 @@ def named_turn(said: a2a.Task | a2a.Message | a2a.Artifact) -> str | None:
     return None
 
 
-def is_plain_text(part: a2a.Part) -> bool:
-    """Return whether a part is a text and nothing else. Two such parts can be joined to one."""
-    return part.HasField("text") and not (part.HasField("metadata") or part.filename or part.media_type)
-
-
 def extend(message: a2a.Message, delta: a2a.Message) -> None:
     """Append the parts of a partial message to the message before it; adjacent plain texts become one part."""
     for part in delta.parts:
-        if message.parts and is_plain_text(part) and is_plain_text(message.parts[-1]):
+        if message.parts and is_plain_part(part) and is_plain_part(message.parts[-1]):
             message.parts[-1].text += part.text
         else:
             message.parts.append(part)
