@@ -61,6 +61,17 @@ def check_key(key: str) -> None:
         raise invalid({"Idempotency-Key": f"must have at most {MAX_ID} characters"})
 
 
+def parse_if_match(if_match: str, what: str) -> int:
+    """Return the generation or version (`what`) in If-Match, given as a number, a tag or the end of a cursor; 0: any.
+    Raise Invalid for anything else."""
+    text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
+    if text in ("", "*"):
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        raise invalid({"If-Match": f"must name a {what}"})
+    return int(text)
+
+
 def check_user(user: str) -> None:
     """Raise Invalid `BAD_USER_ID` for a user id that is too long or not printable."""
     if len(user) > MAX_ID or not user.isprintable():

@@ -11,9 +11,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from taskplane.gateway import probes
-from taskplane.gateway.a2a import card
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
+from taskplane.gateway.bindings import agent_card, jsonrpc, rest, rest_v0_3
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
 from taskplane.gateway.kagent import agents, session_list, sessions, tasks
 from taskplane.gateway.ops import operators
@@ -70,7 +69,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/healthz", probes.healthz),
     PublicRoute("GET", "/readyz", probes.readyz),
     PublicRoute("GET", "/metrics", probes.metrics),
-    *(PublicRoute("GET", f"{base}/.well-known/{name}", card.well_known) for base in _BASES for name in _CARDS),
+    *(PublicRoute("GET", f"{base}/.well-known/{name}", agent_card.well_known) for base in _BASES for name in _CARDS),
     PublicRoute("GET", "/", serving.root),
     *(PublicRoute("GET", path, serving.document) for path in _PAGE),
     PublicRoute("GET", "/ui/assets/{file}", serving.asset),

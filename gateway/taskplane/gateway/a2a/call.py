@@ -8,9 +8,9 @@ from typing import Final, Protocol
 from taskplane.api import growing_text
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.limits import parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Wait
-from taskplane.gateway.web.etags import parse_if_match
 from taskplane.runtime.errors import NotFound
 
 _EXTENSIONS: Final = (b"a2a-extensions", b"x-a2a-extensions")

@@ -3,7 +3,6 @@
 from functools import partial
 
 from taskplane.gateway.a2a.call import Call
-from taskplane.gateway.a2a.card import agent_name
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.disconnect import cancel_on_disconnect
@@ -24,6 +23,14 @@ def call_of(plane: Plane, request: Request, caller: Caller, version: str) -> Cal
         # The paths with a namespace are those of kagent. Its clients know growing texts without naming them.
         grows="namespace" in request.arguments,
     )
+
+
+def agent_name(request: Request) -> str:
+    """Return the name of the agent in the path; empty for the default one."""
+    arguments = request.arguments
+    if "namespace" in arguments:
+        return f"{arguments['namespace']}/{arguments['agent']}"
+    return arguments.get("agent", "")
 
 
 def asked_version(request: Request) -> str:

@@ -8,12 +8,12 @@ from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import events
 from taskplane.gateway.kagent.envelope import data_reply, read_object
 from taskplane.gateway.kagent.shapes import agent_id, event_json, session_json
-from taskplane.gateway.limits import check_size
+from taskplane.gateway.limits import check_size, parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.timestamps import from_text
-from taskplane.gateway.web.etags import from_number, if_changed, parse_if_match
+from taskplane.gateway.web.etags import from_number, if_changed
 from taskplane.gateway.web.http import Reply, Request
 from taskplane.runtime import json_lines
 from taskplane.runtime.errors import PermissionDenied

@@ -12,6 +12,7 @@ from taskplane.gateway.coordination import deletion, documents
 from taskplane.gateway.kagent.envelope import data_reply, list_reply, read_json
 from taskplane.gateway.kagent.session_tasks import iterate_tasks, wants_superseded
 from taskplane.gateway.kagent.shapes import task_json
+from taskplane.gateway.limits import parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_task
 from taskplane.gateway.web import etags
@@ -26,7 +27,7 @@ async def put(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     document = await read_json(plane, request, lenient=True)
     task = await plane.worker.run(request.size, read_task, document)
-    expected = etags.parse_if_match(request.header(b"if-match"), "generation")
+    expected = parse_if_match(request.header(b"if-match"), "generation")
     agent = request.header(b"x-agent-name")
     record = (await documents.put(plane, task, agent=agent, expected_generation=expected)).record
     shown = await _shown(plane, record.task, cursor_of(record))

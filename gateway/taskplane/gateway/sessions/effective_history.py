@@ -12,6 +12,7 @@ from taskplane.gateway.coordination.conversation import Unit
 from taskplane.gateway.kagent import paging
 from taskplane.gateway.kagent.envelope import data_reply, read_json
 from taskplane.gateway.kagent.shapes import event_json
+from taskplane.gateway.limits import parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.documents import read_messages
 from taskplane.gateway.translate.fields import Fields, is_object
@@ -52,7 +53,7 @@ async def push(plane: Plane, request: Request, caller: Caller) -> Reply:
     session does not have the expected version; NotFound.
     """
     messages, expected = await plane.worker.run(request.size, _read, await read_json(plane, request, lenient=True))
-    expected = expected or etags.parse_if_match(request.header(b"if-match"), "version")
+    expected = expected or parse_if_match(request.header(b"if-match"), "version")
     context_id = request.arguments["session"]
     for message in messages:
         message.message_id = message.message_id or new_id()

@@ -10,13 +10,12 @@ from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.coordination import conversation
 from taskplane.gateway.kagent.envelope import data_reply, read_object, read_options
 from taskplane.gateway.kagent.shapes import session_json
-from taskplane.gateway.limits import check_key, check_size
+from taskplane.gateway.limits import check_key, check_size, parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.rewinds import read_version
 from taskplane.gateway.translate.v0_3 import V0_3
-from taskplane.gateway.web import etags
 from taskplane.gateway.web.http import Reply, Request
 
 _log = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ def _key(request: Request) -> str:
 
 def _expected(request: Request, body: Fields) -> int:
     """Return the version that body or header expect of the session; 0: any."""
-    return read_version(body, "expectedVersion") or etags.parse_if_match(request.header(b"if-match"), "version")
+    return read_version(body, "expectedVersion") or parse_if_match(request.header(b"if-match"), "version")
 
 
 async def _left(plane: Plane, task: a2a.Task, version: int) -> dict[str, Any]:

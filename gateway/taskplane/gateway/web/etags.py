@@ -6,7 +6,6 @@ from typing import Final
 from starlette.responses import Response
 
 from taskplane.gateway.web.http import Headers, Request, empty_reply
-from taskplane.runtime.validation import invalid
 
 # Responses depend on the caller; caches must revalidate them.
 PRIVATE: Final[Headers] = [
@@ -23,17 +22,6 @@ def digest(body: bytes | memoryview) -> bytes:
 def from_number(number: int) -> bytes:
     """Return the tag of a generation or a version."""
     return b'"%d"' % number
-
-
-def parse_if_match(if_match: str, what: str) -> int:
-    """Return the generation or version (`what`) in If-Match, given as a number, a tag or the end of a cursor; 0: any.
-    Raise Invalid for anything else."""
-    text = if_match.removeprefix("W/").strip('"').rpartition("-")[2]
-    if text in ("", "*"):
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
-        raise invalid({"If-Match": f"must name a {what}"})
-    return int(text)
 
 
 def is_current(request: Request, tag: bytes) -> bool:
