@@ -4,9 +4,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import pytest
+from tests.gateway.metadata import Metadata
 
 from taskplane.api import growing_text
-from taskplane.gateway.a2a.call import Call, Headers
+from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.auth.scheme import RequestHeaders
 from taskplane.gateway.web.http import Request
 from taskplane.runtime.errors import Invalid
 
@@ -17,20 +19,6 @@ SENT = [
     ("idempotency-key", "k"),
     ("if-match", '"3"'),
 ]
-
-
-class Metadata:
-    """The metadata of a gRPC call."""
-
-    def __init__(self, *pairs: tuple[str, str]) -> None:
-        self._pairs = pairs
-
-    def header(self, name: bytes) -> str:
-        return next((value for key, value in reversed(self._pairs) if key == name.decode()), "")
-
-    def headers(self, *names: bytes) -> list[str]:
-        values = [value for key, value in self._pairs if key.encode() in names]
-        return [element.strip() for value in values for element in value.split(",")]
 
 
 def of_http(*pairs: tuple[str, str]) -> Request:
@@ -44,7 +32,7 @@ def waiting() -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-def call(headers: Headers, **more: Any) -> Call:
+def call(headers: RequestHeaders, **more: Any) -> Call:
     """Return a call without a plane and a caller, which these tests do not use."""
     unused: Any = None
     return Call(unused, unused, headers, path="", version="1.0", size=0, accepted=0.0, waiting=waiting, **more)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.auth.scheme import Asked, Credentials
+from taskplane.gateway.auth.scheme import Asked, RequestHeaders
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.errors import Unauthenticated
 from taskplane.runtime.principal import Principal
@@ -23,7 +23,7 @@ class Badges:
     def configured(self, settings: GatewaySettings) -> "Badges":
         return self
 
-    def identify(self, credentials: Credentials) -> Caller | None:
+    def identify(self, credentials: RequestHeaders) -> Caller | None:
         badge = credentials.header(b"x-badge")
         if not badge:
             return None

@@ -2,11 +2,11 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.gateway.auth.badge import Badges
+from tests.gateway.metadata import Metadata
 from tests.gateway.plane import Plane, open_behind, open_front, said
 
 from taskplane.gateway.auth.authenticator import SCHEMES, Authenticator
@@ -15,26 +15,6 @@ from taskplane.gateway.web import sse
 from taskplane.runtime.errors import Unauthenticated
 
 WORKING = "TASK_STATE_WORKING"
-
-
-class Metadata:
-    """The credentials of a call other than an HTTP request."""
-
-    def __init__(self, *pairs: tuple[bytes, bytes]) -> None:
-        self.pairs = pairs
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        return {}
-
-    def raw(self, name: bytes) -> bytes:
-        return dict(self.pairs).get(name, b"")
-
-    def header(self, name: bytes) -> str:
-        return self.raw(name).decode()
-
-    def count(self, name: bytes) -> int:
-        return [each for each, _ in self.pairs].count(name)
 
 
 @pytest.fixture
@@ -98,8 +78,8 @@ def test_only_the_identifying_scheme_decides_whether_a_caller_is_alive(keys: Pat
     badges = Badges({"b1": "carl"})
     schemes = (*SCHEMES, badges.configured)
     authenticator = Authenticator(GatewaySettings(api_keys=str(keys)), schemes)
-    ann = authenticator.identify(Metadata((b"authorization", b"Bearer ann_1.s3cret")))
-    carl = authenticator.identify(Metadata((b"x-badge", b"b1")))
+    ann = authenticator.identify(Metadata(("authorization", "Bearer ann_1.s3cret")))
+    carl = authenticator.identify(Metadata(("x-badge", "b1")))
     assert (ann.principal.owner, carl.principal.owner) == ("ann", "carl")
     assert authenticator.alive(ann) and authenticator.alive(carl)
     badges.owners.clear()
@@ -109,8 +89,8 @@ def test_only_the_identifying_scheme_decides_whether_a_caller_is_alive(keys: Pat
 def test_a_repeated_user_name_is_refused_in_calls_of_every_form(keys: Path) -> None:
     """S2: the refusal comes before any scheme is tried."""
     authenticator = Authenticator(GatewaySettings(api_keys=str(keys)))
-    key = (b"x-api-key", b"ann_1.s3cret")
-    assert authenticator.identify(Metadata(key, (b"x-user-id", b"bob"))).principal.owner == "ann"
+    key = ("x-api-key", "ann_1.s3cret")
+    assert authenticator.identify(Metadata(key, ("x-user-id", "bob"))).principal.owner == "ann"
     with pytest.raises(Unauthenticated) as caught:
-        authenticator.identify(Metadata(key, (b"x-user-id", b"ann"), (b"x-user-id", b"ann")))
+        authenticator.identify(Metadata(key, ("x-user-id", "ann"), ("x-user-id", "ann")))
     assert caught.value.reason == "AMBIGUOUS_USER"

@@ -3,29 +3,18 @@ of gRPC alike."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from taskplane.api import growing_text
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth.caller import Caller
+from taskplane.gateway.auth.scheme import RequestHeaders
 from taskplane.gateway.limits import parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Wait
 from taskplane.runtime.errors import NotFound
 
 _EXTENSIONS: Final = (b"a2a-extensions", b"x-a2a-extensions")
-
-
-class Headers(Protocol):
-    """The values beside a request, by names in lower case."""
-
-    def header(self, name: bytes) -> str:
-        """Return the last value of a name; empty if there is none."""
-        ...
-
-    def headers(self, *names: bytes) -> list[str]:
-        """Return the elements of all values of these names, with comma-separated lists split."""
-        ...
 
 
 class Call:
@@ -60,7 +49,7 @@ class Call:
         self,
         plane: Plane,
         caller: Caller,
-        headers: Headers,
+        headers: RequestHeaders,
         *,
         path: str,
         version: str,

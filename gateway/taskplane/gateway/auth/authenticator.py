@@ -8,7 +8,7 @@ from taskplane.gateway.auth.caller import BrowserChecks, Caller
 from taskplane.gateway.auth.keys import ApiKeys
 from taskplane.gateway.auth.loopback import Loopback
 from taskplane.gateway.auth.proxy import TrustedProxy
-from taskplane.gateway.auth.scheme import Credentials, Scheme
+from taskplane.gateway.auth.scheme import RequestHeaders, Scheme
 from taskplane.gateway.auth.user_names import IgnoredNames, check_single
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.http import Request
@@ -63,7 +63,7 @@ class Authenticator:
         self._browser.check(request.method, request.raw(b"host"), request.header(b"origin"))
         return self.identify(request)
 
-    def identify(self, credentials: Credentials) -> Caller:
+    def identify(self, credentials: RequestHeaders) -> Caller:
         """Return the caller of a call.
 
         The name of a user counts only in the places that the caller's scheme trusts; elsewhere it is ignored. Raise

@@ -6,7 +6,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.auth.key_file import Key, KeyFile
-from taskplane.gateway.auth.scheme import Asked, Credentials
+from taskplane.gateway.auth.scheme import Asked, RequestHeaders
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.principal import Principal
 
@@ -29,7 +29,7 @@ class ApiKeys:
         """Return the scheme; None if there is no file of keys. Raise Invalid if it cannot be read."""
         return cls(KeyFile(Path(settings.api_keys), settings.tenant)) if settings.api_keys else None
 
-    def identify(self, credentials: Credentials) -> Caller | None:
+    def identify(self, credentials: RequestHeaders) -> Caller | None:
         """Return the owner of the key; None for a call without one."""
         token = credentials.header(b"x-api-key")
         if not token:

@@ -6,7 +6,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth import user_names
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.auth.scheme import Credentials
+from taskplane.gateway.auth.scheme import RequestHeaders
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.principal import Principal
 
@@ -24,7 +24,7 @@ class Loopback:
         self._tenant = settings.tenant
         self._user = lru_cache(4096)(self._caller)
 
-    def identify(self, credentials: Credentials) -> Caller:
+    def identify(self, credentials: RequestHeaders) -> Caller:
         """Return the user in the parameter user_id, else in the header X-User-Id, else `local`."""
         named = user_names.in_header(credentials)
         return self._user(user_names.in_query(credentials) or named or _DEFAULT_USER)

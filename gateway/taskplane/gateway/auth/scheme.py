@@ -7,7 +7,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
 
 
-class Credentials(Protocol):
+class RequestHeaders(Protocol):
     """A read-only view of the headers, or gRPC metadata, and the query parameters of one call."""
 
     @property
@@ -25,6 +25,10 @@ class Credentials(Protocol):
 
     def count(self, name: bytes) -> int:
         """Return the number of headers with this name."""
+        ...
+
+    def headers(self, *names: bytes) -> list[str]:
+        """Return the elements of all headers with these names, with comma-separated lists split."""
         ...
 
 
@@ -55,7 +59,7 @@ class Scheme(Protocol):
         """Return the places from which this scheme takes the name of a user: `header`, `query`."""
         ...
 
-    def identify(self, credentials: Credentials) -> Caller | None:
+    def identify(self, credentials: RequestHeaders) -> Caller | None:
         """Return the caller; None if the call has no credential of this scheme.
 
         Raise Unauthenticated `BAD_CREDENTIALS`, `NO_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid `BAD_USER_ID`.

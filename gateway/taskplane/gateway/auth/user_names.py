@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from taskplane.gateway.auth.scheme import Credentials
+from taskplane.gateway.auth.scheme import RequestHeaders
 from taskplane.gateway.limits import check_user
 from taskplane.gateway.metrics import IGNORED_NAMES
 from taskplane.runtime.errors import Unauthenticated
@@ -17,7 +17,7 @@ _QUERY: Final = "user_id"
 _log = logging.getLogger(__name__)
 
 
-def check_single(credentials: Credentials) -> None:
+def check_single(credentials: RequestHeaders) -> None:
     """Raise Unauthenticated `AMBIGUOUS_USER` for more than one header X-User-Id.
 
     Which of them a proxy made, and which its client, cannot be told.
@@ -26,7 +26,7 @@ def check_single(credentials: Credentials) -> None:
         raise _ambiguous("the header X-User-Id must occur once")
 
 
-def in_header(credentials: Credentials) -> str:
+def in_header(credentials: RequestHeaders) -> str:
     """Return the name in X-User-Id; empty if there is none.
 
     Raise Unauthenticated `AMBIGUOUS_USER` for a comma, with which proxies join two headers; Invalid `BAD_USER_ID`.
@@ -38,7 +38,7 @@ def in_header(credentials: Credentials) -> str:
     return name
 
 
-def in_query(credentials: Credentials) -> str:
+def in_query(credentials: RequestHeaders) -> str:
     """Return the name in the parameter user_id; empty if there is none. Raise Invalid `BAD_USER_ID`."""
     name = credentials.query.get(_QUERY, "")
     check_user(name)
@@ -51,7 +51,7 @@ class IgnoredNames:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def count(self, credentials: Credentials, trusted: frozenset[str]) -> None:
+    def count(self, credentials: RequestHeaders, trusted: frozenset[str]) -> None:
         """Count the names of a call in other places than the trusted ones."""
         if IN_HEADER not in trusted and credentials.count(_HEADER):
             self._ignored(IN_HEADER, "the header X-User-Id")
