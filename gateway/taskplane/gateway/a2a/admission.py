@@ -1,9 +1,10 @@
 """The checks of a call before its request: version, agent, extensions and scope, alike for every binding."""
 
 from taskplane.api import growing_text
-from taskplane.gateway.a2a.call import Call, version_of
+from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
+from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, Refused, Unavailable

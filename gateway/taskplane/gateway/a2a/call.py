@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from taskplane.api import growing_text
+from taskplane.gateway.a2a.versions import RULES
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.auth.scheme import RequestHeaders
@@ -14,13 +15,14 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Wait
 from taskplane.runtime.errors import NotFound
 
-_EXTENSIONS: Final = (b"a2a-extensions", b"x-a2a-extensions")
+_EXTENSIONS: Final = tuple(rules.extensions_header for rules in RULES.values())
 
 
 class Call:
     """One call.
 
-    `path` is the agent's name in the path, empty for the default agent; `version` the A2A version of the request;
+    `path` is the agent's name in the path, empty for the default agent; `version` the A2A version of the request, which
+    decides on its `rules`;
     `size` the size of the request in bytes; `accepted` the time of the request by the loop's clock. `waiting` is
     entered while a client waits for its task, and cancels that when the client goes or this process drains. `grows`:
     streams have the pieces of growing texts, whether the client names that extension or not.
@@ -38,6 +40,7 @@ class Call:
         "missing",
         "path",
         "plane",
+        "rules",
         "size",
         "used",
         "version",
@@ -62,6 +65,7 @@ class Call:
         self.caller = caller
         self.path = path
         self.version = version
+        self.rules = RULES[version]
         self.size = size
         self.accepted = accepted
         self.waiting = waiting
@@ -79,11 +83,11 @@ class Call:
         self.used: Sequence[str] = ()
 
     @property
+    def grace_end(self) -> float:
+        """Return the time, by the loop's clock, when a send that waits for a grace period is answered at the latest."""
+        return self.accepted + self.plane.settings.v03_send_grace_ms / 1000
+
+    @property
     def expected_version(self) -> int:
         """Return the version that the session must have by If-Match; 0: any. Raise Invalid."""
         return parse_if_match(self.if_match, "version") if self.if_match else 0
-
-
-def version_of(asked: str) -> str:
-    """Return major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
-    return ".".join(asked.strip().split(".")[:2])

@@ -14,9 +14,7 @@ async def push(_call: Call, _request: Any) -> Answer:
 
 async def extended_card(call: Call, _request: Any) -> Answer:
     """Raise Refused with the reason of the call's version."""
-    old = call.version == "0.3"
-    reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED" if old else "UNSUPPORTED_OPERATION"
-    raise Refused("this agent has no extended card", reason=reason)
+    raise Refused("this agent has no extended card", reason=call.rules.no_extended_card)
 
 
 async def listing(_call: Call, _request: Any) -> Answer:

@@ -78,9 +78,8 @@ async def _wait_for_task(call: Call, wait: Wait, reference: xb.TaskReference) ->
         return await _task_now(plane, reference.task_id)
     if wait is Wait.AT_REST:
         return await _wait_until(plane, reference, _UNTIL_AT_REST)
-    until = call.accepted + plane.settings.v03_send_grace_ms / 1000
     try:
-        async with asyncio.timeout_at(until):
+        async with asyncio.timeout_at(call.grace_end):
             return await _wait_until(plane, reference, _UNTIL_BEGUN)
     except TimeoutError:
         return await _task_now(plane, reference.task_id)

@@ -47,7 +47,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
     if reply.HasField("message"):
         return _stream(call, single(reply.message))
     asked = request.configuration
-    history_length = asked.history_length if asked.HasField("history_length") else _history_length(call)
+    history_length = asked.history_length if asked.HasField("history_length") else call.rules.stream_history
     if reply.HasField("rewound"):
         return await _rewind_stream(call, reply.rewound, history_length)
     reference = reply.task
@@ -69,7 +69,7 @@ async def subscribe(call: Call, request: a2a.SubscribeToTaskRequest) -> PayloadS
     """
     plane, task_id, cursor = call.plane, request.id, call.cursor
     check_cursor(cursor)
-    history_length = _history_length(call)
+    history_length = call.rules.stream_history
     patience = plane.settings.store_patience
     flow = _stream(
         call, follow(plane.tasks, task_id, cursor, TERMINAL, patience=patience, history_length=history_length)
@@ -99,12 +99,6 @@ async def subscribe(call: Call, request: a2a.SubscribeToTaskRequest) -> PayloadS
 
 def _stream(call: Call, batches: AsyncGenerator[list[Item], None]) -> PayloadStream:
     return PayloadStream(batches, growing_text=call.growing_text)
-
-
-def _history_length(call: Call) -> int | None:
-    """Return the bound of the history of a stream's tasks if the request has none. Clients of 0.3 replace their whole
-    conversation by any full Task that has a history."""
-    return 0 if call.version == "0.3" else None
 
 
 def _events(
@@ -147,4 +141,4 @@ async def _in_its_place(call: Call, payload: Payload) -> Payload:
     """Return the session task for a task that is stored in its place."""
     if not isinstance(payload, a2a.Task) or payload.id != payload.context_id:
         return payload
-    return bounded((await tasks.read(call.plane, payload.id)).task, _history_length(call))
+    return bounded((await tasks.read(call.plane, payload.id)).task, call.rules.stream_history)

@@ -36,7 +36,7 @@ def submission(call: Call, request: a2a.SendMessageRequest) -> xb.SubmitRequest:
     elif settings.idempotent_messages:
         sent.idempotency_key = request.message.message_id
         sent.key_is_message_id = True
-    if call.version == "0.3" and settings.client_task_ids == "create":
+    if call.rules.client_task_ids and settings.client_task_ids == "create":
         sent.create_unknown_task = True
     if call.if_match:
         sent.expected_version = _agreed(sent.expected_version, call.expected_version)

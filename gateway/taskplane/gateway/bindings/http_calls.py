@@ -46,5 +46,4 @@ def echo(call: Call) -> Headers:
     """Return the header that names the extensions in use, as the version of the call spells it."""
     if not call.used:
         return []
-    name = b"x-a2a-extensions" if call.version == "0.3" else b"a2a-extensions"
-    return [(name, ", ".join(call.used).encode())]
+    return [(call.rules.extensions_header, ", ".join(call.used).encode())]

@@ -15,9 +15,10 @@ import orjson
 from starlette.responses import Response
 
 from taskplane.gateway.a2a.admission import admit
-from taskplane.gateway.a2a.call import Call, version_of
+from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
+from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
