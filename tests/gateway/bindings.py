@@ -21,6 +21,7 @@ from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.gateway.a2a.operations import OPERATIONS
 from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
+from taskplane.gateway.bindings.sent_events import SentEvents
 from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
@@ -94,8 +95,8 @@ class Binding(Protocol):
         """Return the body that the gateway writes for an error."""
         ...
 
-    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-        """Yield the events that the gateway writes for a stream."""
+    def events(self, flow: PayloadStream) -> SentEvents:
+        """Return the events that the gateway writes for a stream."""
         ...
 
 
@@ -135,7 +136,7 @@ class JsonRpc:
     def refused(self, error: PlaneError) -> Json:
         return {"jsonrpc": "2.0", "id": "r", "error": error_1_0(error, "r")}
 
-    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    def events(self, flow: PayloadStream) -> SentEvents:
         return jsonrpc.events(WORKER, flow, jsonrpc.Frame(b'"r"', V1_0))
 
 
@@ -170,7 +171,7 @@ class JsonRpc03:
     def refused(self, error: PlaneError) -> Json:
         return {"jsonrpc": "2.0", "id": "r", "error": error_0_3(error, "r")}
 
-    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    def events(self, flow: PayloadStream) -> SentEvents:
         return jsonrpc.events(WORKER, flow, jsonrpc.Frame(b'"r"', V0_3))
 
 
@@ -201,7 +202,7 @@ class Rest:
     def refused(self, error: PlaneError) -> Json:
         return error_rest(error, "r")
 
-    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    def events(self, flow: PayloadStream) -> SentEvents:
         return rest.FORM.events(WORKER, flow)
 
 
@@ -234,7 +235,7 @@ class Rest03:
     def refused(self, error: PlaneError) -> Json:
         return error_rest_0_3(error, "r")
 
-    def events(self, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
+    def events(self, flow: PayloadStream) -> SentEvents:
         return rest_v0_3.FORM.events(WORKER, flow)
 
 

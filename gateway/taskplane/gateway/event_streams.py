@@ -1,18 +1,16 @@
 """Streams of events to the callers of the plane."""
 
-from collections.abc import AsyncGenerator
-
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.http import Headers
-from taskplane.gateway.web.sse import EventStream
+from taskplane.gateway.web.sse import Events, EventStream
 from taskplane.gateway.web.streams import Slot
 
 
 def event_stream(
     plane: Plane,
     caller: Caller,
-    events: AsyncGenerator[bytes, None],
+    events: Events,
     *,
     slot: Slot | None = None,
     headers: Headers | None = None,

@@ -6,7 +6,7 @@ capabilities, then the operation itself.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -22,7 +22,7 @@ from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
-from taskplane.gateway.bindings.sent_events import sent_events
+from taskplane.gateway.bindings.sent_events import SentEvents
 from taskplane.gateway.errors import error_0_3, error_1_0, without_agent
 from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_any_depth
@@ -157,11 +157,10 @@ async def _stream(call: Call, operation: Stream, request: Any, frame: Frame) -> 
     )
 
 
-def events(worker: TranslationThread, flow: PayloadStream, frame: Frame) -> AsyncGenerator[bytes, None]:
-    """Return the elements of a stream as server-sent events, and an error as the last of them. They close the
-    stream."""
+def events(worker: TranslationThread, flow: PayloadStream, frame: Frame) -> SentEvents:
+    """Return the elements of a stream as server-sent events. An error is the last event."""
     head = b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":'
-    return sent_events(worker, flow, frame.dialect.event, partial(_error_event, frame), head=head, tail=b"}")
+    return SentEvents(worker, flow, frame.dialect.event, partial(_error_event, frame), head=head, tail=b"}")
 
 
 def _error_event(frame: Frame, error: PlaneError) -> bytes:

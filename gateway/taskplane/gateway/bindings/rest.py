@@ -7,7 +7,7 @@ Checks are made in the order of the JSON-RPC binding. A value in the path replac
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
-from taskplane.gateway.bindings.sent_events import sent_events
+from taskplane.gateway.bindings.sent_events import SentEvents
 from taskplane.gateway.errors import error_rest, rest_status, without_agent
 from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_json
@@ -64,10 +64,9 @@ class Form:
         """Return a response with a JSON value."""
         return bytes_reply(status, json_lines.encode(value), self.media_type(request), headers)
 
-    def events(self, worker: TranslationThread, flow: PayloadStream) -> AsyncGenerator[bytes, None]:
-        """Return a generator of server-sent events. An error is the last event. The generator closes the stream at its
-        end."""
-        return sent_events(worker, flow, self.dialect.event, self._error_event)
+    def events(self, worker: TranslationThread, flow: PayloadStream) -> SentEvents:
+        """Return the elements of a stream as server-sent events. An error is the last event."""
+        return SentEvents(worker, flow, self.dialect.event, self._error_event)
 
     def _error_event(self, error: PlaneError) -> bytes:
         """Return an error as a stream event. Official clients ignore the content of an error event without the name

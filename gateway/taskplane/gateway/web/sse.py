@@ -4,9 +4,9 @@ clients and the drain of the process."""
 import asyncio
 import random
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -46,6 +46,16 @@ def event(data: bytes, cursor: str = "", name: str = "") -> bytes:
     return b"%sdata: %s\n\n" % (head.encode(), data)
 
 
+class Events(Protocol):
+    """Events that are written, such as a generator."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None:
+        """Close the events, also if none was taken."""
+        ...
+
+
 class _End(Enum):
     GONE = "the client closed the connection"
     STUCK = "a write to the client blocked for too long"
@@ -59,7 +69,7 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncGenerator[bytes, None],
+        events: Events,
         *,
         streams: Streams,
         slot: Slot,
