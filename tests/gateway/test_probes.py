@@ -28,6 +28,7 @@ async def test_a_working_plane_is_live_and_ready_and_has_metrics(tmp_path: Path)
         ready = await plane.http.get("/readyz")
         assert ready.status_code == 200
         assert ready.json()["services"] == {"tasks": True, "sessions": True, "executor": True}
+        assert ready.json()["degraded"] is False
         await plane.send("hello")
         metrics = (await plane.http.get("/metrics")).text
         assert 'taskplane_http_requests_total{operation="SendMessage",outcome="ok"}' in metrics
@@ -102,6 +103,27 @@ async def test_a_gateway_with_a_missing_service_is_live_and_not_ready() -> None:
         for path in ("/api/tasks/x", "/tasks/x"):
             plain = await http.get(path, timeout=20)
             assert (plain.status_code, plain.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_gateway_without_executors_is_ready_degraded_and_serves_reads(tmp_path: Path) -> None:
+    """T4: a balancer keeps sending the reads and the saves of runtimes."""
+    async with (
+        open_behind(tmp_path) as behind,
+        serving(behind.stores.services, "127.0.0.1:0", grace=0.0) as listening,
+        connect(listening.address) as stores,
+        connect("127.0.0.1:1") as nowhere,
+        open_gateway(
+            GatewaySettings(port=0, drain_delay=0.0), tasks=stores, sessions=stores, executor=nowhere
+        ) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=20, verify=False) as http,
+        asyncio.timeout(30),
+    ):
+        while (reply := await http.get("/readyz")).status_code != 200:
+            pass
+        found = reply.json()
+        assert (found["ready"], found["degraded"], found["draining"]) == (True, True, False)
+        assert found["services"] == {"tasks": True, "sessions": True, "executor": False}
+        assert (await http.get("/api/sessions")).status_code == 200
 
 
 async def test_a_drain_first_ends_readiness_and_then_streams_between_events(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ async def open_sockets(directory: Path, counter: CallCounter, **ages: Any) -> As
         httpx.AsyncClient(base_url=gateway.url, timeout=60.0, verify=False) as http,
     ):
         async with asyncio.timeout(30):
-            while (await http.get("/readyz")).status_code != 200:
+            while not all((await http.get("/readyz")).json()["services"].values()):
                 await asyncio.sleep(0.01)
         yield Plane(gateway, http, Behind(stores, executor, services))
 

@@ -80,7 +80,8 @@ class Plane:
                     if process.returncode is not None:
                         raise AssertionError(f"{name} ended with {process.returncode}:\n{self.log(name)}")
                 try:
-                    if (await client.get(f"{self.url}/readyz")).status_code == 200:
+                    answer = await client.get(f"{self.url}/readyz")
+                    if answer.status_code == 200 and not answer.json()["degraded"]:
                         return
                 except httpx.TransportError:
                     pass

@@ -14,6 +14,8 @@ from taskplane.runtime.health import WHY, why_not
 from taskplane.runtime.metrics import exposition
 
 _DEADLINE: Final = 1.0
+# Without executors nobody runs turns; reads and the saves of runtimes need none.
+_EXECUTOR: Final = "executor"
 
 Probe = Callable[[], Awaitable[bool]]
 
@@ -24,12 +26,15 @@ async def healthz(plane: Plane, request: Request) -> Reply:
 
 
 async def readyz(plane: Plane, request: Request) -> Reply:
-    """Answer 200 if every service behind is ready, 503 if one is not or this process drains, and why."""
+    """Answer 200 if the stores are ready, 503 if one is not or this process drains, and why. Without executors a ready
+    gateway is degraded."""
     names = list(plane.probes)
     answers = dict(zip(names, await asyncio.gather(*(_answer(plane.probes[name]) for name in names)), strict=True))
-    ready = all(passes for passes, _ in answers.values()) and not plane.draining()
+    stores = all(passes for name, (passes, _) in answers.items() if name != _EXECUTOR)
+    ready = stores and not plane.draining()
     found: dict[str, object] = {
         "ready": ready,
+        "degraded": ready and not answers[_EXECUTOR][0],
         "draining": plane.draining(),
         "services": {name: passes for name, (passes, _) in answers.items()},
     }

@@ -52,15 +52,13 @@ async def plane(connection: Connection, found: CheckResults) -> AsyncGenerator[F
 
 
 async def _readiness(connection: Connection) -> Finding:
+    remedy = f"{connection.http.url}/readyz names the service with the problem."
     try:
-        await connection.http.json("GET", "/readyz")
+        found = await connection.http.json("GET", "/readyz")
     except Failure as failure:
-        return Finding(
-            "failed",
-            "readiness",
-            f"the plane is not ready: {failure.message}",
-            f"{connection.http.url}/readyz names the service with the problem.",
-        )
+        return Finding("failed", "readiness", f"the plane is not ready: {failure.message}", remedy)
+    if found.get("degraded"):
+        return Finding("failed", "readiness", "no executor is ready, so no turn runs", remedy)
     return Finding("ok", "readiness", "every service behind the gateway is ready")
 
 
