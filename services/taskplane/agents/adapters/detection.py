@@ -183,7 +183,7 @@ def _from_factory(make: Callable[[], Any], spec: str) -> Any:
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
     if not isinstance(card, AgentCard):
-        kind = type(card)
+        kind: type[object] = type(card)
         problem = f"its `card` is a {kind.__module__}.{kind.__qualname__}{in_parentheses(defined_at(agent))}"
         raise bad_agent(spec, problem, f"import AgentCard from taskplane.agents: {_CARD}")
     if not card.name.strip():
