@@ -148,6 +148,7 @@ async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
     }
     if python == sys.executable:
         environment |= {f"TASKPLANE_{service}_OPS_LISTEN": "" for service in ("TASKS", "SESSIONS", "EXECUTOR")}
+        environment["TASKPLANE_GATEWAY_GRPC_PORT"] = "0"
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):

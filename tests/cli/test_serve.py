@@ -14,7 +14,10 @@ ROOMS = {
     "tasks": ({"TASKPLANE_TASKS_LISTEN": "127.0.0.1:0"}, "task store ready: gRPC 127.0.0.1:"),
     "sessions": ({"TASKPLANE_SESSIONS_LISTEN": "127.0.0.1:0"}, "session history ready: gRPC 127.0.0.1:"),
     "executor": ({"TASKPLANE_EXECUTOR_LISTEN": "127.0.0.1:0"}, "executor ready: gRPC 127.0.0.1:"),
-    "gateway": ({"TASKPLANE_GATEWAY_PORT": "0"}, "gateway ready: http://127.0.0.1:"),
+    "gateway": (
+        {"TASKPLANE_GATEWAY_PORT": "0", "TASKPLANE_GATEWAY_GRPC_PORT": "0"},
+        "gateway ready: http://127.0.0.1:",
+    ),
 }
 
 

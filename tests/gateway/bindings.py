@@ -6,23 +6,29 @@ converts them to its wire format and back; results of 0.3 are read by the models
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
+import grpc
 import httpx
 from a2a.compat.v0_3 import a2a_v0_3_pb2, conversions
 from a2a.compat.v0_3 import types as official
+from a2a.types import a2a_pb2 as sdk
+from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from google.protobuf.json_format import MessageToDict, ParseDict
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status
 from tests.gateway.plane import Json, Plane, events, named, said
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
+from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.a2a.operations import OPERATIONS
 from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
 from taskplane.gateway.bindings.sent_events import SentEvents
-from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3
+from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3, status_grpc
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.gateway.translate.wire_0_3.codec import to_1_0
@@ -61,7 +67,7 @@ class Event:
 
 
 class Binding(Protocol):
-    """One binding of one version."""
+    """One binding of one version, called with requests as 1.0 has them."""
 
     @property
     def name(self) -> str:
@@ -83,6 +89,24 @@ class Binding(Protocol):
         """Whether it tells 0 and false from what is missing, and has everything that 1.0 has."""
         ...
 
+    async def answer(self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]) -> Json | Failure:
+        """Return the result of a unary operation, or the error of any, for a stream before its first event."""
+        ...
+
+    def stream(
+        self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Yield the events of a stream."""
+        ...
+
+    def told(self, error: PlaneError) -> Failure:
+        """Return an error as a client reads it."""
+        ...
+
+
+class HttpBinding(Binding, Protocol):
+    """A binding over HTTP."""
+
     def frame(self, operation: str, params: Json) -> Framed:
         """Return a request of an operation to the default agent."""
         ...
@@ -100,6 +124,42 @@ class Binding(Protocol):
         ...
 
 
+class OverHttp:
+    """The calls of a binding over HTTP."""
+
+    async def answer(
+        self: HttpBinding, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]
+    ) -> Json | Failure:
+        framed = self.frame(operation, params)
+        reply = await plane.http.request(framed.verb, framed.path, json=framed.body, headers=named(headers))
+        if reply.headers["content-type"] != "text/event-stream":
+            return self.read(operation, reply.json())
+        (line,) = (line for line in reply.text.splitlines() if line)
+        return self.read(operation, json.loads(line.removeprefix("data: ")))
+
+    @asynccontextmanager
+    async def stream(
+        self: HttpBinding, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]
+    ) -> AsyncGenerator[AsyncIterator[Event], None]:
+        framed = self.frame(operation, params)
+        async with plane.http.stream(framed.verb, framed.path, json=framed.body, headers=named(headers)) as reply:
+            assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream"), await reply.aread()
+            yield _events(self, operation, reply)
+
+    def told(self: HttpBinding, error: PlaneError) -> Failure:
+        found = self.read("GetTask", self.refused(error))
+        assert isinstance(found, Failure)
+        return found
+
+
+async def _events(binding: HttpBinding, operation: str, reply: httpx.Response) -> AsyncIterator[Event]:
+    async for event in events(reply):
+        found = binding.read(operation, event.data)
+        assert not isinstance(found, Failure), found
+        assert event.name == ""
+        yield Event(event.id, found)
+
+
 METHODS_0_3: Final = {
     "SendMessage": "message/send",
     "SendStreamingMessage": "message/stream",
@@ -115,7 +175,7 @@ METHODS_0_3: Final = {
 
 
 @dataclass(frozen=True)
-class JsonRpc:
+class JsonRpc(OverHttp):
     """JSON-RPC, by the methods of A2A 1.0."""
 
     name: str = "jsonrpc-1.0"
@@ -141,7 +201,7 @@ class JsonRpc:
 
 
 @dataclass(frozen=True)
-class JsonRpc03:
+class JsonRpc03(OverHttp):
     """JSON-RPC, by the methods of A2A 0.3, which has no list of tasks."""
 
     name: str = "jsonrpc-0.3"
@@ -176,7 +236,7 @@ class JsonRpc03:
 
 
 @dataclass(frozen=True)
-class Rest:
+class Rest(OverHttp):
     """REST, by the paths of A2A 1.0."""
 
     name: str = "rest-1.0"
@@ -207,7 +267,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Rest03:
+class Rest03(OverHttp):
     """REST, by the paths of A2A 0.3. Requests are written, and results read, as messages of `a2a.v1`."""
 
     name: str = "rest-0.3"
@@ -239,6 +299,113 @@ class Rest03:
         return rest_v0_3.FORM.events(WORKER, flow)
 
 
+@dataclass(frozen=True)
+class Grpc:
+    """gRPC, by the stub of A2A 1.0 of the official library."""
+
+    name: str = "grpc-1.0"
+    version: str = "1.0"
+    operations: Collection[str] = tuple(OPERATIONS)
+    explicit: bool = True
+
+    async def answer(self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]) -> Json | Failure:
+        found, _ = await self.whole(plane, operation, params, named(headers))
+        return found
+
+    async def whole(
+        self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]
+    ) -> tuple[Json | Failure, Mapping[str, Any]]:
+        """Return the answer, and the metadata around it."""
+        call = self._call(plane, operation, params, headers)
+        try:
+            reply = await call if operation not in STREAMS else [MessageToDict(event) async for event in call]
+        except grpc.aio.AioRpcError as error:
+            return failed(error), {"initial": tuple(error.initial_metadata()), "details": error.details()}
+        metadata = {"initial": tuple(await call.initial_metadata()), "trailing": tuple(await call.trailing_metadata())}
+        if isinstance(reply, list):
+            return {"events": reply}, metadata
+        found = MessageToDict(reply)
+        if operation == "ListTasks":
+            # Protobuf leaves defaults out.
+            found = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0, **found}
+        return found, metadata
+
+    @asynccontextmanager
+    async def stream(
+        self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]
+    ) -> AsyncGenerator[AsyncIterator[Event], None]:
+        call = self._call(plane, operation, params, named(headers))
+
+        async def found() -> AsyncIterator[Event]:
+            async for reply in call:
+                yield _event(MessageToDict(reply))
+
+        try:
+            yield found()
+        finally:
+            call.cancel()
+
+    def told(self, error: PlaneError) -> Failure:
+        return failure_of(status_grpc(error, "r"))
+
+    def _call(self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]) -> Any:
+        method = getattr(A2AServiceStub(plane.channel), operation)  # type: ignore[no-untyped-call]
+        metadata = [(name.lower(), value) for name, value in headers.items()]
+        return method(
+            ParseDict(params, OFFICIAL[operation](), ignore_unknown_fields=True), metadata=metadata, timeout=20.0
+        )
+
+
+STREAMS: Final = ("SendStreamingMessage", "SubscribeToTask")
+_PUSH: Final = "TaskPushNotificationConfig"
+OFFICIAL: Final[Mapping[str, Any]] = {
+    "SendMessage": sdk.SendMessageRequest,
+    "SendStreamingMessage": sdk.SendMessageRequest,
+    f"Create{_PUSH}": sdk.TaskPushNotificationConfig,
+    **{
+        name: getattr(sdk, f"{name}Request")
+        for name in OPERATIONS
+        if name not in ("SendMessage", "SendStreamingMessage", f"Create{_PUSH}")
+    },
+}
+"""The message of the requests of each operation in the official library."""
+
+
+def _event(content: Json) -> Event:
+    """Return an element of a stream over gRPC, which carries its cursor in its metadata; that of a Task stays there, as
+    in JSON."""
+    ((name, held),) = content.items()
+    metadata = held.get("metadata", {})
+    cursor = metadata.get(CURSOR, "")
+    if name != "task":
+        metadata.pop(CURSOR, None)
+        if not metadata:
+            held.pop("metadata", None)
+    return Event(cursor, content)
+
+
+def failed(error: grpc.aio.AioRpcError) -> Failure:
+    """Return the error of a call."""
+    found = rpc_status.from_call(error)  # type: ignore[arg-type]
+    assert found is not None, error
+    assert (found.code, found.message) == (error.code().value[0], error.details())
+    return failure_of(found)
+
+
+def failure_of(status: Any) -> Failure:
+    """Return the error of a status."""
+    info, wrong = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    for detail in status.details:
+        if not detail.Unpack(info):
+            detail.Unpack(wrong)
+    code = _CODES.get(info.reason) or _CODES_OF_GRPC.get(status.code, 0)
+    details: list[Json] = [
+        {"reason": info.reason, "metadata": dict(info.metadata)},
+        {"fieldViolations": [{"field": one.field, "description": one.description} for one in wrong.field_violations]},
+    ]
+    return failure(code, details)
+
+
 def _code(error: Json) -> int:
     """Return the JSON-RPC code of a REST error, by its reason or else by its status."""
     return _CODES.get(error["details"][0]["reason"]) or _CODES_OF_STATUS[error["code"]]
@@ -249,6 +416,12 @@ _CODES: Final = {
     "TASK_NOT_CANCELABLE": -32002,
     "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
     "UNSUPPORTED_OPERATION": -32004,
+}
+_CODES_OF_GRPC: Final = {
+    grpc.StatusCode.INVALID_ARGUMENT.value[0]: -32602,
+    grpc.StatusCode.ABORTED.value[0]: -32602,
+    grpc.StatusCode.UNIMPLEMENTED.value[0]: -32601,
+    grpc.StatusCode.INTERNAL.value[0]: -32603,
 }
 _CODES_OF_STATUS: Final = {400: -32602, 404: -32601, 409: -32602, 413: -32602, 500: -32603}
 PATHS: Final = {
@@ -265,7 +438,8 @@ PATHS: Final = {
     "GetExtendedAgentCard": ("GET", "/extendedAgentCard"),
 }
 
-BINDINGS: Final[tuple[Binding, ...]] = (JsonRpc(), JsonRpc03(), Rest(), Rest03())
+HTTP_BINDINGS: Final[tuple[HttpBinding, ...]] = (JsonRpc(), JsonRpc03(), Rest(), Rest03())
+BINDINGS: Final[tuple[HttpBinding | Grpc, ...]] = (*HTTP_BINDINGS, Grpc())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
 """The bindings with a list of tasks."""
 
@@ -333,13 +507,13 @@ class Client:
 
     async def result(self, operation: str, params: Json, **headers: str) -> Json:
         """Return the result of a unary operation that succeeds."""
-        found = await self._answer(operation, params, headers)
+        found = await self.binding.answer(self.plane, operation, params, headers)
         assert not isinstance(found, Failure), found
         return found
 
     async def error(self, operation: str, params: Json, **headers: str) -> Failure:
         """Return the error of an operation that fails, for a stream before its first event."""
-        found = await self._answer(operation, params, headers)
+        found = await self.binding.answer(self.plane, operation, params, headers)
         assert isinstance(found, Failure), found
         return found
 
@@ -353,27 +527,10 @@ class Client:
     @asynccontextmanager
     async def stream(self, operation: str, params: Json, **headers: str) -> AsyncGenerator[AsyncIterator[Event], None]:
         """Yield the events of a stream."""
-        framed = self.binding.frame(operation, params)
-        async with self.plane.http.stream(framed.verb, framed.path, json=framed.body, headers=named(headers)) as reply:
-            assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream"), await reply.aread()
-            yield self._events(operation, reply)
+        async with self.binding.stream(self.plane, operation, params, headers) as found:
+            yield found
 
     async def streamed(self, operation: str, params: Json, **headers: str) -> list[Event]:
         """Return all events of a stream that ends."""
         async with self.stream(operation, params, **headers) as found:
             return [event async for event in found]
-
-    async def _events(self, operation: str, reply: httpx.Response) -> AsyncIterator[Event]:
-        async for event in events(reply):
-            found = self.binding.read(operation, event.data)
-            assert not isinstance(found, Failure), found
-            assert event.name == ""
-            yield Event(event.id, found)
-
-    async def _answer(self, operation: str, params: Json, headers: Mapping[str, str]) -> Json | Failure:
-        framed = self.binding.frame(operation, params)
-        reply = await self.plane.http.request(framed.verb, framed.path, json=framed.body, headers=named(headers))
-        if reply.headers["content-type"] != "text/event-stream":
-            return self.binding.read(operation, reply.json())
-        (line,) = (line for line in reply.text.splitlines() if line)
-        return self.binding.read(operation, json.loads(line.removeprefix("data: ")))

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES_IF_THOROUGH
-from tests.gateway.bindings import BINDINGS, LISTING, Binding, Client
+from tests.gateway.bindings import BINDINGS, HTTP_BINDINGS, LISTING, Binding, Client, HttpBinding
 from tests.gateway.plane import Plane, open_all
 from tests.support.databases import copied
 from tests.support.postgres import Cluster
@@ -31,6 +31,13 @@ async def plane(
 def binding(request: pytest.FixtureRequest) -> Binding:
     """Return each binding of each version."""
     found: Binding = request.param
+    return found
+
+
+@pytest.fixture(params=HTTP_BINDINGS, ids=lambda binding: binding.name)
+def http_binding(request: pytest.FixtureRequest) -> HttpBinding:
+    """Return each binding over HTTP."""
+    found: HttpBinding = request.param
     return found
 
 

@@ -21,9 +21,11 @@ from taskplane.executor import servicer
 from taskplane.executor.composition import ExecutorService, open_executor
 from taskplane.executor.settings import ExecutorSettings
 from taskplane.gateway.auth.authenticator import SCHEMES, Configured
+from taskplane.gateway.bindings.grpc import GrpcBinding
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import InProcessChannel
+from taskplane.runtime.server import Serving, serving
 from taskplane.runtime.services import Services
 
 Json = dict[str, Any]
@@ -46,12 +48,31 @@ class Event:
 
 
 class Plane:
-    """A gateway, the services behind it, and an HTTP client."""
+    """A gateway, the services behind it, an HTTP client, and a gRPC channel with its server."""
 
-    def __init__(self, gateway: Gateway, http: httpx.AsyncClient, behind: "Behind") -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        http: httpx.AsyncClient,
+        behind: "Behind",
+        channel: grpc.aio.Channel | None = None,
+        public: Serving | None = None,
+    ) -> None:
         self.gateway = gateway
         self.http = http
         self.behind = behind
+        self._channel = channel
+        self._public = public
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        assert self._channel is not None
+        return self._channel
+
+    @property
+    def public(self) -> Serving:
+        assert self._public is not None
+        return self._public
 
     async def rpc(self, method: str, params: Any, *, path: str = "/", **headers: str) -> Json:
         """Return the whole JSON-RPC response."""
@@ -222,7 +243,11 @@ async def open_front(
     async def ready() -> bool:
         return True
 
+    a2a, public = GrpcBinding(), Services(policy={})
+    a2a.register(public)
     async with (
+        serving(public, "127.0.0.1:0", ready=a2a.ready, grace=2.0, connection_age=None) as listening,
+        grpc.aio.insecure_channel(listening.address) as channel,
         open_gateway(
             GatewaySettings(**values),
             tasks=stores,
@@ -231,12 +256,14 @@ async def open_front(
             ready={"tasks": ready, "sessions": ready, "executor": ready},
             pacer=behind.services.pacer,
             page=page,
+            a2a=a2a,
+            grpc_address=listening.address,
             schemes=schemes,
         ) as gateway,
         # Plain HTTP needs no certificates, which take long to load.
         httpx.AsyncClient(base_url=gateway.url, timeout=20.0, verify=False) as http,
     ):
-        yield Plane(gateway, http, behind)
+        yield Plane(gateway, http, behind, channel, listening)
     await stores.close()
     await inside.close()
 

@@ -4,11 +4,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import pytest
-from tests.gateway.metadata import Metadata
 
 from taskplane.api import growing_text
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.auth.scheme import RequestHeaders
+from taskplane.gateway.bindings.grpc_calls import Metadata
 from taskplane.gateway.web.http import Request
 from taskplane.runtime.errors import Invalid
 
@@ -28,6 +28,10 @@ def of_http(*pairs: tuple[str, str]) -> Request:
     return Request(scope, receive)
 
 
+def of_grpc(*pairs: tuple[str, str]) -> Metadata:
+    return Metadata(pairs)
+
+
 def waiting() -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
@@ -38,7 +42,7 @@ def call(headers: RequestHeaders, **more: Any) -> Call:
     return Call(unused, unused, headers, path="", version="1.0", size=0, accepted=0.0, waiting=waiting, **more)
 
 
-@pytest.mark.parametrize("made", [of_http, Metadata])
+@pytest.mark.parametrize("made", [of_http, of_grpc])
 async def test_a_call_has_the_options_of_its_headers(made: Any) -> None:
     found = call(made(*SENT))
     assert found.extensions == ["https://x", growing_text.EXTENSION]
@@ -48,8 +52,15 @@ async def test_a_call_has_the_options_of_its_headers(made: Any) -> None:
     assert call(made(), grows=True).growing_text
 
 
-@pytest.mark.parametrize("made", [of_http, Metadata])
+@pytest.mark.parametrize("made", [of_http, of_grpc])
 async def test_an_invalid_expected_version_is_refused_on_access(made: Any) -> None:
     with pytest.raises(Invalid) as caught:
         _ = call(made(("if-match", "x"))).expected_version
     assert list(caught.value.fields) == ["If-Match"]
+
+
+def test_metadata_is_read_as_headers_are() -> None:
+    found = Metadata([("x-user-id", "ann"), ("x-user-id", " bob "), ("token-bin", b"\xff")])
+    assert (found.header(b"x-user-id"), found.raw(b"x-user-id"), found.count(b"x-user-id")) == ("bob", b" bob ", 2)
+    assert (found.raw(b"token-bin"), found.header(b"token-bin"), found.raw(b"none")) == (b"\xff", "", b"")
+    assert (found.count(b"none"), dict(found.query), found.headers(b"x-user-id")) == (0, {}, ["ann", "bob"])

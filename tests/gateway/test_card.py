@@ -42,7 +42,8 @@ async def test_each_card_style_is_parsed_by_its_clients(tmp_path: Path) -> None:
                     assert ("supportedInterfaces" in found) == (style == "hybrid")
                     if style == "hybrid":
                         new = ParseDict(found, official.AgentCard(), ignore_unknown_fields=True)
-                        assert [one.protocol_version for one in new.supported_interfaces] == ["1.0", "0.3"]
+                        versions = [one.protocol_version for one in new.supported_interfaces]
+                        assert versions == sorted(versions, reverse=True) and set(versions) == {"1.0", "0.3"}
 
 
 async def test_every_agent_has_its_card_at_its_own_address_under_both_file_names(tmp_path: Path) -> None:
@@ -54,6 +55,26 @@ async def test_every_agent_has_its_card_at_its_own_address_under_both_file_names
             assert found["supportedInterfaces"][0]["url"] == found["url"]
             assert await card(plane, base + "/.well-known/agent.json") == found
         assert (await plane.http.get("/agents/none" + WELL_KNOWN)).status_code == 404
+
+
+async def test_a_card_names_the_grpc_address_and_the_tenant_that_selects_its_agent(tmp_path: Path) -> None:
+    """Without a scheme; and none of this machine where clients are told another URL."""
+
+    async def grpc_of(plane: Plane, base: str = "") -> list[Any]:
+        found = await card(plane, base + WELL_KNOWN, a2a_version="1.0")
+        return [one for one in found["supportedInterfaces"] if one["protocolBinding"] == "GRPC"]
+
+    async with open_behind(tmp_path) as behind:
+        async with open_front(behind) as plane:
+            entry = {"url": plane.public.address, "protocolBinding": "GRPC", "protocolVersion": "1.0"}
+            assert await grpc_of(plane) == [entry]
+            for base in ("/agents/demo", "/api/a2a/kagent/demo"):
+                assert await grpc_of(plane, base) == [{**entry, "tenant": "demo"}]
+        url = "https://plane.example"
+        async with open_front(behind, public_url=url) as plane:
+            assert await grpc_of(plane) == []
+        async with open_front(behind, public_url=url, public_grpc="plane.example:443") as plane:
+            assert await grpc_of(plane) == [{**entry, "url": "plane.example:443"}]
 
 
 def test_a_card_without_skills_gets_a_generated_one() -> None:

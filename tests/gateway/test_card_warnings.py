@@ -70,6 +70,22 @@ def test_an_agent_without_streaming_or_skills_has_a_warning() -> None:
 @pytest.mark.parametrize(
     ("url", "code"),
     [
+        ("plane.example:50050", ""),
+        ("other.example:50050", "OTHER_HOST"),
+        ("plane.example", "BAD_URL"),
+        ("https://plane.example:8080/", ""),
+        ("[::1", "BAD_URL"),
+    ],
+)
+def test_the_address_of_grpc_is_a_host_and_a_port(url: str, code: str) -> None:
+    """Of its own: only the host must be that of the card."""
+    card = with_interfaces(at(url, binding="GRPC"))
+    assert codes(card, host="plane.example:8080") == ([f"{code} {url}"] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
         ("https://other.example/a", "OTHER_HOST"),
         ("http://plane.example/a", "PLAIN_HTTP"),
         ("not an address", "BAD_URL"),

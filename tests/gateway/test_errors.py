@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.gateway.bindings import Binding, Failure
+from tests.gateway.bindings import Binding, Failure, HttpBinding
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.a2a.follow import Item
@@ -42,8 +42,7 @@ def test_a_refusal_has_its_code_reason_and_version_over_each_binding(
     binding: Binding, error: PlaneError, status: int, code: int
 ) -> None:
     """R9, T9: the same over each."""
-    found = binding.read("GetTask", binding.refused(error))
-    assert found == Failure(code, error.reason, error.metadata, error.suggestion)
+    assert binding.told(error) == Failure(code, error.reason, error.metadata, error.suggestion)
 
 
 def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_the_own_reason() -> None:
@@ -51,7 +50,7 @@ def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_the_own_reason() ->
     assert (info["reason"], info["metadata"]["reason"]) == ("UNSUPPORTED_OPERATION", "TERMINAL")
 
 
-async def test_an_error_after_the_first_event_is_the_last_event_of_the_stream(binding: Binding) -> None:
+async def test_an_error_after_the_first_event_is_the_last_event_of_the_stream(http_binding: HttpBinding) -> None:
     """Official clients lose the error code of a JSON-RPC event with a name, and of a REST event without one."""
     closed: list[bool] = []
 
@@ -62,10 +61,10 @@ async def test_an_error_after_the_first_event_is_the_last_event_of_the_stream(bi
         finally:
             closed.append(True)
 
-    written = [chunk async for chunk in binding.events(PayloadStream(broken(), growing_text=False))]
+    written = [chunk async for chunk in http_binding.events(PayloadStream(broken(), growing_text=False))]
     first, last = [dict(line.split(": ", 1) for line in chunk.decode().splitlines() if line) for chunk in written]
     assert (first["id"], "event" in first) == ("abc-1", False)
-    assert list(last) == (["event", "data"] if binding.name.startswith("rest") else ["data"])
+    assert list(last) == (["event", "data"] if http_binding.name.startswith("rest") else ["data"])
     assert last.get("event", "error") == "error"
-    assert binding.read("SubscribeToTask", json.loads(last["data"])) == Failure(-32001, "TASK_NOT_FOUND")
+    assert http_binding.read("SubscribeToTask", json.loads(last["data"])) == Failure(-32001, "TASK_NOT_FOUND")
     assert closed == [True]

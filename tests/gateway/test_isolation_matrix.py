@@ -16,7 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES_IF_THOROUGH
-from tests.gateway.bindings import BINDINGS, Binding, Failure
+from tests.gateway.bindings import BINDINGS, HTTP_BINDINGS, Failure, Grpc, HttpBinding
 from tests.gateway.built_page import build_page
 from tests.gateway.isolation import OPERATIONS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
@@ -187,7 +187,7 @@ class Request:
 
     cell: Cell
     route: str
-    binding: Binding | None = None
+    binding: Grpc | HttpBinding | None = None
 
     def __str__(self) -> str:
         return f"{self.route} {self.binding.name if self.binding else ''} {self.cell}"
@@ -247,6 +247,12 @@ class Caller:
         headers = {"Content-Type": "application/json", **filled(cell.headers, named)}
         body = filled(cell.body, named)
         content: bytes | None = None
+        plane = self.world.minting if cell.minted else self.world.plane
+        if isinstance(request_.binding, Grpc):
+            sent = {**self.identity.headers, "X-Request-Id": "same", **filled(cell.headers, named)}
+            found, beside = await request_.binding.whole(plane, request_.route, body, sent)
+            code = str(found.code) if isinstance(found, Failure) else ""
+            return code, (), unnamed(f"{found} {beside}", named)
         if request_.binding is not None:
             framed = request_.binding.frame(request_.route, body)
             verb, path = framed.verb, framed.path
@@ -258,7 +264,6 @@ class Caller:
                 path += f"?{filled(cell.query, named)}"
             if body is not None:
                 content = await self._bytes(cell.body, body, which)
-        plane = self.world.minting if cell.minted else self.world.plane
         reply = await send_as(plane, self.identity, verb, path, headers=headers, content=content)
         kept = [(name, MADE.sub("<made>", value)) for name, value in reply.headers.items() if name not in _VOLATILE]
         return summary(request_, reply), tuple(sorted(kept)), unnamed(reply.text, named)
@@ -286,6 +291,7 @@ def summary(request_: Request, reply: httpx.Response) -> str:
     else:
         bodies = [reply.json()] if "json" in reply.headers.get("content-type", "") else []
     if request_.binding is not None:
+        assert not isinstance(request_.binding, Grpc)
         results = [request_.binding.read(request_.route, body) for body in bodies]
         return " ".join(str(result.code) for result in results if isinstance(result, Failure))
     codes = [str(body["error"]["code"] if "jsonrpc" in body else body["code"]) for body in bodies if body.get("error")]
@@ -326,7 +332,7 @@ def test_the_matrix_has_exactly_one_row_per_route_and_operation() -> None:
     assert [request_ for request_ in matrix() if bool(request_.cell.held) != bool(request_.cell.reason)] == []
     framed = [
         binding.frame(name, {"message": said(""), "id": "t", "taskId": "t"})
-        for binding in BINDINGS
+        for binding in HTTP_BINDINGS
         for name in binding.operations
     ]
     assert {one.body["method"] for one in framed if one.path == "/"} == set(jsonrpc.METHODS)

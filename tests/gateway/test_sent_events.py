@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from tests.gateway.bindings import Binding
+from tests.gateway.bindings import HttpBinding
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.a2a.follow import Item
@@ -29,14 +29,16 @@ class Source:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
-async def test_a_stream_that_was_begun_is_closed_though_no_event_was_taken(binding: Binding, method: str) -> None:
+async def test_a_stream_that_was_begun_is_closed_though_no_event_was_taken(
+    http_binding: HttpBinding, method: str
+) -> None:
     source = Source()
     flow = PayloadStream(source.batches(), growing_text=True)
     await flow.prime()
     streams = Streams(1, 1)
     slot = streams.take(Principal("tenant", "ann", "ann"))
     response = EventStream(
-        binding.events(flow), streams=streams, slot=slot, keep_alive=9.0, write_timeout=9.0, alive=lambda: True
+        http_binding.events(flow), streams=streams, slot=slot, keep_alive=9.0, write_timeout=9.0, alive=lambda: True
     )
     sent: list[Any] = []
 

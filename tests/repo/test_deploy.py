@@ -16,7 +16,14 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ROOMS = ["tasks", "sessions", "executor", "gateway"]
-VALUES = {"POSTGRES_PASSWORD": "p", "INTERNAL_SECRET": "s", "PUBLIC_URL": "", "API_KEYS": "", "AGENTS": "a:A"}
+VALUES = {
+    "POSTGRES_PASSWORD": "p",
+    "INTERNAL_SECRET": "s",
+    "PUBLIC_URL": "",
+    "PUBLIC_GRPC": "",
+    "API_KEYS": "",
+    "AGENTS": "a:A",
+}
 # The port of the readiness of each process.
 READY = {"tasks": 9051, "sessions": 9052, "executor": 9053, "gateway": 8080}
 
@@ -132,6 +139,16 @@ def test_services_find_one_another_by_name_and_port() -> None:
     for room, others in [("executor", ["tasks", "sessions"]), ("gateway", ["tasks", "sessions", "executor"])]:
         for other in others:
             assert environment(room)[f"TASKPLANE_{room.upper()}_{other.upper()}"] == f"{other}:{port(other)}"
+
+
+def test_the_published_ports_are_those_of_the_gateway_and_of_its_card() -> None:
+    """C14: HTTP and gRPC; the image names every port."""
+    given = environment("gateway")
+    ports = [given["TASKPLANE_GATEWAY_PORT"], given["TASKPLANE_GATEWAY_GRPC_PORT"]]
+    assert SERVICES["gateway"]["ports"] == [f"127.0.0.1:{port}:{port}" for port in ports]
+    addresses = [given["TASKPLANE_GATEWAY_PUBLIC_URL"], given["TASKPLANE_GATEWAY_PUBLIC_GRPC"]]
+    assert [address.rpartition(":")[2] for address in addresses] == ports
+    assert set(ports) <= set(dict(instructions())["EXPOSE"].split())
 
 
 def test_only_the_gateway_is_reachable_from_outside_and_only_with_a_key() -> None:

@@ -49,6 +49,7 @@ ELSEWHERE: Final = {
         "$ python docs/examples/ask.py ": "tests/client/test_example.py",
         "async with aclosing(": "tests/client/test_example.py",
     },
+    "grpc": {"import asyncio\n": "tests/gateway/test_grpc_clients.py"},
     "security": {
         "printf 'ann:": "tests/gateway/auth/test_sign_in_proxy.py",
         "location / {": "tests/gateway/auth/test_sign_in_proxy.py",

@@ -21,7 +21,10 @@ KINDS = [
 
 def sent(error: PlaneError) -> grpc.aio.AioRpcError:
     return grpc.aio.AioRpcError(
-        code_of(error), grpc.aio.Metadata(), grpc.aio.Metadata(*trailers(to_status(error))), details=error.message
+        code_of(to_status(error)),
+        grpc.aio.Metadata(),
+        grpc.aio.Metadata(*trailers(to_status(error))),
+        details=error.message,
     )
 
 
@@ -74,7 +77,7 @@ async def test_a_long_error_in_any_script_reaches_a_grpc_client(character: str) 
     assert len(quote(status.message)) + len(trailers(status)[0][1]) * 4 / 3 < 7.8 * 1024
 
     async def fail(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        await context.abort(code_of(error), status.message, trailing_metadata=trailers(status))
+        await context.abort(code_of(status), status.message, trailing_metadata=trailers(status))
 
     methods: Any = {"Fail": grpc.unary_unary_rpc_method_handler(fail)}  # pyright: ignore[reportUnknownVariableType]
     server = grpc.aio.server()

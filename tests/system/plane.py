@@ -183,6 +183,7 @@ def four_processes(data: Path, extra: Mapping[str, str]) -> Plane:
         "TASKPLANE_EXECUTOR_TASKS": f"127.0.0.1:{tasks}",
         "TASKPLANE_EXECUTOR_SESSIONS": f"127.0.0.1:{sessions}",
         "TASKPLANE_GATEWAY_PORT": str(gateway),
+        "TASKPLANE_GATEWAY_GRPC_PORT": "0",
         "TASKPLANE_GATEWAY_TASKS": f"127.0.0.1:{tasks}",
         "TASKPLANE_GATEWAY_SESSIONS": f"127.0.0.1:{sessions}",
         "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",

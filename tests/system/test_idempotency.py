@@ -56,6 +56,7 @@ async def test_sends_with_one_key_to_two_executors_make_one_task(server: Cluster
             "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
             "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
             "TASKPLANE_GATEWAY_PORT": str(gateway),
+            "TASKPLANE_GATEWAY_GRPC_PORT": "0",
         }
         url = plane.url
         plane.commands |= {"executor2": ["serve", "executor"], "gateway2": ["serve", "gateway"]}

@@ -33,6 +33,7 @@ async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, s
             "TASKPLANE_EXECUTOR_LISTEN": f"127.0.0.1:{executor}",
             "TASKPLANE_GATEWAY_EXECUTOR": f"127.0.0.1:{executor}",
             "TASKPLANE_GATEWAY_PORT": str(gateway),
+            "TASKPLANE_GATEWAY_GRPC_PORT": "0",
         }
         plane.commands |= {"executor2": ["serve", "executor"], "gateway2": ["serve", "gateway"]}
         if database_url:

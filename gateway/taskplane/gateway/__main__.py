@@ -8,10 +8,13 @@ from functools import partial
 from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.sessions.v1 import sessions_pb2
 from taskplane.api.tasks.v1 import tasks_pb2
+from taskplane.gateway.bindings.grpc import GrpcBinding
 from taskplane.gateway.server import open_gateway
 from taskplane.gateway.settings import PREFIX, GatewaySettings
 from taskplane.runtime import logs, process
 from taskplane.runtime.channel import connect
+from taskplane.runtime.server import serving
+from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 
 _log = logging.getLogger("taskplane.gateway")
@@ -19,6 +22,8 @@ _log = logging.getLogger("taskplane.gateway")
 
 async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain."""
+    a2a, public = GrpcBinding(), Services(policy={})
+    a2a.register(public)
     async with (
         connect(settings.tasks, tasks_pb2.DESCRIPTOR) as tasks,
         connect(settings.sessions, sessions_pb2.DESCRIPTOR) as sessions,
@@ -26,23 +31,35 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
         connect(settings.tasks) as to_tasks,
         connect(settings.sessions) as to_sessions,
         connect(settings.executor) as to_executor,
+        serving(
+            public,
+            settings.grpc_listen,
+            ready=a2a.ready,
+            grace=settings.shutdown_timeout,
+            connection_age=None,
+            setting="TASKPLANE_GATEWAY_GRPC_PORT",
+        ) as listening,
         open_gateway(
             settings,
             tasks=tasks,
             sessions=sessions,
             executor=executor,
             direct={"tasks": to_tasks, "sessions": to_sessions, "executor": to_executor},
+            a2a=a2a,
+            grpc_address=listening.address,
         ) as gateway,
     ):
         _log.info(
-            "gateway ready: %s, public URL %s, task store %s, session history %s, executor %s",
+            "gateway ready: %s, gRPC %s, public URL %s, task store %s, session history %s, executor %s",
             gateway.url,
+            listening.address,
             gateway.public_url,
             settings.tasks,
             settings.sessions,
             settings.executor,
         )
         await stop.wait()
+        await listening.health.shut()
 
 
 def main() -> int:

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from google.rpc import status_pb2  # type: ignore[import-untyped]
+
+from taskplane.runtime import status
 from taskplane.runtime.errors import NotFound, PlaneError, Unimplemented
 
 A2A_DOMAIN: Final = "a2a-protocol.org"
@@ -14,7 +17,8 @@ _TYPE: Final = "type.googleapis.com/google.rpc."
 @dataclass(frozen=True, slots=True)
 class A2AError:
     """An error of the protocol (A2A 1.0 section 5.4; JSON-RPC 2.0 section 5.1). `reason` is the reason of its
-    ErrorInfo; empty for the errors that JSON-RPC itself defines."""
+    ErrorInfo; empty for most errors that JSON-RPC itself defines. That of wrong params is the one by which official
+    clients know them."""
 
     name: str
     code: int
@@ -22,7 +26,7 @@ class A2AError:
 
 
 INTERNAL: Final = A2AError("InternalError", -32603)
-INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602)
+INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602, "INVALID_PARAMS")
 TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND")
 # Codes of this server, from the range that JSON-RPC leaves to servers; their last digits are those of the HTTP status.
 PERMISSION_DENIED: Final = A2AError("PermissionDeniedError", -32043)
@@ -141,17 +145,8 @@ def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
     """Return the `error` member of a 1.0 JSON-RPC response. `data` is a list of google.rpc details, an ErrorInfo first
     (A2A 1.0 section 9.5); its metadata has the plane's own reason where the protocol has one reason for several."""
     known = a2a_error(error)
-    metadata = {**error.metadata, "requestId": request_id}
-    if error.suggestion:
-        metadata["suggestion"] = error.suggestion
-    if known.reason not in ("", error.reason):
-        metadata["reason"] = error.reason
-    info = {
-        "@type": _TYPE + "ErrorInfo",
-        "reason": known.reason or error.reason,
-        "domain": A2A_DOMAIN if known.reason else OWN_DOMAIN,
-        "metadata": metadata,
-    }
+    reason, domain, metadata = _error_info(error, request_id)
+    info = {"@type": _TYPE + "ErrorInfo", "reason": reason, "domain": domain, "metadata": metadata}
     data: list[dict[str, Any]] = [info]
     if error.fields:
         violations = [{"field": path, "description": what} for path, what in error.fields.items()]
@@ -159,6 +154,17 @@ def error_1_0(error: PlaneError, request_id: str) -> dict[str, Any]:
     if error.retry_after is not None:
         data.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{error.retry_after:g}s"})
     return {"code": known.code, "message": error.message, "data": data}
+
+
+def _error_info(error: PlaneError, request_id: str) -> tuple[str, str, dict[str, str]]:
+    """Return reason, domain and metadata of the ErrorInfo of an error."""
+    known = a2a_error(error)
+    metadata = {**error.metadata, "requestId": request_id}
+    if error.suggestion:
+        metadata["suggestion"] = error.suggestion
+    if known.reason not in ("", error.reason):
+        metadata["reason"] = error.reason
+    return known.reason or error.reason, A2A_DOMAIN if known.reason else OWN_DOMAIN, metadata
 
 
 def without_agent(error: PlaneError) -> PlaneError:
@@ -194,6 +200,13 @@ def error_rest(error: PlaneError, request_id: str) -> dict[str, Any]:
     status, name = rest_status(error)
     shown = error_1_0(error, request_id)
     return {"error": {"code": status, "status": name, "message": shown["message"], "details": shown["data"]}}
+
+
+def status_grpc(error: PlaneError, request_id: str) -> status_pb2.Status:
+    """Return the status of an error in the gRPC binding of A2A 1.0 (section 10.6); the details are those of
+    `error_1_0`."""
+    _, code = rest_status(error)
+    return status.to_status(error, status.Info(code, *_error_info(error, request_id)))
 
 
 def error_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:

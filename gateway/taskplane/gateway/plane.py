@@ -23,6 +23,8 @@ class Plane:
     settings: GatewaySettings
     # The address of this gateway for clients, without a slash at its end.
     public_url: str
+    # The address of A2A over gRPC for clients, host:port; empty: none.
+    public_grpc: str
     tasks: TaskStoreStub
     operations: TaskOperationsStub
     sessions: SessionHistoryStub

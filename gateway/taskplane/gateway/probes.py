@@ -43,6 +43,13 @@ async def readyz(plane: Plane, request: Request) -> Reply:
     return json_reply(200 if ready else 503, found)
 
 
+async def is_ready(plane: Plane) -> bool:
+    """Return whether the stores are ready and this process does not drain. Raise the error of a store that says why it
+    is not."""
+    stores = [probe() for name, probe in plane.probes.items() if name != _EXECUTOR]
+    return all(await asyncio.gather(*stores)) and not plane.draining()
+
+
 async def metrics(plane: Plane, request: Request) -> Reply:
     """Return the metrics of this process in the Prometheus text format."""
     body, media_type = exposition()

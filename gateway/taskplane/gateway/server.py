@@ -17,6 +17,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreS
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.app import application
 from taskplane.gateway.auth.authenticator import SCHEMES, Authenticator, Configured
+from taskplane.gateway.bindings.grpc import GrpcBinding
 from taskplane.gateway.built_page import BuiltPage
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
@@ -60,6 +61,8 @@ async def open_gateway(
     direct: Mapping[str, grpc.aio.Channel] | None = None,
     pacer: Pacer | None = None,
     page: Traversable | None = None,
+    a2a: GrpcBinding | None = None,
+    grpc_address: str = "",
     schemes: Sequence[Configured] = SCHEMES,
 ) -> AsyncGenerator[Gateway]:
     """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
@@ -68,8 +71,9 @@ async def open_gateway(
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
     protocol, which in-process channels do not serve. `direct`: by the same names, channels that lead to services which
     are not healthy, too, and are asked why only. `pacer`: that of the services in this process, if there are any.
-    `page`: the folder of the built web page; None: the one in this package. `schemes`: the ways to authenticate. Raise
-    Invalid if other machines could call without authentication; Unavailable `CANNOT_LISTEN`.
+    `page`: the folder of the built web page; None: the one in this package. `a2a`: A2A over gRPC, which a server of the
+    caller has at `grpc_address`. `schemes`: the ways to authenticate. Raise Invalid if other machines could call
+    without authentication; Unavailable `CANNOT_LISTEN`.
     """
     authenticator = Authenticator(settings, schemes)
     identity = Principal("", "", "gateway", service=True)
@@ -98,6 +102,7 @@ async def open_gateway(
         plane = Plane(
             settings=settings,
             public_url=gateway.public_url,
+            public_grpc=settings.public_grpc or ("" if settings.public_url else grpc_address),
             tasks=TaskStoreStub(patient["tasks"]),
             operations=TaskOperationsStub(patient["tasks"]),
             sessions=SessionHistoryStub(patient["sessions"]),
@@ -112,13 +117,14 @@ async def open_gateway(
             probes=ready if ready is not None else probes(clients(channels), clients(direct or {})),
             draining=drain.is_set,
         )
-        async with serving_http(_config(plane), listener):
-            try:
-                yield gateway
-            finally:
-                drain.set()
-                await asyncio.sleep(settings.drain_delay)
-                streams.drain()
+        with a2a.open(plane) if a2a is not None else contextlib.nullcontext():
+            async with serving_http(_config(plane), listener):
+                try:
+                    yield gateway
+                finally:
+                    drain.set()
+                    await asyncio.sleep(settings.drain_delay)
+                    streams.drain()
 
 
 def _config(plane: Plane) -> uvicorn.Config:

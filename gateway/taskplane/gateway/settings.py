@@ -19,6 +19,11 @@ class GatewaySettings(Settings):
     port: Port = 8080
     # URL of this gateway for clients, contained in agent cards. Empty: http://<host>:<port>.
     public_url: str = ""
+    # Port for A2A over gRPC on the same host. 0: any free port. In `taskplane dev` all gRPC services share --grpc-port.
+    grpc_port: Port = 50050
+    # Address of A2A over gRPC for clients, host:port, contained in agent cards. Empty: that of this process, but none
+    # if public_url is set.
+    public_grpc: str = ""
     # Address of the task store: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as dns:///name:port.
     tasks: str = "127.0.0.1:50051"
     # Address of the session history: host:port, a list a:1,b:1 of IP addresses, or a gRPC target such as
@@ -99,3 +104,9 @@ class GatewaySettings(Settings):
     shutdown_timeout: Annotated[int, Range(0, 86_400, "seconds")] = 5
     # Lowest level of logged messages: DEBUG, INFO, WARNING or ERROR.
     log_level: LogLevel = "INFO"
+
+    @property
+    def grpc_listen(self) -> str:
+        """Return the address to listen on for A2A over gRPC."""
+        host = self.host or "0.0.0.0"
+        return f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"

@@ -9,6 +9,7 @@ from taskplane.agents.loading import Agents
 from taskplane.executor.composition import ExecutorService, agents_of, open_executor
 from taskplane.executor.servicer import POLICY as EXECUTOR_POLICY
 from taskplane.executor.settings import ExecutorSettings
+from taskplane.gateway.bindings.grpc import GrpcBinding
 from taskplane.gateway.server import Gateway, open_gateway
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.channel import InProcessChannel
@@ -69,6 +70,8 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
     services = Services(
         policy={**TASKS_POLICY, **SESSIONS_POLICY, **EXECUTOR_POLICY}, secret=secret, default=default_caller
     )
+    a2a = GrpcBinding()
+    a2a.register(services)
     process_id = RESIDENT + secrets.token_hex(8)
     # Load the agents before the databases are opened, so that a failed load creates no file.
     agents = agents_of(settings.executor)
@@ -87,7 +90,11 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                 return await tasks.ready() and await sessions.ready() and await executor.ready()
 
             async with serving(
-                services, settings.grpc_listen, ready=ready, grace=settings.tasks.drain_timeout
+                services,
+                settings.grpc_listen,
+                ready=ready,
+                grace=settings.tasks.drain_timeout,
+                connection_age=None,
             ) as listening:
                 async with open_gateway(
                     settings.gateway,
@@ -96,6 +103,8 @@ async def open_plane(settings: PlaneSettings) -> AsyncGenerator[Plane]:
                     executor=channel,
                     ready={"tasks": tasks.ready, "sessions": sessions.ready, "executor": executor.ready},
                     pacer=services.pacer,
+                    a2a=a2a,
+                    grpc_address=listening.address,
                 ) as gateway:
                     yield Plane(gateway, listening, executor)
                     await listening.health.shut()

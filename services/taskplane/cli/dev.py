@@ -206,7 +206,7 @@ def _print_start(settings: "PlaneSettings", plane: "Plane") -> None:
         f"taskplane {__version__} (Python {python})  agent: {agent}{demo}\n\n"
         f"Web page    {page_address(url)}{missing}\n"
         f"A2A         {url}/  card: {url}/.well-known/agent-card.json\n"
-        f"gRPC        {plane.grpc.address}  tasks, sessions, executor\n"
+        f"gRPC        {plane.grpc.address}  A2A, tasks, sessions, executor\n"
         f"Data        {'  '.join(databases)}\n"
         f'Try         taskplane chat{to} -m "hello"{tip}\n'
         f"ready in {time.perf_counter() - STARTED:.1f} s - press Ctrl-C to stop"

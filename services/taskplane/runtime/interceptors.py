@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn, cast
 
 import grpc
 from google.protobuf.message import DecodeError
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 from opentelemetry.trace import Span
 
 from taskplane.runtime import logs, principal, status, tracing
@@ -72,16 +73,19 @@ class ClientGone(asyncio.CancelledError):
 class Method:
     """A registered method.
 
-    `access`: the allowed callers. None: no caller is allowed, since the policy does not mention the method. `default`:
-    the principal of calls that bring none. `pacer` counts the running unary calls.
+    `access`: the allowed callers. None: no caller is allowed, since the policy does not mention the method. `signer`
+    reads the principal of a call; None: the handler itself finds out who calls, and whatever claims to be a principal
+    is ignored. `default`: the principal of calls that bring none. `pacer` counts the running unary calls. `to_status`
+    returns the status of an error.
     """
 
     path: str
     streaming: bool
     access: Access | None
-    signer: PrincipalSigner
+    signer: PrincipalSigner | None
     default: Principal | None
     pacer: Pacer
+    to_status: Callable[[PlaneError], status_pb2.Status] = status.to_status
 
 
 class _Observer:
@@ -209,7 +213,8 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
     # The pacer must not count streams, which may be open for days.
     counted = 0 if method.streaming else 1
     any_caller = access is Access.USER
-    read_principal = method.signer.cached_read
+    read_principal = method.signer.cached_read if method.signer is not None else None
+    to_status = method.to_status
     name = method.path.removeprefix("/")
     attributes = {"rpc.system.name": "grpc", "rpc.method": name}
 
@@ -230,7 +235,7 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
         span = tracing.serve(name, traced, attributes) if traced or tracing.LIVE.on else None
         caller: Principal | None = None
         try:
-            caller = read_principal(signed) if signed is not None else method.default
+            caller = method.default if signed is None or read_principal is None else read_principal(signed)
             _enter_principal(caller)
             if caller is None or not any_caller:
                 _admit(access, caller)
@@ -244,15 +249,15 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
         except BaseException as raised:  # noqa: BLE001 - answered below
             error = _answer(raised, request_id)
         else:
-            answered(_clock() - started, caller)
+            answered(_clock() - started, caller or principal.current())
             if span is not None:
                 span.end()
             return reply
-        observer.failed(_clock() - started, error, context, caller)
+        observer.failed(_clock() - started, error, context, caller or principal.current())
         if span is not None:
             _end(span, error)
         try:
-            await _refuse(context, error)
+            await _refuse(context, error, to_status)
         finally:
             del error  # the exception refers to this frame by its traceback: a reference cycle
 
@@ -271,14 +276,16 @@ def _end(span: Span, error: BaseException) -> None:
     span.end()
 
 
-async def _refuse(context: Context, error: BaseException) -> NoReturn:
+async def _refuse(
+    context: Context, error: BaseException, to_status: Callable[[PlaneError], status_pb2.Status]
+) -> NoReturn:
     if not isinstance(error, PlaneError):
         try:
             raise error
         finally:
             del error  # the exception refers to this frame by its traceback: a reference cycle
-    whole = status.to_status(error)
-    await context.abort(status.code_of(error), whole.message, trailing_metadata=status.trailers(whole))
+    whole = to_status(error)
+    await context.abort(status.code_of(whole), whole.message, trailing_metadata=status.trailers(whole))
 
 
 def _write_stream(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
+from taskplane.runtime import reflection
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
@@ -67,39 +67,43 @@ async def serving(
     grace: float = 5.0,
     patience: float = PATIENCE,
     period: float = PERIOD,
-    connection_age: float = CONNECTION_AGE,
+    connection_age: float | None = CONNECTION_AGE,
     connection_grace: float = CONNECTION_GRACE,
+    setting: str = "",
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncGenerator[Serving]:
     """Serve on `listen` ("host:port", port 0 for any; "unix:/path") with health and reflection.
 
     Health follows `ready`; see `health.Health`. On exit it says NOT_SERVING, takes no new calls, and gives those that
     run `grace` seconds before they are cancelled. A connection takes new calls for `connection_age` seconds, and has
-    `connection_grace` seconds more for those that run. `interceptors` see every call before our own handlers do.
-    Invalid: a non-loopback address without a secret. Unavailable: the address cannot be had.
+    `connection_grace` seconds more for those that run; None: no limit, for clients that would not go on with a stream
+    on another connection. `interceptors` see every call before our own handlers do. `setting` names the address.
+    Invalid: a non-loopback address for internal services without a secret. Unavailable: the address cannot be had.
     """
     host = _host(listen)
-    if not services.secret and host != "unix" and not is_loopback(host):
+    if services.internal and not services.secret and host != "unix" and not is_loopback(host):
         raise Invalid(
             f"refusing to listen on {listen}: other machines could call it without authentication",
             reason="INSECURE_LISTEN",
             suggestion="set internal_secret to the same value in every process, or listen on 127.0.0.1",
             fields={"internal_secret": "is required for a listen address beyond loopback"},
         )
-    ages = (
-        ("grpc.max_connection_age_ms", int(connection_age * 1_000)),
-        ("grpc.max_connection_age_grace_ms", int(connection_grace * 1_000)),
-    )
-    server = grpc.aio.server(options=(*_OPTIONS, *ages), interceptors=interceptors)
+    options = list(_OPTIONS)
+    if connection_age is not None:
+        options.append(("grpc.max_connection_age_ms", int(connection_age * 1_000)))
+        options.append(("grpc.max_connection_age_grace_ms", int(connection_grace * 1_000)))
+    server = grpc.aio.server(options=options, interceptors=interceptors)
     services.register(server)
     health = Health(services.names, ready, period=period, patience=patience)
     await health.register(server)
-    reflection.enable_server_reflection([*services.names, "grpc.health.v1.Health", reflection.SERVICE_NAME], server)
+    reflection.register(services, server)
     try:
         port = server.add_insecure_port(listen)
     except RuntimeError as error:
         raise Unavailable(
-            f"cannot listen on {listen}: the address is in use or is not this machine's", reason="CANNOT_LISTEN"
+            f"cannot listen on {listen}: the address is in use or is not this machine's",
+            reason="CANNOT_LISTEN",
+            suggestion=f"stop the program that listens there, or set {setting} to another port" if setting else "",
         ) from error
     # Handlers inherit the context in which the server was started, so start it in an empty context.
     await asyncio.create_task(server.start(), context=contextvars.Context())

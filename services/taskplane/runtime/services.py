@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 
+from taskplane.runtime.errors import PlaneError
 from taskplane.runtime.identity import PrincipalSigner
 from taskplane.runtime.interceptors import Method, wrap
 from taskplane.runtime.pacing import Pacer
@@ -34,6 +37,8 @@ class Services:
         """Every method by its path, wrapped."""
         self.names: list[str] = []
         """The full names of the services."""
+        self.public: dict[str, FileDescriptorProto] = {}
+        """Those of them that authenticate their callers themselves, each with the file that describes it."""
         self.pacer = Pacer()
         """Slows long reads of this process while unary calls are in flight."""
         self._policy = dict(policy)
@@ -68,6 +73,31 @@ class Services:
                 pacer=self.pacer,
             )
             self.handlers[path] = wrap(handler, method)
+
+    def add_public(
+        self,
+        file: FileDescriptorProto,
+        handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]",
+        to_status: Callable[[PlaneError], status_pb2.Status],
+    ) -> None:
+        """Register the service of `file` with handlers that authenticate their callers themselves; no principal of a
+        call and no secret reaches them. `file` is only read by reflection, so that its names may be those of a package
+        which a library of this process has as well. `to_status` returns the status of an error."""
+        (service,) = file.service
+        name = f"{file.package}.{service.name}"
+        self.names.append(name)
+        self.public[name] = file
+        for method, handler in handlers.items():
+            path = f"/{name}/{method}"
+            streaming = bool(handler.response_streaming)
+            self.handlers[path] = wrap(
+                handler, Method(path, streaming, Access.PUBLIC, None, None, self.pacer, to_status)
+            )
+
+    @property
+    def internal(self) -> list[str]:
+        """Return the names of the services that are for processes of the plane."""
+        return [name for name in self.names if name not in self.public]
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add every service to a server that has not started yet."""

@@ -7,7 +7,8 @@ RESOURCE_EXHAUSTED.
 """
 
 import re
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -43,6 +44,7 @@ _KINDS: Final[tuple[type[PlaneError], ...]] = (
     errors.DataLoss,
     errors.Internal,
 )
+_BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 _CLASSES: Final = {grpc.StatusCode[cls.code]: cls for cls in _KINDS} | {grpc.StatusCode.CANCELLED: errors.Unavailable}
 
 # Texts for the caller, by code. They replace the texts of gRPC, which may contain host names.
@@ -59,32 +61,49 @@ _TRANSPORT_TEXTS: Final = {
 _TOO_LARGE: Final = re.compile(r"(?:CLIENT|SERVER): (?:Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 
 
-def code_of(error: PlaneError) -> grpc.StatusCode:
-    """Return the gRPC status code of an error."""
-    return grpc.StatusCode[error.code]
+class Info(NamedTuple):
+    """The name of the status code of an error, and its ErrorInfo."""
+
+    code: str
+    reason: str
+    domain: str
+    metadata: Mapping[str, str]
 
 
-def to_status(error: PlaneError) -> status_pb2.Status:
-    """Return the status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo if the error has them.
+def info_of(error: PlaneError) -> Info:
+    """Return the code and the ErrorInfo of an error between our services."""
+    metadata = dict(list(error.metadata.items())[:_MAX_ENTRIES])
+    if error.suggestion:
+        metadata[SUGGESTION_KEY] = error.suggestion
+    return Info(error.code, error.reason, DOMAIN, metadata)
+
+
+def code_of(status: status_pb2.Status) -> grpc.StatusCode:
+    """Return the gRPC status code of a status."""
+    return _BY_NUMBER[status.code]
+
+
+def to_status(error: PlaneError, info: Info | None = None) -> status_pb2.Status:
+    """Return the status of an error: code, text, ErrorInfo, and BadRequest and RetryInfo if the error has them. `info`:
+    in place of that of `info_of`.
 
     Each text is cut to a fixed size. If the status is still too large, all texts but the message are cut further.
     """
+    info = info or info_of(error)
     limit = _MAX_TEXT
-    status = _status(error, limit)
+    status = _status(error, info, limit)
     while status.ByteSize() > _MAX_STATUS and limit > 1:
         limit //= 2
-        status = _status(error, limit)
+        status = _status(error, info, limit)
     return status
 
 
-def _status(error: PlaneError, limit: int) -> status_pb2.Status:
-    code: tuple[int, str] = code_of(error).value
+def _status(error: PlaneError, shown: Info, limit: int) -> status_pb2.Status:
+    code: tuple[int, str] = grpc.StatusCode[shown.code].value
     status = status_pb2.Status(code=code[0], message=_cut(error.message, _MAX_MESSAGE))
-    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)
-    for key, value in list(error.metadata.items())[:_MAX_ENTRIES]:
+    info = error_details_pb2.ErrorInfo(reason=shown.reason, domain=shown.domain)
+    for key, value in shown.metadata.items():
         info.metadata[key] = _cut(value, limit)
-    if error.suggestion:
-        info.metadata[SUGGESTION_KEY] = _cut(error.suggestion, limit)
     status.details.add().Pack(info)
     if error.fields:
         wrong = error_details_pb2.BadRequest()

@@ -58,7 +58,7 @@ class Call:
         version: str,
         size: int,
         accepted: float,
-        waiting: Callable[[], AbstractAsyncContextManager[None]],
+        waiting: Callable[[], AbstractAsyncContextManager[object]],
         grows: bool = False,
     ) -> None:
         self.plane = plane

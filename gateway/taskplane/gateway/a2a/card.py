@@ -15,9 +15,13 @@ def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:
     """Return the card of an agent that is called at this path, as everybody reads it."""
     card = completed(agent.card, agent.name)
     plane.authenticator.describe(card)
-    return _STYLES[style](card, _interfaces(plane, path))
+    return _STYLES[style](card, _interfaces(plane, path, agent.name if path else ""))
 
 
-def _interfaces(plane: Plane, path: str) -> list[Interface]:
+def _interfaces(plane: Plane, path: str, agent: str) -> list[Interface]:
     url = plane.public_url + (path or "/")
-    return [Interface(url, binding, version) for binding, versions in _BINDINGS for version in versions]
+    found = [Interface(url, binding, version) for binding, versions in _BINDINGS for version in versions]
+    if plane.public_grpc:
+        # gRPC has no paths: a tenant selects the agent.
+        found.append(Interface(plane.public_grpc, "GRPC", "1.0", agent))
+    return found

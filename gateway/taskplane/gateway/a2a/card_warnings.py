@@ -62,10 +62,12 @@ def _found(card: Card, scheme: str, host: str) -> Iterator[CardWarning]:
     if not card.get("capabilities", {}).get("streaming"):
         yield CardWarning("NO_STREAMING")
     for one in interfaces:
-        yield from _of_url(one.get("url", ""), scheme, host)
+        url, binding = one.get("url", ""), one.get("protocolBinding", "")
+        bare = binding == "GRPC" and "://" not in url
+        yield from _of_address(url, host) if bare else _of_url(url, scheme, host)
         if not _VERSIONS.fullmatch(version := one.get("protocolVersion", "")):
             yield CardWarning("UNKNOWN_VERSION", version)
-        if (binding := one.get("protocolBinding", "")) not in _BINDINGS:
+        if binding not in _BINDINGS:
             yield CardWarning("UNKNOWN_BINDING", binding)
 
 
@@ -82,6 +84,15 @@ def _of_url(given: str, scheme: str, host: str) -> Iterator[CardWarning]:
         yield CardWarning("OTHER_HOST", given)
     if url.scheme == "http" and (scheme == "https" or not is_loopback(url.hostname)):
         yield CardWarning("PLAIN_HTTP", given)
+
+
+def _of_address(given: str, host: str) -> Iterator[CardWarning]:
+    """Yield the warnings for the address of gRPC, which is a host and a port of its own, without a scheme."""
+    address = _split(f"//{given}")
+    if not address.hostname or not address.netloc.rpartition(":")[2].isdigit():
+        yield CardWarning("BAD_URL", given)
+    elif address.hostname != _split(f"//{host}").hostname:
+        yield CardWarning("OTHER_HOST", given)
 
 
 def _split(given: str) -> SplitResult:

@@ -16,11 +16,13 @@ PROTOCOL_0_3: Final = "0.3.0"
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface of an agent: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3."""
+    """An interface of an agent: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3. `tenant`: that of
+    requests; empty: none."""
 
     url: str
     binding: str
     version: str
+    tenant: str = ""
 
 
 def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
@@ -107,6 +109,7 @@ def _interface(interface: Interface) -> Card:
         "url": interface.url,
         "protocolBinding": interface.binding,
         "protocolVersion": interface.version,
+        **({"tenant": interface.tenant} if interface.tenant else {}),
     }
 
 

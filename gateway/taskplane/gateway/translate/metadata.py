@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from taskplane.api.message_metadata import CONVERTED
 
-_OURS: Final = "taskplane.dev/"
+OURS: Final = "taskplane.dev/"
+"""The prefix of the keys of this server."""
 STEERED: Final = "taskplane.dev/steered"
 """Key in the metadata of a document under the id of its session: the number of the entry, the newest rewind, undo or
 pushed history of the session, after which it was stored; left out if there was none."""
@@ -16,7 +17,7 @@ EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 
 def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata of a client without the additions of this server."""
-    return {key: value for key, value in metadata.items() if not key.startswith(_OURS) or _is_kept(key, value)}
+    return {key: value for key, value in metadata.items() if not key.startswith(OURS) or _is_kept(key, value)}
 
 
 def _is_kept(key: str, value: Any) -> bool:

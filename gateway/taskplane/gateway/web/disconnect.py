@@ -15,11 +15,21 @@ _WATCH_AFTER: Final = 1.0
 
 @asynccontextmanager
 async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGenerator[None]:
-    """Cancel the body, and raise ClientGone, when the client closes the connection.
+    """Cancel the body, and raise ClientGone, when the client closes the connection; also as `cancel_on_drain` does."""
+    async with cancel_on_drain(streams) as wait:
+        watcher = _DisconnectWatcher(request, wait)
+        timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watcher.start)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            watcher.close()
 
-    Raise Unavailable `SHUTTING_DOWN` if this process drains meanwhile, or drains already; in that case the body does
-    not run.
-    """
+
+@asynccontextmanager
+async def cancel_on_drain(streams: Streams) -> AsyncGenerator["Wait"]:
+    """Cancel the body, and raise Unavailable `SHUTTING_DOWN`, if this process drains; if it drains already, the body
+    does not run."""
     if streams.draining:
         raise Unavailable(
             "this server is shutting down; the message was not sent",
@@ -29,33 +39,27 @@ async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGener
         )
     task = asyncio.current_task()
     assert task is not None
-    watcher = _DisconnectWatcher(request, task)
-    with streams.running(watcher):
-        timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watcher.start)
+    wait = Wait(task)
+    with streams.running(wait):
         try:
-            yield
+            yield wait
         except asyncio.CancelledError:
-            if watcher.end is None:
+            if wait.end is None:
                 raise
             task.uncancel()
-            raise watcher.end from None
-        finally:
-            timer.cancel()
-            watcher.close()
+            raise wait.end from None
 
 
-class _DisconnectWatcher:
-    def __init__(self, request: Request, task: asyncio.Task[Any]) -> None:
+class Wait:
+    """A request that blocks. `end`: the error that has ended it."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
         self.end: Exception | None = None
-        self._request = request
         self._task = task
-        self._watching: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._watching = asyncio.create_task(self._watch())
 
     def drain(self) -> None:
-        self._stop(
+        """End with the error that the task continues."""
+        self.stop(
             Unavailable(
                 "this server is shutting down; the task continues",
                 reason="SHUTTING_DOWN",
@@ -64,6 +68,22 @@ class _DisconnectWatcher:
             )
         )
 
+    def stop(self, end: Exception) -> None:
+        """End with an error; only the first one counts."""
+        if self.end is None:
+            self.end = end
+            self._task.cancel()
+
+
+class _DisconnectWatcher:
+    def __init__(self, request: Request, wait: Wait) -> None:
+        self._request = request
+        self._wait = wait
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
     def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
@@ -71,9 +91,4 @@ class _DisconnectWatcher:
     async def _watch(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
-        self._stop(ClientGone())
-
-    def _stop(self, end: Exception) -> None:
-        if self.end is None:
-            self.end = end
-            self._task.cancel()
+        self._wait.stop(ClientGone())

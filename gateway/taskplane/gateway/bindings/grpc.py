@@ -1,0 +1,204 @@
+"""The gRPC binding of A2A (1.0 section 10): services under their official names, which authenticate their callers.
+
+A service is a table of methods and a codec. Checks are made in the order of the JSON-RPC binding. A method gets and
+returns bytes, so that large messages are parsed and written in the thread for large work.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError, Message
+
+from taskplane.gateway import probes
+from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.a2a.follow import Item, total_bytes
+from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream, Unary
+from taskplane.gateway.a2a.streams import begin, take_slot
+from taskplane.gateway.a2a.tenants import agent_of
+from taskplane.gateway.a2a.versions import version_of
+from taskplane.gateway.bindings.grpc_calls import Metadata, call_of, echo
+from taskplane.gateway.bindings.grpc_files import described
+from taskplane.gateway.bindings.grpc_streams import EndedStream
+from taskplane.gateway.errors import status_grpc, without_agent
+from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate import received, wire_1_0
+from taskplane.gateway.translate.dialect import Answer, Listing, Payload, Read
+from taskplane.runtime import logs
+from taskplane.runtime.errors import Invalid, PlaneError, Unavailable
+from taskplane.runtime.interceptors import Context
+from taskplane.runtime.principal import enter
+from taskplane.runtime.services import Services
+from taskplane.runtime.validation import WrongFields
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a service: its operation, and the messages of its requests and results."""
+
+    operation: Operation
+    request: type[Message]
+    result: type[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class A2AService:
+    """A service of one version of A2A. `package` is its official one; `versions` are those that a client may name.
+
+    `read` returns the request of an operation for a message of its method; `result` and `event` return the message of
+    an answer and of an element of a stream; `status` returns that of an error, with the id of its request.
+    """
+
+    package: str
+    version: str
+    versions: Sequence[str]
+    methods: Mapping[str, Method]
+    read: Callable[[Operation, Any], Read]
+    result: Callable[[Operation, Answer | Listing], Message]
+    event: Callable[[Payload, str], Message]
+    status: Callable[[PlaneError, str], Any]
+
+    @property
+    def file(self) -> FileDescriptorProto:
+        """Return the description of the service under its official name."""
+        return described(
+            self.package,
+            {
+                name: (method.request, method.result, isinstance(method.operation, Stream))
+                for name, method in self.methods.items()
+            },
+        )
+
+
+V1: Final = A2AService(
+    package="lf.a2a.v1",
+    version="1.0",
+    versions=("1.0",),
+    methods={name: Method(OPERATIONS[name], *messages) for name, messages in wire_1_0.MESSAGES.items()},
+    read=lambda _, request: Read(request),
+    result=lambda _, answer: wire_1_0.result(answer),
+    event=wire_1_0.event,
+    status=status_grpc,
+)
+SERVICES: Final[Sequence[A2AService]] = (V1,)
+
+
+class GrpcBinding:
+    """The services of a process. They answer as unavailable while no gateway is open."""
+
+    def __init__(self) -> None:
+        self._plane: Plane | None = None
+
+    def register(self, services: Services) -> None:
+        """Add the services to those of the process, before its server starts."""
+        for service in SERVICES:
+            handlers = {name: self._handler(service, method) for name, method in service.methods.items()}
+            services.add_public(service.file, handlers, partial(_status, service))
+
+    @contextmanager
+    def open(self, plane: Plane) -> Generator[None]:
+        """Serve the calls for a gateway while the body runs."""
+        self._plane = plane
+        try:
+            yield
+        finally:
+            self._plane = None
+
+    async def ready(self) -> bool:
+        """Return whether a gateway is open and ready."""
+        return self._plane is not None and await probes.is_ready(self._plane)
+
+    def _handler(self, service: A2AService, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
+        if isinstance(method.operation, Stream):
+            return grpc.unary_stream_rpc_method_handler(partial(self._stream, service, method, method.operation))
+        return grpc.unary_unary_rpc_method_handler(partial(self._unary, service, method, method.operation))
+
+    async def _unary(
+        self, service: A2AService, method: Method, operation: Unary, data: bytes, context: Context
+    ) -> bytes:
+        call, request = await self._admitted(service, method, data, context)
+        answer = await _told(operation.serve(call, request))
+
+        def written() -> bytes:
+            return service.result(operation, answer).SerializeToString()
+
+        if call.used:
+            context.set_trailing_metadata(echo(call))
+        return await call.plane.worker.run(answer.total_bytes(), written)
+
+    async def _stream(
+        self, service: A2AService, method: Method, operation: Stream, data: bytes, context: Context
+    ) -> AsyncGenerator[bytes, None]:
+        call, request = await self._admitted(service, method, data, context)
+        plane = call.plane
+
+        def written(items: Sequence[Item]) -> list[bytes]:
+            return [service.event(payload, cursor).SerializeToString() for cursor, payload in items]
+
+        slot = take_slot(call)
+        flow = await _told(begin(operation.serve(call, request), slot))
+        if call.used:
+            context.set_trailing_metadata(echo(call))
+        try:
+            with EndedStream.of(plane, call.caller) as stream:
+                while (items := await stream.following(flow)) is not None:
+                    for message in await plane.worker.run(total_bytes(items), written, items):
+                        with stream.writing():
+                            yield message
+        finally:
+            slot.release()
+            await flow.aclose()
+
+    async def _admitted(self, service: A2AService, method: Method, data: bytes, context: Context) -> tuple[Call, Any]:
+        """Return the call and the checked request."""
+        accepted = asyncio.get_running_loop().time()
+        plane = self._plane
+        if plane is None:
+            raise Unavailable("this server is starting or stopping", reason="NOT_READY", retry_after=1.0)
+        metadata = Metadata(context.invocation_metadata() or ())
+        caller = plane.authenticator.identify(metadata)
+        caller.check_read()
+        enter(caller.principal)
+        operation, size = method.operation, len(data)
+        found = await plane.worker.run(size, _parsed, service, method, data)
+        request: Any = found.request
+        path = await agent_of(plane, caller, getattr(request, "tenant", ""))
+        call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
+        asked = metadata.header(b"a2a-version")
+        await _told(admit(call, operation, "" if version_of(asked) in service.versions else asked, service.version))
+        call.wait = found.wait
+        await plane.worker.run(size, _check, operation, request)
+        return call, request
+
+
+def _parsed(service: A2AService, method: Method, data: bytes) -> Read:
+    try:
+        message = method.request.FromString(data)
+    except DecodeError:
+        raise Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST") from None
+    return service.read(method.operation, message)
+
+
+def _check(operation: Operation, request: Message) -> None:
+    bad = WrongFields()
+    received.settle(request, bad)
+    operation.check(request, bad)
+    bad.check()
+
+
+async def _told(serving: Awaitable[Any]) -> Any:
+    """Return what an operation returns, and raise that an agent is missing as the protocol has it."""
+    try:
+        return await serving
+    except PlaneError as error:
+        raise without_agent(error) from error.__cause__
+
+
+def _status(service: A2AService, error: PlaneError) -> Any:
+    return service.status(error, logs.request_id.get())

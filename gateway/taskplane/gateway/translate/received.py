@@ -1,0 +1,83 @@
+"""Requests that arrive as protobuf: the checks and removals that readers of JSON make while they convert a value."""
+
+import math
+from typing import Any, Final
+
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct, Value
+
+from taskplane.gateway.limits import MAX_VALUES
+from taskplane.gateway.translate.metadata import OURS, of_client
+from taskplane.runtime.json_values import to_json
+from taskplane.runtime.validation import NO_NUL, WrongFields, invalid
+
+_NOT_FINITE: Final = "must not contain NaN or infinity"
+
+
+def settle(request: Message, bad: WrongFields) -> None:
+    """Remove unknown fields, and keys of this server in metadata, from a request, and check the JSON values in it.
+
+    Fields are named by their JSON paths. Raise Invalid `REQUEST_TOO_LARGE` for over 400,000 values.
+    """
+    request.DiscardUnknownFields()
+    _Settling(bad).message(request, "")
+
+
+class _Settling:
+    def __init__(self, bad: WrongFields) -> None:
+        self._bad = bad
+        self._values = 0
+
+    def message(self, message: Message, at: str) -> None:
+        for field, value in message.ListFields():
+            if field.message_type is None:
+                continue
+            path = f"{at}.{field.json_name}" if at else field.json_name
+            if field.is_repeated:
+                for index, inner in enumerate(value):
+                    self.message(inner, f"{path}[{index}]")
+            elif isinstance(value, Struct):
+                _remove_own(value)
+                self._struct(value, path)
+            elif isinstance(value, Value):
+                self._value(value, path)
+            else:
+                self.message(value, path)
+
+    def _struct(self, struct: Struct, at: str) -> None:
+        fields = struct.fields
+        self._count(len(fields), at)
+        for key in fields:
+            if "\0" in key:
+                self._bad.add(at, NO_NUL)
+            self._value(fields[key], at)
+
+    def _value(self, value: Value, at: str) -> None:
+        kind = value.WhichOneof("kind")
+        if kind == "string_value":
+            if "\0" in value.string_value:
+                self._bad.add(at, NO_NUL)
+        elif kind == "number_value":
+            if not math.isfinite(value.number_value):
+                self._bad.add(at, _NOT_FINITE)
+        elif kind == "struct_value":
+            self._struct(value.struct_value, at)
+        elif kind == "list_value":
+            values = value.list_value.values
+            self._count(len(values), at)
+            for inner in values:
+                self._value(inner, at)
+
+    def _count(self, number: int, at: str) -> None:
+        """Count the values of one level before any of them is read."""
+        self._values += number
+        if self._values > MAX_VALUES:
+            rule = f"must have at most {MAX_VALUES:,} values, with all others of the request"
+            raise invalid({at: rule}, reason="REQUEST_TOO_LARGE")
+
+
+def _remove_own(metadata: Struct) -> None:
+    fields: Any = metadata.fields
+    for key in [key for key in fields if key.startswith(OURS)]:
+        if not of_client({key: to_json(fields[key])}):
+            del fields[key]
