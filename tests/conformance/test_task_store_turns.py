@@ -140,6 +140,20 @@ async def test_a_message_for_another_context_or_task_is_refused(plane: Plane) ->
     assert foreign.message.replace(row.id, "X") == missing.message.replace("nothing", "X")
 
 
+async def test_a_message_is_added_at_the_generation_that_it_expects_only(plane: Plane) -> None:
+    """C7: a refusal changes nothing, and a repeat is answered as before."""
+    row = await plane.create()
+    before = await plane.check(row)
+    for wrong in (row.generation - 1, row.generation + 1):
+        late = await refusal(plane, replace(plane.saying(row, "i2"), expected_generation=wrong))
+        assert (late.reason, late.metadata) == ("GENERATION_MISMATCH", {"generation": str(row.generation)})
+    assert await plane.check(row) == before
+    expects = replace(plane.saying(row, "i2"), expected_generation=row.generation)
+    assert only(commands.Added, await plane.log.submit(expects)).added
+    again = only(commands.Added, await plane.log.submit(expects))
+    assert (again.added, again.generation) == (False, row.generation + 1)
+
+
 async def test_nothing_follows_the_end_of_a_task(plane: Plane) -> None:
     """C7: neither output, nor a message, nor a second end."""
     row = await plane.create()

@@ -372,16 +372,9 @@ OFFICIAL: Final[Mapping[str, Any]] = {
 
 
 def _event(content: Json) -> Event:
-    """Return an element of a stream over gRPC, which carries its cursor in its metadata; that of a Task stays there, as
-    in JSON."""
-    ((name, held),) = content.items()
-    metadata = held.get("metadata", {})
-    cursor = metadata.get(CURSOR, "")
-    if name != "task":
-        metadata.pop(CURSOR, None)
-        if not metadata:
-            held.pop("metadata", None)
-    return Event(cursor, content)
+    """Return an element of a stream over gRPC, which carries its cursor in its metadata only."""
+    (held,) = content.values()
+    return Event(held.get("metadata", {}).get(CURSOR, ""), content)
 
 
 def failed(error: grpc.aio.AioRpcError) -> Failure:

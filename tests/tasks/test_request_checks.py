@@ -78,6 +78,7 @@ BAD: list[tuple[Callable[[Any], None], Any, str]] = [
     (add_message, adding(task_id=""), "task_id"),
     (add_message, adding(invocation_id=""), "invocation_id"),
     (add_message, adding(expected_context="\0"), "expected_context"),
+    (add_message, adding(expected_generation=-1), "expected_generation"),
     (add_message, adding(message=said(parts=[])), "message.parts"),
     (request_checks.check, pb.WatchTaskRequest(), "task_id"),
     (request_checks.check, pb.WatchTaskRequest(task_id="t", stop_at=[77]), "stop_at"),  # type: ignore[list-item]

@@ -115,6 +115,6 @@ def test_requests_become_operations_of_the_caller() -> None:
     changes = [status(WORKING)]
     items = wire.append(pb.AppendEventsRequest(items=[pb.AppendItem(task_uid="u", changes=changes)]), "actor")
     assert [(item.task_uid, item.actor, len(item.changes)) for item in items] == [("u", "actor", 1)]
-    request = pb.AddMessageRequest(task_id="t", expected_context="c", message=message())
+    request = pb.AddMessageRequest(task_id="t", expected_context="c", message=message(), expected_generation=3)
     added = wire.add_message(request, SCOPE, read_message(request.message))
-    assert (added.task_id, added.expected_context, added.scope) == ("t", "c", SCOPE)
+    assert (added.task_id, added.expected_context, added.expected_generation, added.scope) == ("t", "c", 3, SCOPE)

@@ -111,6 +111,8 @@ _IN_0_3: Final[dict[str, tuple[int, str]]] = {
 _NAMES_IN_0_3: Final = {"ExtendedAgentCardNotConfiguredError": "AuthenticatedExtendedCardNotConfiguredError"}
 # Statuses of HTTP itself: they say more than those of the protocol.
 _OF_HTTP: Final = frozenset({401, 403, 405, 408, 409, 413, 429, 503, 504})
+# An expected version or generation that has passed never comes back.
+_PASSED: Final = frozenset({"VERSION_MISMATCH", "GENERATION_MISMATCH"})
 _RETRYABLE: Final = frozenset({"ABORTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"})
 
 
@@ -249,8 +251,7 @@ def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:
 def _details(error: PlaneError, request_id: str) -> dict[str, Any]:
     details: dict[str, Any] = {
         "reason": error.reason,
-        # An expected version that has passed never comes back.
-        "retryable": error.code in _RETRYABLE and error.reason != "VERSION_MISMATCH",
+        "retryable": error.code in _RETRYABLE and error.reason not in _PASSED,
         "requestId": request_id,
     }
     if error.suggestion:

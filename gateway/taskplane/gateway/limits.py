@@ -24,6 +24,9 @@ MAX_ITEMS: Final = 100_000
 # Characters of a page token.
 MAX_TOKEN_LENGTH: Final = 4096
 
+# The header of a cursor; errors name it.
+LAST_EVENT_ID: Final = "Last-Event-ID"
+
 # Rules of fields that several readers and checks share.
 NO_CONTENT: Final = "must have exactly one of text, raw, url and data"
 TOO_LARGE: Final = f"must not be larger than {MAX_METADATA_BYTES} bytes"
@@ -45,13 +48,13 @@ def check_size(message: Message) -> None:
         )
 
 
-def check_cursor(cursor: str) -> None:
-    """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed."""
+def check_cursor(cursor: str, name: str = LAST_EVENT_ID) -> None:
+    """Raise Invalid `CURSOR_MALFORMED` unless the cursor is empty or well-formed. `name`: its place in the request."""
     if cursor and not _CURSOR.fullmatch(cursor):
         raise Invalid(
-            "Last-Event-ID must be an event id of this server",
+            f"{name} must be an event id of this server",
             reason="CURSOR_MALFORMED",
-            fields={"Last-Event-ID": "is malformed"},
+            fields={name: "is malformed"},
         )
 
 

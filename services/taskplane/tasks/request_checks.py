@@ -274,6 +274,7 @@ def add_message(request: pb.AddMessageRequest, message: UserMessage) -> None:
         }
     )
     wrong.ids({"expected_context": request.expected_context}, required=False)
+    wrong.at_least("expected_generation", request.expected_generation)
     wrong.request_hash("request_hash", request.request_hash)
     wrong.message(request.message, message)
     wrong.check()

@@ -294,6 +294,7 @@ def add_message(request: pb.AddMessageRequest, scope: Scope, message: UserMessag
         message=message,
         expected_context=request.expected_context,
         options=_options(request),
+        expected_generation=request.expected_generation,
     )
 
 

@@ -10,11 +10,13 @@ from tests.gateway.translate.messages import artifact_updates, messages, status_
 from tests.gateway.translate.reading import read_params, read_send
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.translate.dialect import Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import read_0_3, to_0_3
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.v0_3 import STATES, V0_3
+from taskplane.gateway.translate.v1_0 import V1_0
 from taskplane.runtime.errors import Invalid
 
 
@@ -67,6 +69,20 @@ def test_final_is_true_for_ended_tasks_and_input_required(state: str, final: boo
     update.status.state = a2a.TaskState.ValueType(number)
     assert V0_3.event(update)["final"] is final
     assert V0_3.event(update)["status"]["state"] == state
+
+
+@pytest.mark.parametrize("metadata", [{}, {"of": "agent"}])
+def test_a_cursor_stands_in_the_metadata_of_every_event_of_a_task(metadata: dict[str, Any]) -> None:
+    payloads: list[a2a.Task | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent] = [
+        a2a.Task(id="t", context_id="c"),
+        a2a.TaskStatusUpdateEvent(task_id="t"),
+        a2a.TaskArtifactUpdateEvent(task_id="t"),
+    ]
+    for payload in payloads:
+        payload.metadata.update(metadata)
+        for written in (V0_3.event(payload, "abc-7"), *V1_0.event(payload, "abc-7").values()):
+            assert written["metadata"] == {**metadata, CURSOR: "abc-7"}
+        assert dict(payload.metadata) == metadata
 
 
 @unhurried

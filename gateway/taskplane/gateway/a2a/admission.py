@@ -1,12 +1,12 @@
 """The checks of a call before its request: version, agent, extensions and scope, alike for every binding."""
 
-from taskplane.api import growing_text
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
 from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.extensions import DECLARED
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 
@@ -61,4 +61,4 @@ def _take_extensions(call: Call, agent: Agent) -> None:
             reason="EXTENSION_SUPPORT_REQUIRED",
             suggestion="name it in A2A-Extensions",
         )
-    call.used = [uri for uri in call.extensions if uri in agent.extensions or uri == growing_text.EXTENSION]
+    call.used = [uri for uri in call.extensions if uri in agent.extensions or uri in DECLARED]

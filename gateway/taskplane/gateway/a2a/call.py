@@ -13,6 +13,7 @@ from taskplane.gateway.auth.scheme import RequestHeaders
 from taskplane.gateway.limits import parse_if_match
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Wait
+from taskplane.gateway.translate.extensions import GENERATION
 from taskplane.runtime.errors import NotFound
 
 _EXTENSIONS: Final = tuple(rules.extensions_header for rules in RULES.values())
@@ -25,7 +26,8 @@ class Call:
     decides on its `rules`;
     `size` the size of the request in bytes; `accepted` the time of the request by the loop's clock. `waiting` is
     entered while a client waits for its task, and cancels that when the client goes or this process drains. `grows`:
-    streams have the pieces of growing texts, whether the client names that extension or not.
+    streams have the pieces of growing texts, whether the client names that extension or not. `cursor` and
+    `starting_after`, that in a query of HTTP: the event after which the stream goes on.
     """
 
     __slots__ = (
@@ -38,10 +40,12 @@ class Call:
         "if_match",
         "key",
         "missing",
+        "numbered",
         "path",
         "plane",
         "rules",
         "size",
+        "starting_after",
         "used",
         "version",
         "wait",
@@ -60,6 +64,7 @@ class Call:
         accepted: float,
         waiting: Callable[[], AbstractAsyncContextManager[object]],
         grows: bool = False,
+        starting_after: str = "",
     ) -> None:
         self.plane = plane
         self.caller = caller
@@ -72,7 +77,11 @@ class Call:
         # The URIs of extensions that the client names, each once, by the header of either version.
         self.extensions: Sequence[str] = list(dict.fromkeys(headers.headers(*_EXTENSIONS)))
         self.growing_text = grows or growing_text.EXTENSION in self.extensions
+        # Whether tasks and events have their generation.
+        self.numbered = GENERATION in self.extensions
+        # `cursors.take` returns the one of them that counts.
         self.cursor = headers.header(b"last-event-id")
+        self.starting_after = starting_after
         self.key = headers.header(b"idempotency-key")
         self.if_match = headers.header(b"if-match")
         # When a send is answered; None: as its request says.

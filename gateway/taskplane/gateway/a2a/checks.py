@@ -18,16 +18,18 @@ from taskplane.gateway.limits import (
     TOO_MANY_NAMES,
     TOO_MANY_PARTS,
 )
-from taskplane.gateway.translate.metadata import EXPECTED_VERSION
+from taskplane.gateway.translate.metadata import EXPECTED_GENERATION, EXPECTED_VERSION
 from taskplane.gateway.translate.rewinds import (
+    broken_number_rule,
     broken_rewind_rule,
-    broken_version_rule,
+    expected,
     is_rewind,
 )
 from taskplane.runtime.validation import MAX_ID, NO_NUL, WrongFields, broken_id_rule
 
 _MAX_PAGE = 100
 _REQUIRED = "is required"
+_OF_TASKS = "needs a taskId, and no rewind"
 
 
 def send(request: a2a.SendMessageRequest, bad: WrongFields) -> None:
@@ -83,7 +85,10 @@ def _message(message: a2a.Message, bad: WrongFields) -> None:
         if is_rewind(message):
             complete = False
             _rule(bad, f"message.metadata.{REWIND_BEFORE}", broken_rewind_rule(message))
-        _rule(bad, f"message.metadata.{EXPECTED_VERSION}", broken_version_rule(message))
+        for key in (EXPECTED_VERSION, EXPECTED_GENERATION):
+            _rule(bad, f"message.metadata.{key}", broken_number_rule(message, key))
+        if expected(message, EXPECTED_GENERATION) and (not message.task_id or not complete):
+            _wrong(bad, f"message.metadata.{EXPECTED_GENERATION}", _OF_TASKS)
         _metadata("message.metadata", message.metadata, bad)
     message_id = message.message_id
     if not (message_id and message_id.isprintable() and len(message_id) <= MAX_ID):

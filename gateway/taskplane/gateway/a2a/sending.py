@@ -10,10 +10,13 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a import tasks
 from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
+from taskplane.gateway.a2a.generations import answer
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
+from taskplane.gateway.limits import LAST_EVENT_ID
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Wait
 from taskplane.gateway.translate.rewinds import is_rewind
@@ -46,8 +49,8 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     # A rewind without a new turn needs no agent. Only the executor knows whether there is a new turn.
     if call.missing is not None and not is_rewind(request.message):
         raise call.missing
-    if call.cursor:
-        raise invalid({"Last-Event-ID": "is allowed for streams only"})
+    if (call.cursor or call.starting_after or request.HasField("metadata")) and take_cursor(call, request.metadata):
+        raise invalid({LAST_EVENT_ID: "is allowed for streams only"})
     wait = call.wait
     if wait is None:
         wait = Wait.EXISTS if request.configuration.return_immediately else Wait.AT_REST
@@ -67,7 +70,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     configuration = request.configuration
     if configuration.HasField("history_length"):
         task = bounded(task, configuration.history_length)
-    return Answer(task, cursor)
+    return answer(call, task, cursor)
 
 
 async def _wait_for_task(call: Call, wait: Wait, reference: xb.TaskReference) -> tuple[a2a.Task, str]:

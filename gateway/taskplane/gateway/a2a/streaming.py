@@ -9,12 +9,12 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a import rewinding, tasks
 from taskplane.gateway.a2a.call import Call
+from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, Item, States, follow
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.streams import PayloadStream, prepend, single
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.coordination import conversation
-from taskplane.gateway.limits import check_cursor
 from taskplane.gateway.translate.dialect import Payload
 from taskplane.gateway.translate.rewinds import is_rewind
 from taskplane.runtime.errors import Invalid, Refused
@@ -34,12 +34,11 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
     """
     if call.missing is not None and not is_rewind(request.message):
         raise call.missing
-    cursor = call.cursor
+    cursor = take_cursor(call, request.metadata)
     submitted = submission(call, request)
-    check_cursor(cursor)
     if cursor and not submitted.idempotency_key:
         raise Invalid(
-            "Last-Event-ID on a send needs an Idempotency-Key; without one the message would be sent again",
+            "a cursor on a send needs an Idempotency-Key; without one the message would be sent again",
             reason="CURSOR_WITHOUT_KEY",
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
@@ -49,7 +48,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
     asked = request.configuration
     history_length = asked.history_length if asked.HasField("history_length") else call.rules.stream_history
     if reply.HasField("rewound"):
-        return await _rewind_stream(call, reply.rewound, history_length)
+        return await _rewind_stream(call, reply.rewound, cursor, history_length)
     reference = reply.task
     if cursor:
         return _stream(call, _events(call, reference.task_id, cursor, history_length))
@@ -67,8 +66,7 @@ async def subscribe(call: Call, request: a2a.SubscribeToTaskRequest) -> PayloadS
     One that is stored in place of the session task comes first with all messages of the session. Raise Refused
     `UNSUPPORTED_OPERATION` if it has ended and there is no cursor; NotFound; Invalid.
     """
-    plane, task_id, cursor = call.plane, request.id, call.cursor
-    check_cursor(cursor)
+    plane, task_id, cursor = call.plane, request.id, take_cursor(call)
     history_length = call.rules.stream_history
     patience = plane.settings.store_patience
     flow = _stream(
@@ -98,7 +96,7 @@ async def subscribe(call: Call, request: a2a.SubscribeToTaskRequest) -> PayloadS
 
 
 def _stream(call: Call, batches: AsyncGenerator[list[Item], None]) -> PayloadStream:
-    return PayloadStream(batches, growing_text=call.growing_text)
+    return PayloadStream(batches, growing_text=call.growing_text, numbered=call.numbered)
 
 
 def _events(
@@ -123,16 +121,16 @@ def _events(
     )
 
 
-async def _rewind_stream(call: Call, rewound: xb.Rewound, history_length: int | None) -> PayloadStream:
+async def _rewind_stream(call: Call, rewound: xb.Rewound, cursor: str, history_length: int | None) -> PayloadStream:
     """Return the session task after a rewind, with its whole history, then the new task from its first event on. With
     a cursor, which belongs to the new task, only the events after it."""
     plane = call.plane
     if not rewound.HasField("next"):
         return _stream(call, single(*rewinding.shown(await rewinding.rewound_task(plane, rewound))))
     task_id = rewound.next.task_id
-    place = call.cursor or await rewinding.first_cursor(plane, rewound.next)
+    place = cursor or await rewinding.first_cursor(plane, rewound.next)
     events = _events(call, task_id, place, history_length, task_sent=True)
-    if not call.cursor:
+    if not cursor:
         events = prepend(await conversation.with_documents(plane, rewound.task), events)
     return _stream(call, events)
 

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import Item
+from taskplane.gateway.a2a.generations import all_numbered
 from taskplane.gateway.a2a.plain_text import PlainText
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.translate.dialect import Payload
@@ -15,13 +16,17 @@ from taskplane.runtime.errors import Refused
 class PayloadStream:
     """The elements of a stream in batches. Close it with `aclose`, at its end or before."""
 
-    __slots__ = ("_batches", "_first", "_plain")
+    __slots__ = ("_batches", "_first", "_numbered", "_plain")
 
-    def __init__(self, batches: AsyncGenerator[list[Item], None], *, growing_text: bool) -> None:
-        """Take the batches. `growing_text`: the pieces of growing texts stay among them."""
+    def __init__(
+        self, batches: AsyncGenerator[list[Item], None], *, growing_text: bool, numbered: bool = False
+    ) -> None:
+        """Take the batches. `growing_text`: the pieces of growing texts stay among them. `numbered`: the elements have
+        their generations."""
         self._batches = batches
         self._first: list[Item] | None = None
         self._plain = None if growing_text else PlainText()
+        self._numbered = numbered
 
     async def prime(self) -> list[Item]:
         """Wait for the first batch and return it, empty if there is none; the iteration still begins with it."""
@@ -44,12 +49,12 @@ class PayloadStream:
                     if not (items := self._rest()):
                         raise
                     EVENTS.inc(len(items))
-                    return items
+                    return all_numbered(items) if self._numbered else items
             if self._plain is not None:
                 items = self._plain.take(items)
             if items:
                 EVENTS.inc(len(items))
-                return items
+                return all_numbered(items) if self._numbered else items
 
     def _rest(self) -> list[Item]:
         """Return what was held back; once."""

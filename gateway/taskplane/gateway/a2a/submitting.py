@@ -9,7 +9,8 @@ from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.refusals import no_push
 from taskplane.gateway.limits import MAX_GROWTH, MAX_REQUEST_BYTES, check_key, check_size
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.rewinds import expected_version
+from taskplane.gateway.translate.metadata import EXPECTED_GENERATION, EXPECTED_VERSION
+from taskplane.gateway.translate.rewinds import expected
 from taskplane.runtime.errors import NotFound
 from taskplane.runtime.validation import invalid
 
@@ -28,7 +29,8 @@ def submission(call: Call, request: a2a.SendMessageRequest) -> xb.SubmitRequest:
     settings = call.plane.settings
     sent = xb.SubmitRequest(request=request, extensions=call.extensions)
     if request.message.HasField("metadata"):
-        sent.expected_version = expected_version(request.message)
+        sent.expected_version = expected(request.message, EXPECTED_VERSION)
+        sent.expected_generation = expected(request.message, EXPECTED_GENERATION)
     if call.path:
         sent.agent = call.agent.name if call.agent is not None else call.path
     if call.key:

@@ -22,6 +22,7 @@ def call_of(plane: Plane, request: Request, caller: Caller, version: str) -> Cal
         waiting=partial(cancel_on_disconnect, request, plane.streams),
         # The paths with a namespace are those of kagent. Its clients know growing texts without naming them.
         grows="namespace" in request.arguments,
+        starting_after=_starting_after(request) if request.scope["query_string"] else "",
     )
 
 
@@ -31,6 +32,14 @@ def agent_name(request: Request) -> str:
     if "namespace" in arguments:
         return f"{arguments['namespace']}/{arguments['agent']}"
     return arguments.get("agent", "")
+
+
+def _starting_after(request: Request) -> str:
+    """Return the cursor in the query. An EventSource repeats the URL of its first GET, and names a later event in the
+    header (WHATWG HTML, section 9.2): there the header wins."""
+    if request.method == "GET" and request.header(b"last-event-id"):
+        return ""
+    return request.query.get("starting_after", "")
 
 
 def asked_version(request: Request) -> str:

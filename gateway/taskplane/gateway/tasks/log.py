@@ -28,13 +28,14 @@ _KINDS: Final[dict[int, str]] = {
 
 
 async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
-    """Return the log of a task as a stream, from generation 1 or after the cursor in Last-Event-ID (or `after`), until
-    the task ends.
+    """Return the log of a task as a stream, from generation 1 or after the cursor in Last-Event-ID (or
+    `starting_after`, or `after`), until the task ends.
 
     The status is 204 if the task has ended and nothing is left, which keeps browsers from reconnecting. Raise NotFound
     or Invalid `CURSOR_MALFORMED`.
     """
-    cursor = request.header(b"last-event-id") or request.query.get("after", "")
+    query = request.query
+    cursor = request.header(b"last-event-id") or query.get("starting_after", "") or query.get("after", "")
     check_cursor(cursor)
     task_id = request.arguments["task"]
     record = (await plane.tasks.ListEvents(pb.ListEventsRequest(task_id=task_id, limit=1))).record

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
 
-from taskplane.api import growing_text
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate.extensions import DECLARED
 
 Card = dict[str, Any]
 
@@ -46,10 +46,10 @@ def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
     if not whole.capabilities.HasField("streaming"):
         whole.capabilities.streaming = True
     extensions = whole.capabilities.extensions
-    if all(one.uri != growing_text.EXTENSION for one in extensions):
-        extensions.add(
-            uri=growing_text.EXTENSION, description="Streams contain the pieces of a text while it is written."
-        )
+    described = {one.uri for one in extensions}
+    for uri, description in DECLARED.items():
+        if uri not in described:
+            extensions.add(uri=uri, description=description)
     whole.capabilities.push_notifications = False
     whole.capabilities.extended_agent_card = False
     return whole

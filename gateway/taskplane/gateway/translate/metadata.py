@@ -1,11 +1,13 @@
 """The keys of this server in the metadata of tasks and messages. Values that clients send under them are not
 stored, so that a runtime may save a task as it read it; only the list of numbers stored as texts is kept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from taskplane.api.message_metadata import CONVERTED
+from taskplane.api.message_metadata import CONVERTED, CURSOR
 
+Kept = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Returns metadata without keys of this server."""
 OURS: Final = "taskplane.dev/"
 """The prefix of the keys of this server."""
 STEERED: Final = "taskplane.dev/steered"
@@ -13,6 +15,8 @@ STEERED: Final = "taskplane.dev/steered"
 pushed history of the session, after which it was stored; left out if there was none."""
 EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 """Key in the metadata of a message: the version that its session must have."""
+EXPECTED_GENERATION: Final = "taskplane.dev/expected_generation"
+"""Key in the metadata of a message to a task: the generation that the task must have."""
 
 
 def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,9 +24,15 @@ def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if not key.startswith(OURS) or _is_kept(key, value)}
 
 
+def of_request(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata of a request without the additions of this server, but with the cursor that it names."""
+    found = of_client(metadata)
+    return {**found, CURSOR: metadata[CURSOR]} if CURSOR in metadata else found
+
+
 def _is_kept(key: str, value: Any) -> bool:
     # Numbers that became texts are texts when they come back.
-    return key == EXPECTED_VERSION or (key == CONVERTED and _are_texts(value))
+    return key in (EXPECTED_VERSION, EXPECTED_GENERATION) or (key == CONVERTED and _are_texts(value))
 
 
 def _are_texts(value: Any) -> bool:

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskplane.gateway.limits import MAX_VALUES
-from taskplane.gateway.translate.metadata import OURS, of_client
+from taskplane.gateway.translate.metadata import OURS, Kept, of_client, of_request
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.validation import NO_NUL, WrongFields, invalid
 
@@ -37,7 +37,7 @@ class _Settling:
                 for index, inner in enumerate(value):
                     self.message(inner, f"{path}[{index}]")
             elif isinstance(value, Struct):
-                _remove_own(value)
+                _remove_own(value, of_request if path == "metadata" else of_client)
                 self._struct(value, path)
             elif isinstance(value, Value):
                 self._value(value, path)
@@ -76,8 +76,8 @@ class _Settling:
             raise invalid({at: rule}, reason="REQUEST_TOO_LARGE")
 
 
-def _remove_own(metadata: Struct) -> None:
+def _remove_own(metadata: Struct, kept: Kept) -> None:
     fields: Any = metadata.fields
     for key in [key for key in fields if key.startswith(OURS)]:
-        if not of_client({key: to_json(fields[key])}):
+        if not kept({key: to_json(fields[key])}):
             del fields[key]

@@ -11,6 +11,7 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.limits import MAX_PARTS
 from taskplane.gateway.translate.dialect import Read, Reader, Wait
 from taskplane.gateway.translate.fields import Fields, is_object
+from taskplane.gateway.translate.metadata import of_request
 from taskplane.gateway.translate.parts import Parts, plain_texts, read_1_0
 from taskplane.gateway.translate.struct import fill_metadata, fill_own_metadata
 from taskplane.gateway.translate.timestamps import from_text
@@ -61,7 +62,7 @@ class Requests:
                 request.configuration.history_length = history_length
             request.configuration.accepted_output_modes.extend(asked.names("acceptedOutputModes"))
         if source.has("metadata"):
-            fill_own_metadata(request.metadata, source)
+            fill_own_metadata(request.metadata, source, kept=of_request)
         return Read(request, wait)
 
     def get(self, source: Fields) -> Read:

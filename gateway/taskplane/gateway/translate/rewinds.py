@@ -1,11 +1,11 @@
-"""Message metadata about the session: the turn before which it is rewound, and the version it must have."""
+"""Message metadata about the session and the task: the turn before which the session is rewound, and the version or
+generation that they must have."""
 
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import REWIND_BEFORE
 from taskplane.gateway.translate.fields import Fields
-from taskplane.gateway.translate.metadata import EXPECTED_VERSION
 from taskplane.runtime.json_values import to_json
 from taskplane.runtime.validation import broken_id_rule
 
@@ -28,19 +28,20 @@ def broken_rewind_rule(message: a2a.Message) -> str:
     return broken_id_rule(value) if isinstance(value, str) else "must be a string"
 
 
-def expected_version(message: a2a.Message) -> int:
-    """Return the version that the session of a message, which has metadata, must have; 0: any, or one that
-    breaks the rule."""
+def expected(message: a2a.Message, key: str) -> int:
+    """Return the version of the session or the generation of the task that a message, which has metadata, expects under
+    a key; 0: any, or one that breaks the rule."""
     fields = message.metadata.fields
-    return _version(to_json(fields[EXPECTED_VERSION])) if EXPECTED_VERSION in fields else 0
+    return _version(to_json(fields[key])) if key in fields else 0
 
 
-def broken_version_rule(message: a2a.Message) -> str:
-    """Return the rule that the version in the metadata of a message, which has some, breaks; "" if it breaks none."""
+def broken_number_rule(message: a2a.Message, key: str) -> str:
+    """Return the rule that the number under a key in the metadata of a message, which has some, breaks; "" if it breaks
+    none."""
     fields = message.metadata.fields
-    if EXPECTED_VERSION not in fields or fields[EXPECTED_VERSION].WhichOneof("kind") == "null_value":
+    if key not in fields or fields[key].WhichOneof("kind") == "null_value":
         return ""
-    return "" if expected_version(message) else _WRONG_VERSION
+    return "" if expected(message, key) else _WRONG_VERSION
 
 
 def read_version(source: Fields, name: str) -> int:

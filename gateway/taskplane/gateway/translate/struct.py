@@ -67,14 +67,14 @@ def fill_value(value: Value, source: Any, at: str, bad: Reading) -> None:
     reading.end(source)
 
 
-def fill_metadata(struct: Struct, fields: Fields) -> None:
+def fill_metadata(struct: Struct, fields: Fields, kept: metadata.Kept = metadata.of_client) -> None:
     """Copy the object in the field `metadata`, of at most 64 KiB, into `struct`, which stays unset without one. Keys of
     this server are left out. Raise Invalid as `fill_value` does."""
     source = fields.inner("metadata")
     if source is None:
         return
     bad = fields.bad
-    given = metadata.of_client(source.source)
+    given = kept(source.source)
     reading = _ValueReading(source.at, bad)
     # More values than this cannot fit, whatever they are.
     bad.max_values = min(MAX_VALUES, bad.values + MAX_METADATA_BYTES // _MIN_BYTES)
@@ -92,10 +92,10 @@ def fill_metadata(struct: Struct, fields: Fields) -> None:
         fields.wrong("metadata", TOO_LARGE)
 
 
-def fill_own_metadata(struct: Struct, fields: Fields) -> None:
+def fill_own_metadata(struct: Struct, fields: Fields, kept: metadata.Kept = metadata.of_client) -> None:
     """Copy the metadata of a message, an artifact or a task as `fill_metadata` does, and list in it the numbers of that
     object that became texts. Everything else of the object must have been read before."""
     if fields.has("metadata"):
-        fill_metadata(struct, fields)
+        fill_metadata(struct, fields, kept)
     if fields.bad.converted:
         mark_converted(struct, fields.bad.take_converted(fields.at))

@@ -83,15 +83,15 @@ class _Dialect(Dialect):
         empty = {"kind": "task", "id": "", "contextId": "", "status": {"state": _UNKNOWN}}
         return {**empty, **super().task(found, history_length, cursor)}
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
         final = found.status.state in FINAL
         empty = {"kind": "status-update", "taskId": "", "contextId": "", "status": {"state": _UNKNOWN}, "final": final}
-        return {**empty, **super().status_update(found)}
+        return {**empty, **super().status_update(found, cursor)}
 
-    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent) -> Encoded:
+    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "") -> Encoded:
         artifact: Encoded = {"artifactId": "", "parts": []}
         empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
-        return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found)}
+        return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found, cursor)}
 
     def event(self, found: Payload, cursor: str = "") -> Encoded:
         # An element is identified by its `kind`, so it is written without the wrapper.

@@ -113,8 +113,8 @@ class _Dialect(Dialect):
         out.pop("referenceTaskIds", None)
         return out
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
-        return {**super().status_update(found), "final": found.status.state in FINAL}
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
+        return {**super().status_update(found, cursor), "final": found.status.state in FINAL}
 
 
 def _renamed(source: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -102,8 +102,8 @@ class Dialect:
         add_metadata(out, CURSOR, cursor)
         return out
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent) -> Encoded:
-        """Write a TaskStatusUpdateEvent."""
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
+        """Write a TaskStatusUpdateEvent, with its cursor if that is given."""
         out: Encoded = {}
         if task_id := found.task_id:
             out["taskId"] = task_id
@@ -113,10 +113,13 @@ class Dialect:
             out["status"] = self.status(found.status)
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
+        if cursor:
+            # In place: a stream writes every piece of a text this way.
+            out.setdefault("metadata", {})[CURSOR] = cursor
         return out
 
-    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent) -> Encoded:
-        """Write a TaskArtifactUpdateEvent."""
+    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "") -> Encoded:
+        """Write a TaskArtifactUpdateEvent, with its cursor if that is given."""
         out: Encoded = {}
         if task_id := found.task_id:
             out["taskId"] = task_id
@@ -130,16 +133,19 @@ class Dialect:
             out["lastChunk"] = True
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
+        if cursor:
+            out.setdefault("metadata", {})[CURSOR] = cursor
         return out
 
     def event(self, found: Payload, cursor: str = "") -> Encoded:
-        """Write a StreamResponse, which has exactly one wrapper key; a Task with its cursor if that is given."""
+        """Write a StreamResponse, which has exactly one wrapper key. All but a Message have their cursor if it is
+        given."""
         if isinstance(found, a2a.TaskArtifactUpdateEvent):
-            return {"artifactUpdate": self.artifact_update(found)}
+            return {"artifactUpdate": self.artifact_update(found, cursor)}
         if isinstance(found, a2a.Task):
             return {"task": self.task(found, cursor=cursor)}
         if isinstance(found, a2a.TaskStatusUpdateEvent):
-            return {"statusUpdate": self.status_update(found)}
+            return {"statusUpdate": self.status_update(found, cursor)}
         return {"message": self.message(found)}
 
     def result(self, found: Answer | Listing) -> Encoded:

@@ -52,6 +52,7 @@ class FollowUps:
             message=send.message,
             expected_context=send.request.message.context_id,
             options=send.options,
+            expected_generation=send.expected_generation,
         )
         response = await retry_briefly(lambda: self._store.AddMessage(request))
         if response.record.copied_generation < response.generation:

@@ -61,6 +61,7 @@ def _hash(request: a2a.SendMessageRequest) -> bytes:
     canonical: dict[str, Any] = {"message": readable(request.message)}
     if request.HasField("configuration"):
         canonical["configuration"] = readable(request.configuration)
-    if request.HasField("metadata"):
+    # An empty one is what remains of metadata that named a cursor only.
+    if request.metadata.fields:
         canonical["metadata"] = readable(request.metadata)
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).digest()

@@ -22,6 +22,8 @@ class Submission:
     has_explicit_key: bool
     create_unknown_task: bool
     expected_version: int
+    # That of the task, for a message to one; 0: any.
+    expected_generation: int
     request: a2a.SendMessageRequest
     message: a2a.Message
     # The data for the agent besides the message.

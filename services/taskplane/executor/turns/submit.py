@@ -97,6 +97,7 @@ class Submits:
             has_explicit_key=bool(request.idempotency_key) and not request.key_is_message_id,
             create_unknown_task=request.create_unknown_task,
             expected_version=request.expected_version,
+            expected_generation=request.expected_generation,
             request=request.request,
             message=message,
             options=tasks.TurnOptions(
@@ -121,7 +122,7 @@ class Submits:
             await self._follow_ups.prepare(send)
             return await self._follow_ups.add(send)
         except NotFound:
-            if not send.create_unknown_task:
+            if not send.create_unknown_task or send.expected_generation:
                 await self._check_not_deleted(send)
                 raise
         except Refused as error:

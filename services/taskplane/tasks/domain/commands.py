@@ -102,6 +102,8 @@ class AddMessage:
     message: UserMessage
     expected_context: str = ""
     options: bytes | None = None
+    # 0: any.
+    expected_generation: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -200,6 +200,8 @@ def _add_message(found: Found, op: commands.AddMessage, now: int) -> Outcome:
         )
     if row.state in TERMINAL:
         return terminal(row)
+    if op.expected_generation and op.expected_generation != row.generation:
+        return _generation_mismatch(op.task_id, op.expected_generation, row.generation)
     refusal = over_limit(row, 1, len(op.message.serialized) + len(op.options or b""))
     if refusal is not None:
         return refusal

@@ -33,6 +33,7 @@ class SubmitRequest(_message.Message):
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     EXTENSIONS_FIELD_NUMBER: _builtins.int
     WAITS_FIELD_NUMBER: _builtins.int
+    EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Empty: the default agent."""
     idempotency_key: _builtins.str
@@ -45,6 +46,10 @@ class SubmitRequest(_message.Message):
     """The version that the session must have; 0: any. ABORTED `VERSION_MISMATCH` otherwise, and nothing is stored."""
     waits: _builtins.bool
     """The client waits for the end of the turn, without a stream, so the router has a longer time limit."""
+    expected_generation: _builtins.int
+    """The generation that the task of `message.task_id` must have; 0: any. ABORTED `GENERATION_MISMATCH` otherwise (its
+    `generation` is in the error's metadata), and nothing is stored.
+    """
     @_builtins.property
     def request(self) -> _a2a_pb2.SendMessageRequest:
         """`message` as the client sent it. `message.task_id` names a task to go on with, `message.context_id` a session."""
@@ -64,10 +69,11 @@ class SubmitRequest(_message.Message):
         expected_version: _builtins.int = ...,
         extensions: _abc.Iterable[_builtins.str] | None = ...,
         waits: _builtins.bool = ...,
+        expected_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_version", b"expected_version", "extensions", b"extensions", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "create_unknown_task", b"create_unknown_task", "expected_generation", b"expected_generation", "expected_version", b"expected_version", "extensions", b"extensions", "idempotency_key", b"idempotency_key", "key_is_message_id", b"key_is_message_id", "request", b"request", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -852,11 +852,14 @@ class AddMessageRequest(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     EXPECTED_CONTEXT_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     invocation_id: _builtins.str
     request_hash: _builtins.bytes
     expected_context: _builtins.str
     """Empty: the task's own."""
+    expected_generation: _builtins.int
+    """0: any. A repeat of the invocation is answered as before."""
     @_builtins.property
     def message(self) -> _a2a_pb2.Message: ...
     @_builtins.property
@@ -870,10 +873,11 @@ class AddMessageRequest(_message.Message):
         message: _a2a_pb2.Message | None = ...,
         expected_context: _builtins.str = ...,
         options: Global___TurnOptions | None = ...,
+        expected_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_context", b"expected_context", "invocation_id", b"invocation_id", "message", b"message", "options", b"options", "request_hash", b"request_hash", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_context", b"expected_context", "expected_generation", b"expected_generation", "invocation_id", b"invocation_id", "message", b"message", "options", b"options", "request_hash", b"request_hash", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

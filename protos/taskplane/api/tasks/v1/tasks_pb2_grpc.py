@@ -213,7 +213,8 @@ class TaskStoreServicer:
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
         FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
-        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,8 @@ class TaskStoreStub:
     """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
     one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
     FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
-    task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+    task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND. ABORTED
+    `GENERATION_MISMATCH`: it is not at `expected_generation`.
     """
     WatchTask: _aio.UnaryStreamMultiCallable[_tasks_pb2.WatchTaskRequest, _tasks_pb2.WatchTaskResponse]
     """Streams the events of one task after a cursor, in order and without a gap, then live ones, until the task is in a
@@ -213,7 +214,8 @@ class TaskStoreServicer(metaclass=_abc_1.ABCMeta):
         """Appends a user's message to a managed task. A paused task becomes SUBMITTED and is queued; a SUBMITTED or WORKING
         one keeps its state and may not complete or pause before a run has consumed the message. Idempotent by invocation.
         FAILED_PRECONDITION `TERMINAL`, `NOT_MANAGED`, `SUPERSEDED`, `KEY_REUSED`; `TASK_TOO_LARGE`, `TOO_MANY_EVENTS`: the
-        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND.
+        task has reached its limit, and the rest is reserved for its end; INVALID_ARGUMENT `CONTEXT_MISMATCH`; NOT_FOUND. ABORTED
+        `GENERATION_MISMATCH`: it is not at `expected_generation`.
         """
 
     @_abc_1.abstractmethod
