@@ -113,6 +113,15 @@ async def test_a_stream_left_early_as_the_page_shows_leaves_its_task_running(pla
         await client.cancel(event.task_id)
 
 
+async def test_the_official_client_streams_as_the_page_shows(plane: Plane, capsys: pytest.CaptureFixture[str]) -> None:
+    [(block)] = re.findall(r"```python\n(from a2a.client import.*?)```", _PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("async def show():\n" + indent(block.replace("http://127.0.0.1:8080", plane.gateway.url), "    "), names)
+    await names["show"]()
+    printed = capsys.readouterr().out.split()
+    assert printed == ["task", *["status_update"] * (len(printed) - 1)] and len(printed) > 1
+
+
 async def test_the_first_program_of_the_package_prints_the_stream(plane: Plane) -> None:
     readme = (ROOT / "protos" / "README.md").read_text()
     program = re.findall(r"```python\n(import asyncio\n.*?)```", readme, re.DOTALL)[0]

@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
         '"""Sends a message and prints each': "tests/client/test_example.py",
         "$ python docs/examples/ask.py ": "tests/client/test_example.py",
         "async with aclosing(": "tests/client/test_example.py",
+        "from a2a.client import ": "tests/client/test_example.py",
     },
     "grpc": {"import asyncio\n": "tests/gateway/test_grpc_clients.py"},
     "security": {

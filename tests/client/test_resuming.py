@@ -1,0 +1,98 @@
+"""The official client of A2A, unmodified, behind a proxy that cuts its connections: no event is missing or repeated."""
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client.card_resolver import A2ACardResolver
+from a2a.types import Message, Part, Role, SendMessageRequest, StreamResponse, TaskState
+from a2a.utils.errors import InvalidParamsError
+from tests.gateway.plane import Plane, fresh
+from tests.support.cutting import CuttingProxy
+from tests.support.ports import free_port
+
+from taskplane.client import Unreachable
+from taskplane.client.resuming import resumed
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+_EVENTS = 200
+_EVERY = 20
+_CURSOR = "taskplane.dev/cursor"
+
+
+@asynccontextmanager
+async def official(plane: Plane, port: int, binding: str, version: str = "1.0") -> AsyncGenerator[Client]:
+    """The official client over a binding of a version, at the gateway or what stands before it on this port."""
+    async with httpx.AsyncClient(timeout=10.0) as http:
+        card = await A2ACardResolver(http, plane.gateway.url).get_agent_card()
+        (one, *_) = (each for each in card.supported_interfaces if each.protocol_version.startswith(version))
+        del card.supported_interfaces[:]
+        one.url, one.protocol_binding = f"http://127.0.0.1:{port}", binding
+        card.supported_interfaces.append(one)
+        config = ClientConfig(streaming=True, httpx_client=http, supported_protocol_bindings=[binding])
+        yield ClientFactory(config).create(card)
+
+
+def request(text: str, **fields: Any) -> SendMessageRequest:
+    message = Message(message_id=secrets.token_hex(8), role=Role.ROLE_USER, parts=[Part(text=text)], **fields)
+    return SendMessageRequest(message=message)
+
+
+def generations(events: list[StreamResponse]) -> list[int]:
+    payloads = [getattr(event, event.WhichOneof("payload") or "") for event in events]
+    return [int(each.metadata.fields[_CURSOR].string_value.rpartition("-")[2]) for each in payloads]
+
+
+@pytest.mark.parametrize(("binding", "version"), [("JSONRPC", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "1.0")])
+async def test_p12_a_stream_of_the_official_client_that_is_cut_every_20_events_has_each_event_once(
+    plane: Plane, proxy: CuttingProxy, binding: str, version: str
+) -> None:
+    proxy.cut_every = _EVERY
+    key, sent = fresh(), request(f"chunks {_EVENTS - 3} 8")
+    async with official(plane, proxy.port, binding, version) as client:
+        events = [event async for event in resumed(client, sent, key=key)]
+        assert generations(events) == list(range(1, _EVENTS + 1))
+        assert proxy.cuts >= _EVENTS // _EVERY - 1
+        # A program that starts again under its key gets the same task, as it is.
+        proxy.cut_every = None
+        (again,) = [event async for event in resumed(client, sent, key=key)]
+        assert (again.task.id, again.task.status.state) == (events[0].task.id, TaskState.TASK_STATE_COMPLETED)
+    tasks = await plane.result("ListTasks", {"contextId": events[0].task.context_id})
+    assert len(tasks["tasks"]) == 1
+
+
+async def test_a_cut_before_the_first_event_sends_under_the_same_key(plane: Plane, proxy: CuttingProxy) -> None:
+    """D12: the message is done once."""
+    proxy.cut_after = 40
+    sent = request("chunks 5 8", context_id=(context := fresh()))
+    async with official(plane, proxy.port, "JSONRPC") as client:
+        events = [event async for event in resumed(client, sent)]
+    assert proxy.cuts == 1
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED or len(events) == 1
+    assert len((await plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
+
+
+async def test_a_question_ends_the_events_and_a_direct_answer_is_all(plane: Plane) -> None:
+    context = ClientCallContext(service_parameters={"A2A-Extensions": "https://unknown"})
+    async with official(plane, plane.gateway.port, "HTTP+JSON") as client:
+        asked = [event async for event in resumed(client, request("ask"), context=context)]
+        assert asked[-1].status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        answer = request("Ann", task_id=asked[0].task.id, context_id=asked[0].task.context_id)
+        done = [event async for event in resumed(client, answer)]
+        assert done[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+        (direct,) = [event async for event in resumed(client, request("message hi"))]
+        assert direct.message.parts[0].text == "hi"
+    assert context.service_parameters == {"A2A-Extensions": "https://unknown"}
+
+
+async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told(plane: Plane) -> None:
+    async with official(plane, plane.gateway.port, "JSONRPC") as client:
+        with pytest.raises(InvalidParamsError):
+            await anext(resumed(client, SendMessageRequest(message=Message(role=Role.ROLE_USER))))
+    async with official(plane, free_port(), "JSONRPC") as client:
+        with pytest.raises(Unreachable):
+            await anext(resumed(client, request("hi"), give_up_after=0.3))
