@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 import grpc
 import httpx
-from a2a.compat.v0_3 import a2a_v0_3_pb2, conversions
+from a2a.compat.v0_3 import a2a_v0_3_pb2, a2a_v0_3_pb2_grpc, conversions
 from a2a.compat.v0_3 import types as official
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
@@ -28,10 +28,10 @@ from taskplane.gateway.a2a.operations import OPERATIONS
 from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.bindings import jsonrpc, rest, rest_v0_3
 from taskplane.gateway.bindings.sent_events import SentEvents
-from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3, status_grpc
+from taskplane.gateway.errors import error_0_3, error_1_0, error_rest, error_rest_0_3, status_grpc, status_grpc_0_3
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
-from taskplane.gateway.translate.wire_0_3.codec import to_1_0
+from taskplane.gateway.translate.wire_0_3.codec import PAIRS, to_0_3, to_1_0
 from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime.errors import PlaneError
 
@@ -318,13 +318,13 @@ class Grpc:
         """Return the answer, and the metadata around it."""
         call = self._call(plane, operation, params, headers)
         try:
-            reply = await call if operation not in STREAMS else [MessageToDict(event) async for event in call]
+            reply = await call if operation not in STREAMS else [self._shown(event) async for event in call]
         except grpc.aio.AioRpcError as error:
             return failed(error), {"initial": tuple(error.initial_metadata()), "details": error.details()}
         metadata = {"initial": tuple(await call.initial_metadata()), "trailing": tuple(await call.trailing_metadata())}
         if isinstance(reply, list):
             return {"events": reply}, metadata
-        found = MessageToDict(reply)
+        found = self._shown(reply)
         if operation == "ListTasks":
             # Protobuf leaves defaults out.
             found = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0, **found}
@@ -338,7 +338,7 @@ class Grpc:
 
         async def found() -> AsyncIterator[Event]:
             async for reply in call:
-                yield _event(MessageToDict(reply))
+                yield _event(self._shown(reply))
 
         try:
             yield found()
@@ -348,6 +348,10 @@ class Grpc:
     def told(self, error: PlaneError) -> Failure:
         return failure_of(status_grpc(error, "r"))
 
+    def _shown(self, reply: Any) -> Json:
+        """Return a reply as 1.0 has it in JSON."""
+        return MessageToDict(reply)
+
     def _call(self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]) -> Any:
         method = getattr(A2AServiceStub(plane.channel), operation)  # type: ignore[no-untyped-call]
         metadata = [(name.lower(), value) for name, value in headers.items()]
@@ -356,6 +360,44 @@ class Grpc:
         )
 
 
+class Grpc03(Grpc):
+    """gRPC, by the stub of A2A 0.3 of the official library."""
+
+    def __init__(self) -> None:
+        super().__init__("grpc-0.3", "0.3", tuple(METHODS_0_3), explicit=False)
+
+    def told(self, error: PlaneError) -> Failure:
+        return failure_of(status_grpc_0_3(error, "r"))
+
+    def _shown(self, reply: Any) -> Json:
+        found: Json = MessageToDict(to_1_0(getattr(old, reply.DESCRIPTOR.name).FromString(reply.SerializeToString())))
+        return found
+
+    def _call(self, plane: Plane, operation: str, params: Json, headers: Mapping[str, str]) -> Any:
+        form = OLD_REQUESTS[operation]
+        name = form.DESCRIPTOR.name.removesuffix("Request")
+        method = getattr(
+            a2a_v0_3_pb2_grpc.A2AServiceStub(plane.channel),  # type: ignore[no-untyped-call]
+            operation if operation == "SendStreamingMessage" else name,
+        )
+        request = ParseDict(params, PAIRS[form].new(), ignore_unknown_fields=True)
+        sent = getattr(a2a_v0_3_pb2, form.DESCRIPTOR.name).FromString(to_0_3(request, form).SerializeToString())
+        return method(sent, metadata=[(name.lower(), value) for name, value in headers.items()], timeout=20.0)
+
+
+OLD_REQUESTS: Final[Mapping[str, Any]] = {
+    "SendMessage": old.SendMessageRequest,
+    "SendStreamingMessage": old.SendMessageRequest,
+    "GetTask": old.GetTaskRequest,
+    "CancelTask": old.CancelTaskRequest,
+    "SubscribeToTask": old.TaskSubscriptionRequest,
+    "CreateTaskPushNotificationConfig": old.CreateTaskPushNotificationConfigRequest,
+    "GetTaskPushNotificationConfig": old.GetTaskPushNotificationConfigRequest,
+    "ListTaskPushNotificationConfigs": old.ListTaskPushNotificationConfigRequest,
+    "DeleteTaskPushNotificationConfig": old.DeleteTaskPushNotificationConfigRequest,
+    "GetExtendedAgentCard": old.GetAgentCardRequest,
+}
+"""The message of the requests of each operation in the protobuf of 0.3."""
 STREAMS: Final = ("SendStreamingMessage", "SubscribeToTask")
 _PUSH: Final = "TaskPushNotificationConfig"
 OFFICIAL: Final[Mapping[str, Any]] = {
@@ -409,6 +451,7 @@ _CODES: Final = {
     "TASK_NOT_CANCELABLE": -32002,
     "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
     "UNSUPPORTED_OPERATION": -32004,
+    "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
 }
 _CODES_OF_GRPC: Final = {
     grpc.StatusCode.INVALID_ARGUMENT.value[0]: -32602,
@@ -432,7 +475,7 @@ PATHS: Final = {
 }
 
 HTTP_BINDINGS: Final[tuple[HttpBinding, ...]] = (JsonRpc(), JsonRpc03(), Rest(), Rest03())
-BINDINGS: Final[tuple[HttpBinding | Grpc, ...]] = (*HTTP_BINDINGS, Grpc())
+BINDINGS: Final[tuple[HttpBinding | Grpc, ...]] = (*HTTP_BINDINGS, Grpc(), Grpc03())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
 """The bindings with a list of tasks."""
 

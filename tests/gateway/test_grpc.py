@@ -359,6 +359,7 @@ async def test_reflection_describes_the_service_under_its_official_name(plane: P
     names, file = await asyncio.to_thread(described)
     assert set(names) == {
         "lf.a2a.v1.A2AService",
+        "a2a.v1.A2AService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }

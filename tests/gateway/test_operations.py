@@ -103,7 +103,8 @@ async def test_an_answer_with_the_task_id_alone_continues_the_task(client: Clien
     assert shorter["contextId"] == asked["contextId"]
     assert shorter["id"] != asked["id"]
     kept = await client.plane.result("GetTask", {"id": shorter["id"]})
-    assert kept["history"][0]["referenceTaskIds"] == [asked["id"]]
+    sent = client.binding.name != "grpc-0.3"
+    assert kept["history"][0].get("referenceTaskIds", []) == ([asked["id"]] if sent else [])
     # The protobuf of 0.3 has no place for them.
     assert ("referenceTaskIds" in shorter["history"][0]) == client.binding.explicit
 

@@ -243,6 +243,15 @@ def error_rest_0_3(error: PlaneError, request_id: str) -> dict[str, Any]:
     }
 
 
+def status_grpc_0_3(error: PlaneError, request_id: str) -> status_pb2.Status:
+    """Return the status of an error in the gRPC binding of A2A 0.3. Its message begins with the name of the error, by
+    which official clients know it; the details are those of 1.0."""
+    _, code = rest_status_0_3(error)
+    found = status.to_status(error, status.Info(code, *_error_info(error, request_id)))
+    found.message = f"{name_0_3(error)}: {found.message}"
+    return found
+
+
 def error_api(error: PlaneError, request_id: str) -> dict[str, Any]:
     """Return the body of an error under /api."""
     return {"error": error.message, "code": error.reason, **_details(error, request_id)}

@@ -24,4 +24,8 @@ def _interfaces(plane: Plane, path: str, agent: str) -> list[Interface]:
     if plane.public_grpc:
         # gRPC has no paths: a tenant selects the agent.
         found.append(Interface(plane.public_grpc, "GRPC", "1.0", agent))
+        if not agent:
+            # A2A 0.3 has no tenants, and its clients expect a URL.
+            scheme = plane.public_url.partition(":")[0]
+            found.append(Interface(f"{scheme}://{plane.public_grpc}", "GRPC", "0.3"))
     return found

@@ -5,14 +5,12 @@ returns bytes, so that large messages are parsed and written in the thread for l
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import grpc
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
 from taskplane.gateway import probes
@@ -24,57 +22,19 @@ from taskplane.gateway.a2a.streams import begin, take_slot
 from taskplane.gateway.a2a.tenants import agent_of
 from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.bindings.grpc_calls import Metadata, call_of, echo
-from taskplane.gateway.bindings.grpc_files import described
+from taskplane.gateway.bindings.grpc_service import A2AService, Method
 from taskplane.gateway.bindings.grpc_streams import EndedStream
+from taskplane.gateway.bindings.grpc_v0_3 import V0_3
 from taskplane.gateway.errors import status_grpc, without_agent
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate import received, wire_1_0
-from taskplane.gateway.translate.dialect import Answer, Listing, Payload, Read
+from taskplane.gateway.translate.dialect import Read
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, PlaneError, Unavailable
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.principal import enter
 from taskplane.runtime.services import Services
 from taskplane.runtime.validation import WrongFields
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A method of a service: its operation, and the messages of its requests and results."""
-
-    operation: Operation
-    request: type[Message]
-    result: type[Message]
-
-
-@dataclass(frozen=True, slots=True)
-class A2AService:
-    """A service of one version of A2A. `package` is its official one; `versions` are those that a client may name.
-
-    `read` returns the request of an operation for a message of its method; `result` and `event` return the message of
-    an answer and of an element of a stream; `status` returns that of an error, with the id of its request.
-    """
-
-    package: str
-    version: str
-    versions: Sequence[str]
-    methods: Mapping[str, Method]
-    read: Callable[[Operation, Any], Read]
-    result: Callable[[Operation, Answer | Listing], Message]
-    event: Callable[[Payload, str], Message]
-    status: Callable[[PlaneError, str], Any]
-
-    @property
-    def file(self) -> FileDescriptorProto:
-        """Return the description of the service under its official name."""
-        return described(
-            self.package,
-            {
-                name: (method.request, method.result, isinstance(method.operation, Stream))
-                for name, method in self.methods.items()
-            },
-        )
-
 
 V1: Final = A2AService(
     package="lf.a2a.v1",
@@ -86,7 +46,7 @@ V1: Final = A2AService(
     event=wire_1_0.event,
     status=status_grpc,
 )
-SERVICES: Final[Sequence[A2AService]] = (V1,)
+SERVICES: Final[Sequence[A2AService]] = (V1, V0_3)
 
 
 class GrpcBinding:
