@@ -263,7 +263,7 @@ class Rest(OverHttp):
         return error_rest(error, "r")
 
     def events(self, flow: PayloadStream) -> SentEvents:
-        return rest.FORM.events(WORKER, flow)
+        return rest.FORMS["1.0.1"].events(WORKER, flow)
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class Rest03(OverHttp):
         return error_rest_0_3(error, "r")
 
     def events(self, flow: PayloadStream) -> SentEvents:
-        return rest_v0_3.FORM.events(WORKER, flow)
+        return rest_v0_3.FORMS["1.0.1"].events(WORKER, flow)
 
 
 @dataclass(frozen=True)
@@ -451,7 +451,9 @@ _CODES: Final = {
     "TASK_NOT_CANCELABLE": -32002,
     "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
     "UNSUPPORTED_OPERATION": -32004,
+    "CONTENT_TYPE_NOT_SUPPORTED": -32005,
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
+    "VERSION_NOT_SUPPORTED": -32009,
 }
 _CODES_OF_GRPC: Final = {
     grpc.StatusCode.INVALID_ARGUMENT.value[0]: -32602,

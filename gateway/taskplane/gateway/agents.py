@@ -11,6 +11,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.executor.v1.executor_pb2_grpc import AgentExecutorStub
+from taskplane.gateway.translate.cards import input_modes
 from taskplane.runtime.errors import NotFound, Unavailable
 
 # Seconds between two calls for agents that are not known.
@@ -31,6 +32,7 @@ class Agent:
     streams: bool
     required_extensions: frozenset[str]
     extensions: frozenset[str]
+    input_modes: frozenset[str]
 
 
 class Agents:
@@ -126,4 +128,5 @@ def _read(listed: xb.Agent, *, is_default: bool) -> Agent:
         capabilities.streaming if capabilities.HasField("streaming") else True,
         frozenset(one.uri for one in extensions if one.required),
         frozenset(one.uri for one in extensions),
+        input_modes(card),
     )

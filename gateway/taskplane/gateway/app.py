@@ -37,9 +37,7 @@ _CORS_HEADERS: Final = (
     "traceparent",
     "tracestate",
 )
-
-
-_FORMS: Final = {form.dialect.version: form for form in (rest.FORM, rest_v0_3.FORM)}
+_FORMS: Final = {"1.0": rest.FORMS, "0.3": rest_v0_3.FORMS}
 
 # The principal of public routes, which read nothing that has an owner.
 ANONYMOUS: Final = Principal("", "", "anonymous")
@@ -80,7 +78,7 @@ class App:
                 answering, principal = route.handler(self._plane, request, caller), caller.principal
         except PlaneError as error:
             version = error.rest if isinstance(error, MethodNotAllowed) else version
-            await _failure(error, request, version)(scope, receive, send)
+            await _failure(error, request, self._form(version))(scope, receive, send)
             return
         # The server runs each request in a context of its own.
         enter(principal)
@@ -89,6 +87,10 @@ class App:
         reply = await self._answer(operation, answering)
         if reply is not None:
             await reply(scope, receive, send)
+
+    def _form(self, version: str) -> rest.Form | None:
+        """Return the form of a version of the REST binding; None without a version."""
+        return _FORMS[version][self._plane.settings.error_map] if version else None
 
     def _caller(self, route: Route, request: Request) -> Caller:
         caller = self._plane.authenticator.authenticate(request)
@@ -155,15 +157,15 @@ def _observed(send: Send, span: Span) -> Send:
     return observed
 
 
-def _failure(error: PlaneError, request: Request | None = None, version: str = "") -> Response:
-    """Return the response of an error: in the form of the REST binding for a request of one of its versions, else in
-    that of /api."""
+def _failure(error: PlaneError, request: Request | None = None, form: rest.Form | None = None) -> Response:
+    """Return the response of an error: in a form of the REST binding for a request of this binding, else in that of
+    /api."""
     status = http_status(error)
     headers: Headers = []
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="taskplane"'))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
-    if request is not None and version:
-        return _FORMS[version].failure(request, error, headers)
+    if request is not None and form is not None:
+        return form.failure(request, error, headers)
     return json_reply(status, error_api(error, logs.request_id.get()), headers + remedies(error, status))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from google.rpc import status_pb2  # type: ignore[import-untyped]
 
+from taskplane.gateway.settings import ErrorMap
 from taskplane.runtime import status
 from taskplane.runtime.errors import NotFound, PlaneError, Unimplemented
 
@@ -18,38 +19,65 @@ _TYPE: Final = "type.googleapis.com/google.rpc."
 class A2AError:
     """An error of the protocol (A2A 1.0 section 5.4; JSON-RPC 2.0 section 5.1). `reason` is the reason of its
     ErrorInfo; empty for most errors that JSON-RPC itself defines. That of wrong params is the one by which official
-    clients know them."""
+    clients know them.
+
+    `in_1_0_1`: HTTP status and gRPC code in A2A 1.0.1; None: those of the PlaneError. `in_1_0_0`: the same in A2A
+    1.0.0; None: as in 1.0.1.
+    """
 
     name: str
     code: int
     reason: str = ""
+    in_1_0_1: tuple[int, str] | None = None
+    in_1_0_0: tuple[int, str] | None = None
 
+    def mapped(self, error_map: ErrorMap) -> tuple[int, str] | None:
+        """Return HTTP status and gRPC code in one version of A2A 1.0."""
+        return (self.in_1_0_0 if error_map == "1.0.0" else None) or self.in_1_0_1
+
+
+_WRONG: Final = (400, "INVALID_ARGUMENT")
+_REFUSED: Final = (400, "FAILED_PRECONDITION")
+_UNIMPLEMENTED: Final = (400, "UNIMPLEMENTED")
 
 INTERNAL: Final = A2AError("InternalError", -32603)
-INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602, "INVALID_PARAMS")
-TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND")
+INVALID_PARAMS: Final = A2AError("InvalidParamsError", -32602, "INVALID_PARAMS", _WRONG)
+TASK_NOT_FOUND: Final = A2AError("TaskNotFoundError", -32001, "TASK_NOT_FOUND", (404, "NOT_FOUND"))
 # Codes of this server, from the range that JSON-RPC leaves to servers; their last digits are those of the HTTP status.
 PERMISSION_DENIED: Final = A2AError("PermissionDeniedError", -32043)
 RESOURCE_EXHAUSTED: Final = A2AError("ResourceExhaustedError", -32029)
-UNSUPPORTED: Final = A2AError("UnsupportedOperationError", -32004, "UNSUPPORTED_OPERATION")
+UNSUPPORTED: Final = A2AError("UnsupportedOperationError", -32004, "UNSUPPORTED_OPERATION", _REFUSED, _UNIMPLEMENTED)
+_CONTENT_TYPE: Final = A2AError(
+    "ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED", _WRONG, (415, "INVALID_ARGUMENT")
+)
 
 # By the reason of a PlaneError; other reasons are mapped by its code.
 _BY_REASON: Final[dict[str, A2AError]] = {
-    "PARSE_ERROR": A2AError("JSONParseError", -32700),
-    "INVALID_REQUEST": A2AError("InvalidRequestError", -32600),
-    "METHOD_NOT_FOUND": A2AError("MethodNotFoundError", -32601),
-    "TASK_NOT_CANCELABLE": A2AError("TaskNotCancelableError", -32002, "TASK_NOT_CANCELABLE"),
+    "PARSE_ERROR": A2AError("JSONParseError", -32700, in_1_0_1=_WRONG),
+    "INVALID_REQUEST": A2AError("InvalidRequestError", -32600, in_1_0_1=_WRONG),
+    "METHOD_NOT_FOUND": A2AError("MethodNotFoundError", -32601, in_1_0_1=(404, "UNIMPLEMENTED")),
+    "TASK_NOT_CANCELABLE": A2AError(
+        "TaskNotCancelableError", -32002, "TASK_NOT_CANCELABLE", _REFUSED, (409, "FAILED_PRECONDITION")
+    ),
     "PUSH_NOTIFICATION_NOT_SUPPORTED": A2AError(
-        "PushNotificationNotSupportedError", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"
+        "PushNotificationNotSupportedError", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", _REFUSED, _UNIMPLEMENTED
     ),
-    "CONTENT_TYPE_NOT_SUPPORTED": A2AError("ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED"),
-    "CONTENT_ENCODING_NOT_SUPPORTED": A2AError("ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED"),
-    "INVALID_AGENT_RESPONSE": A2AError("InvalidAgentResponseError", -32006, "INVALID_AGENT_RESPONSE"),
+    "CONTENT_TYPE_NOT_SUPPORTED": _CONTENT_TYPE,
+    "CONTENT_ENCODING_NOT_SUPPORTED": _CONTENT_TYPE,
+    # The media type of a part, not of a body.
+    "MEDIA_TYPE_NOT_SUPPORTED": _CONTENT_TYPE,
+    "INVALID_AGENT_RESPONSE": A2AError(
+        "InvalidAgentResponseError", -32006, "INVALID_AGENT_RESPONSE", (500, "INTERNAL"), (502, "INTERNAL")
+    ),
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": A2AError(
-        "ExtendedAgentCardNotConfiguredError", -32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+        "ExtendedAgentCardNotConfiguredError", -32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", _REFUSED
     ),
-    "EXTENSION_SUPPORT_REQUIRED": A2AError("ExtensionSupportRequiredError", -32008, "EXTENSION_SUPPORT_REQUIRED"),
-    "VERSION_NOT_SUPPORTED": A2AError("VersionNotSupportedError", -32009, "VERSION_NOT_SUPPORTED"),
+    "EXTENSION_SUPPORT_REQUIRED": A2AError(
+        "ExtensionSupportRequiredError", -32008, "EXTENSION_SUPPORT_REQUIRED", _REFUSED
+    ),
+    "VERSION_NOT_SUPPORTED": A2AError(
+        "VersionNotSupportedError", -32009, "VERSION_NOT_SUPPORTED", _REFUSED, _UNIMPLEMENTED
+    ),
     "KEY_REUSED": INVALID_PARAMS,
     "MESSAGE_TOO_LARGE": INVALID_PARAMS,
     # The missing object is a turn, not a task.
@@ -177,37 +205,32 @@ def without_agent(error: PlaneError) -> PlaneError:
     return Unimplemented(error.message, reason="METHOD_NOT_FOUND", suggestion=error.suggestion)
 
 
-def rest_status(error: PlaneError) -> tuple[int, str]:
+def rest_status(error: PlaneError, error_map: ErrorMap = "1.0.1") -> tuple[int, str]:
     """Return the HTTP status for `error` in the REST binding of A2A 1.0 (section 5.4), and its name in gRPC."""
     known = a2a_error(error)
     status = http_status(error)
-    if known is TASK_NOT_FOUND:
-        return 404, "NOT_FOUND"
-    if error.reason == "METHOD_NOT_FOUND":
-        return 404, error.code
     if known is INVALID_PARAMS:
         return (
             status if status in (408, 409, 413) else 400
         ), "ABORTED" if error.code == "ABORTED" else "INVALID_ARGUMENT"
-    if known.reason == "CONTENT_TYPE_NOT_SUPPORTED":
-        return status, "INVALID_ARGUMENT"
-    if status == 500 or known.reason == "INVALID_AGENT_RESPONSE":
-        return 500, "INTERNAL"
-    return (400, "FAILED_PRECONDITION") if known.reason else (status, error.code)
+    # The type of a whole body is a matter of HTTP.
+    if status == 415:
+        return 415, "INVALID_ARGUMENT"
+    return known.mapped(error_map) or ((500, "INTERNAL") if status == 500 else (status, error.code))
 
 
-def error_rest(error: PlaneError, request_id: str) -> dict[str, Any]:
+def error_rest(error: PlaneError, request_id: str, error_map: ErrorMap = "1.0.1") -> dict[str, Any]:
     """Return the body of an error in the REST binding of A2A 1.0 (section 11.6, AIP-193); the details are those of
     `error_1_0`."""
-    status, name = rest_status(error)
+    status, name = rest_status(error, error_map)
     shown = error_1_0(error, request_id)
     return {"error": {"code": status, "status": name, "message": shown["message"], "details": shown["data"]}}
 
 
-def status_grpc(error: PlaneError, request_id: str) -> status_pb2.Status:
+def status_grpc(error: PlaneError, request_id: str, error_map: ErrorMap = "1.0.1") -> status_pb2.Status:
     """Return the status of an error in the gRPC binding of A2A 1.0 (section 10.6); the details are those of
     `error_1_0`."""
-    _, code = rest_status(error)
+    _, code = rest_status(error, error_map)
     return status.to_status(error, status.Info(code, *_error_info(error, request_id)))
 
 

@@ -112,9 +112,10 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("POST", "/api/sessions/{session}/fork", rewinds.fork, writes=True),
     Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
     *(
-        Route(method, base + path, handler, rest=handler.form.dialect.version)
+        Route(method, base + path, handler, rest=version)
         for base in _BASES[:2]
-        for method, path, handler in (*rest_v0_3.PATHS, *rest.PATHS)
+        for version, paths in (("0.3", rest_v0_3.PATHS), ("1.0", rest.PATHS))
+        for method, path, handler in paths
     ),
 )
 

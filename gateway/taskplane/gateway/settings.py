@@ -1,12 +1,15 @@
 """Settings of the gateway process and their defaults. Times are in seconds unless the name says otherwise."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from taskplane.runtime.bounds import Duration, Interval, Limit, LogLevel, Port, Range, Size
 from taskplane.runtime.settings import Settings
 
 PREFIX: Final = "TASKPLANE_GATEWAY_"
+ErrorMap = Literal["1.0.1", "1.0.0"]
+"""The version of A2A 1.0 with the HTTP statuses and gRPC codes of errors."""
+ERROR_MAPS: Final[tuple[ErrorMap, ...]] = get_args(ErrorMap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,15 @@ class GatewaySettings(Settings):
     # Handling of an integer in a message that a double cannot represent exactly. text: it becomes its decimal text, and
     # its path is listed in metadata["taskplane.dev/converted"]. refuse: an error.
     large_integers: Literal["text", "refuse"] = "text"
+    # Version of A2A 1.0 for the HTTP statuses and gRPC codes of errors over REST and gRPC. 1.0.0 has others than 1.0.1
+    # for some errors. A2A 0.3 is not affected.
+    error_map: ErrorMap = "1.0.1"
+    # Whether requests of A2A 1.0 must name their version. If not, a request without A2A-Version has the version of its
+    # method, path or gRPC service.
+    strict_version: bool = False
+    # Whether a message is refused if the media type of a part is among the input modes neither of the agent's card nor
+    # of its skills. Texts are text/plain and data is application/json, unless a part says otherwise.
+    validate_input_modes: bool = False
     # Time in milliseconds for which a 0.3 send without `blocking` waits for the beginning of its task. 0: the response
     # follows the creation of the task at once.
     v03_send_grace_ms: Annotated[int, Range(0, 600_000, "milliseconds")] = 250

@@ -11,8 +11,8 @@ from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 
 async def admit(call: Call, operation: Operation, asked: str, offered: str) -> None:
-    """Check the call and find its agent. `asked` is the A2A version that the client names; empty: that of the request.
-    `offered` names the versions of the binding to the client.
+    """Check the call and find its agent. `asked` is the A2A version that the client names; empty: that of the request,
+    unless the setting `strict_version` is on. `offered` names the versions of the binding to the client.
 
     Raise Refused `VERSION_NOT_SUPPORTED` or `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied
     `READ_ONLY_KEY`; Unavailable.
@@ -22,6 +22,13 @@ async def admit(call: Call, operation: Operation, asked: str, offered: str) -> N
             f"A2A version {asked[:20]} is not supported",
             reason="VERSION_NOT_SUPPORTED",
             suggestion=f"use A2A-Version {offered}",
+        )
+    # By the letter, a request that names no version is one of A2A 0.3 (A2A 1.0 section 3.6.2).
+    if not asked and call.version != "0.3" and call.plane.settings.strict_version:
+        raise Refused(
+            f"a request of A2A {call.version} must name its version",
+            reason="VERSION_NOT_SUPPORTED",
+            suggestion=f"use A2A-Version {call.version}",
         )
     call.agent = call.plane.agents.fresh(call.path)
     if call.agent is None:

@@ -14,6 +14,7 @@ from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
 from taskplane.gateway.a2a.generations import answer
 from taskplane.gateway.a2a.history import bounded
+from taskplane.gateway.a2a.input_modes import check_parts
 from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.limits import LAST_EVENT_ID
@@ -58,6 +59,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     async with call.waiting() if waits else nullcontext():
         submitted = submission(call, request)
         submitted.waits = waits
+        check_parts(call, request.message)
         reply = await submit(call.plane, submitted, call.size)
         if reply.HasField("message"):
             return Answer(reply.message)

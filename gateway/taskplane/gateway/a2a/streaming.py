@@ -12,6 +12,7 @@ from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, Item, States, follow
 from taskplane.gateway.a2a.history import bounded
+from taskplane.gateway.a2a.input_modes import check_parts
 from taskplane.gateway.a2a.streams import PayloadStream, prepend, single
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.coordination import conversation
@@ -42,6 +43,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
             reason="CURSOR_WITHOUT_KEY",
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
+    check_parts(call, request.message)
     reply = await submit(call.plane, submitted, call.size)
     if reply.HasField("message"):
         return _stream(call, single(reply.message))

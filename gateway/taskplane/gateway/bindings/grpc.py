@@ -27,6 +27,7 @@ from taskplane.gateway.bindings.grpc_streams import EndedStream
 from taskplane.gateway.bindings.grpc_v0_3 import V0_3
 from taskplane.gateway.errors import status_grpc, without_agent
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.settings import ErrorMap
 from taskplane.gateway.translate import received, wire_1_0
 from taskplane.gateway.translate.dialect import Read
 from taskplane.runtime import logs
@@ -59,7 +60,7 @@ class GrpcBinding:
         """Add the services to those of the process, before its server starts."""
         for service in SERVICES:
             handlers = {name: self._handler(service, method) for name, method in service.methods.items()}
-            services.add_public(service.file, handlers, partial(_status, service))
+            services.add_public(service.file, handlers, partial(self._status, service))
 
     @contextmanager
     def open(self, plane: Plane) -> Generator[None]:
@@ -131,10 +132,16 @@ class GrpcBinding:
         path = await agent_of(plane, caller, getattr(request, "tenant", ""))
         call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
         asked = metadata.header(b"a2a-version")
-        await _told(admit(call, operation, "" if version_of(asked) in service.versions else asked, service.version))
+        if version_of(asked) in service.versions:
+            asked = service.version
+        await _told(admit(call, operation, asked, service.version))
         call.wait = found.wait
         await plane.worker.run(size, _check, operation, request)
         return call, request
+
+    def _status(self, service: A2AService, error: PlaneError) -> Any:
+        error_map: ErrorMap = "1.0.1" if self._plane is None else self._plane.settings.error_map
+        return service.status(error, logs.request_id.get(), error_map)
 
 
 def _parsed(service: A2AService, method: Method, data: bytes) -> Read:
@@ -158,7 +165,3 @@ async def _told(serving: Awaitable[Any]) -> Any:
         return await serving
     except PlaneError as error:
         raise without_agent(error) from error.__cause__
-
-
-def _status(service: A2AService, error: PlaneError) -> Any:
-    return service.status(error, logs.request_id.get())

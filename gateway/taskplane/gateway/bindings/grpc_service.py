@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from taskplane.gateway.a2a.operations import Operation, Stream
 from taskplane.gateway.bindings.grpc_files import described
+from taskplane.gateway.settings import ErrorMap
 from taskplane.gateway.translate.dialect import Answer, Listing, Payload, Read
 from taskplane.runtime.errors import PlaneError
 
@@ -27,7 +28,8 @@ class A2AService:
     """A service of one version of A2A. `package` is its official one; `versions` are those that a client may name.
 
     `read` returns the request of an operation for a message of its method; `result` and `event` return the message of
-    an answer and of an element of a stream; `status` returns that of an error, with the id of its request.
+    an answer and of an element of a stream; `status` returns that of an error, for the id of its request and
+    the setting `error_map`.
     """
 
     package: str
@@ -37,7 +39,7 @@ class A2AService:
     read: Callable[[Operation, Any], Read]
     result: Callable[[Operation, Answer | Listing], Message]
     event: Callable[[Payload, str], Message]
-    status: Callable[[PlaneError, str], Any]
+    status: Callable[[PlaneError, str, ErrorMap], Any]
 
     @property
     def file(self) -> FileDescriptorProto:

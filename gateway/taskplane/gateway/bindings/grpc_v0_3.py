@@ -58,5 +58,5 @@ V0_3: Final = A2AService(
     read=_read,
     result=_result,
     event=codec.event,
-    status=status_grpc_0_3,
+    status=lambda error, request_id, _error_map: status_grpc_0_3(error, request_id),
 )

@@ -7,8 +7,9 @@ Checks are made in the order of the JSON-RPC binding. A value in the path replac
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -26,6 +27,7 @@ from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_json
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.settings import ERROR_MAPS, ErrorMap
 from taskplane.gateway.translate.fields import is_object
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.web import sse
@@ -76,37 +78,38 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The handler of one path. `ids`: pairs of a request field and the path parameter with its value."""
+    """The handler of one path. `forms`: the form of its version, by the setting `error_map`. `ids`: pairs of a request
+    field and the path parameter with its value."""
 
-    form: Form
+    forms: Mapping[ErrorMap, Form]
     operation: Operation
     ids: tuple[tuple[str, str], ...] = ()
 
     async def __call__(self, plane: Plane, request: Request, caller: Caller) -> Reply:
         """Answer one request to the agent in the path."""
-        name = self.operation.name
+        name, form = self.operation.name, self.forms[plane.settings.error_map]
         try:
             tracing.describe({"rpc.method": name}, name=name)
-            reply = await self._answer(plane, request, caller)
+            reply = await self._answer(plane, request, caller, form)
             answered(name)
         except PlaneError as error:
-            reply = self._failed(request, name, error)
+            reply = _failed(form, request, name, error)
         except ClientGone:
             raise
         except Exception:  # noqa: BLE001 - the client gets a response; the log gets the details
             _log.exception("a REST request failed")
-            reply = self._failed(request, name, Internal("internal error"))
+            reply = _failed(form, request, name, Internal("internal error"))
         SECONDS.labels(name).observe(asyncio.get_running_loop().time() - request.accepted)
         return reply
 
-    async def _answer(self, plane: Plane, request: Request, caller: Caller) -> Reply:
-        form, operation = self.form, self.operation
+    async def _answer(self, plane: Plane, request: Request, caller: Caller, form: Form) -> Reply:
+        operation = self.operation
         params = await _params(plane, request)
         params |= {name: request.arguments[part] for name, part in self.ids}
         call = call_of(plane, request, caller, form.dialect.version)
         asked = asked_version(request)
         if version_of(asked) in form.versions:
-            asked = ""
+            asked = form.dialect.version
         await admit(call, operation, asked, form.dialect.version)
         exact = plane.settings.large_integers == "refuse"
         found = await plane.worker.run(request.size, read, operation, form.dialect, params, exact=exact)
@@ -122,11 +125,12 @@ class Rest:
 
         return await plane.worker.run(answer.total_bytes(), written)
 
-    def _failed(self, request: Request, name: str, error: PlaneError) -> Response:
-        error = without_agent(error)
-        answered(name, error.reason)
-        tracing.describe({"error.type": error.reason})
-        return self.form.failure(request, error)
+
+def _failed(form: Form, request: Request, name: str, error: PlaneError) -> Response:
+    error = without_agent(error)
+    answered(name, error.reason)
+    tracing.describe({"error.type": error.reason})
+    return form.failure(request, error)
 
 
 async def _params(plane: Plane, request: Request) -> dict[str, Any]:
@@ -166,7 +170,12 @@ def _media_type(request: Request) -> bytes:
     return _A2A_JSON
 
 
-FORM: Final = Form(V1_0, ("1.0",), rest_status, error_rest, _media_type)
+def _form(error_map: ErrorMap) -> Form:
+    status, error = partial(rest_status, error_map=error_map), partial(error_rest, error_map=error_map)
+    return Form(V1_0, ("1.0",), status, error, _media_type)
+
+
+FORMS: Final[Mapping[ErrorMap, Form]] = {error_map: _form(error_map) for error_map in ERROR_MAPS}
 
 
 def _paths() -> tuple[tuple[str, str, Rest], ...]:
@@ -187,7 +196,7 @@ def _paths() -> tuple[tuple[str, str, Rest], ...]:
         ("DELETE", f"{configs}/{{config}}", "DeleteTaskPushNotificationConfig", config),
         ("GET", "/extendedAgentCard", "GetExtendedAgentCard", ()),
     )
-    return tuple((method, path, Rest(FORM, OPERATIONS[name], ids)) for method, path, name, ids in found)
+    return tuple((method, path, Rest(FORMS, OPERATIONS[name], ids)) for method, path, name, ids in found)
 
 
 PATHS: Final = _paths()

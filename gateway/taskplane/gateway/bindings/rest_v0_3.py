@@ -5,12 +5,14 @@ The text of 0.3 shows the JSON of JSON-RPC instead, so requests may have either.
 one is what its clients read.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from taskplane.gateway.a2a import refusals
 from taskplane.gateway.a2a.operations import OPERATIONS, Unary
 from taskplane.gateway.bindings.rest import Form, Rest
 from taskplane.gateway.errors import error_rest_0_3, rest_status_0_3
+from taskplane.gateway.settings import ERROR_MAPS, ErrorMap
 from taskplane.gateway.translate.v0_3_rest import V0_3_REST
 from taskplane.gateway.web.http import JSON, Request
 from taskplane.runtime.validation import WrongFields
@@ -25,7 +27,8 @@ def _unread(_request: object, _bad: WrongFields) -> None:
 
 
 # Its paths are those of 0.3 alone, so a client that names its own version, 1.0, can mean nothing else.
-FORM: Final = Form(V0_3_REST, ("0.3", "1.0"), rest_status_0_3, error_rest_0_3, _json)
+_FORM: Final = Form(V0_3_REST, ("0.3", "1.0"), rest_status_0_3, error_rest_0_3, _json)
+FORMS: Final[Mapping[ErrorMap, Form]] = dict.fromkeys(ERROR_MAPS, _FORM)
 
 # 0.3 describes it, but neither its messages nor its clients have it.
 _LISTING: Final = Unary("ListTasks", _unread, refusals.listing)
@@ -49,8 +52,8 @@ def _paths() -> tuple[tuple[str, str, Rest], ...]:
         ("GET", "/v1/card", "GetExtendedAgentCard", ()),
     )
     return (
-        ("GET", "/v1/tasks", Rest(FORM, _LISTING)),
-        *((method, path, Rest(FORM, OPERATIONS[name], ids)) for method, path, name, ids in found),
+        ("GET", "/v1/tasks", Rest(FORMS, _LISTING)),
+        *((method, path, Rest(FORMS, OPERATIONS[name], ids)) for method, path, name, ids in found),
     )
 
 

@@ -12,6 +12,7 @@ from taskplane.gateway.translate.extensions import DECLARED
 Card = dict[str, Any]
 
 PROTOCOL_0_3: Final = "0.3.0"
+_TEXT: Final = "text/plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
     whole.description = whole.description or whole.name
     whole.version = whole.version or "0"
     if not whole.default_input_modes:
-        whole.default_input_modes.append("text/plain")
+        whole.default_input_modes.append(_TEXT)
     if not whole.default_output_modes:
-        whole.default_output_modes.append("text/plain")
+        whole.default_output_modes.append(_TEXT)
     if not whole.skills:
         whole.skills.add(id=name, name="Chat", description=_taken(whole))
     for skill in whole.skills:
@@ -53,6 +54,14 @@ def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
     whole.capabilities.push_notifications = False
     whole.capabilities.extended_agent_card = False
     return whole
+
+
+def input_modes(card: a2a.AgentCard) -> frozenset[str]:
+    """Return the input modes of a card and of its skills, without parameters and in lower case."""
+    found = list(card.default_input_modes) or [_TEXT]
+    for skill in card.skills:
+        found += skill.input_modes
+    return frozenset(mode.partition(";")[0].strip().lower() for mode in found)
 
 
 def _taken(card: a2a.AgentCard) -> str:
