@@ -166,7 +166,7 @@ async def test_a_body_over_the_limit_is_refused_unread(plane: Plane) -> None:
 async def test_a_message_too_large_for_the_services_is_refused(plane: Plane) -> None:
     error = await plane.error("SendMessage", {"message": said("x" * (4 * 1024 * 1024))})
     assert error["code"] == -32602
-    assert error["data"][0]["reason"] == "REQUEST_TOO_LARGE"
+    assert error["data"][0]["metadata"]["reason"] == "REQUEST_TOO_LARGE"
 
 
 async def test_a_large_message_below_the_limit_is_accepted(plane: Plane) -> None:

@@ -298,7 +298,7 @@ async def test_a_send_with_an_outdated_expected_version_is_refused(plane: Plane,
         error = (await attempt(known, "C", metadata))["error"]
         assert error["code"] == -32602
         details = error["data"] if way.version == "0.3" else error["data"][0]
-        assert details["reason"] == "VERSION_MISMATCH"
+        assert (details if way.version == "0.3" else details["metadata"])["reason"] == "VERSION_MISMATCH"
         assert details["metadata"]["version"] == str(await version(plane, context))
         assert await shown(plane, context) == echo("A", "B")
     current = await version(plane, context)
@@ -322,7 +322,7 @@ async def test_one_of_two_concurrent_rewinds_is_refused(plane: Plane) -> None:
     answers = await asyncio.gather(*(plane.rpc(way.method, params) for params in sends))
     refused = [answer["error"] for answer in answers if "error" in answer]
     assert len(refused) == 1
-    assert refused[0]["data"][0]["reason"] in {"VERSION_MISMATCH", "REWIND_IN_FLIGHT"}
+    assert refused[0]["data"][0]["metadata"]["reason"] in {"VERSION_MISMATCH", "REWIND_IN_FLIGHT"}
     assert int(refused[0]["data"][0]["metadata"]["version"]) >= expected
     assert await shown(plane, context) in (echo("A"), echo("A", "B"))
 
