@@ -7,19 +7,18 @@ converts them to its wire format and back; results of 0.3 are read by the models
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 import grpc
 import httpx
-from a2a.compat.v0_3 import a2a_v0_3_pb2, a2a_v0_3_pb2_grpc, conversions
-from a2a.compat.v0_3 import types as official
+from a2a.compat.v0_3 import a2a_v0_3_pb2, a2a_v0_3_pb2_grpc
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from google.protobuf.json_format import MessageToDict, ParseDict
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status
+from tests.gateway.failures import Failure, code_of, failed, failure, failure_of
+from tests.gateway.forms_0_3 import result_1_0, sent_0_3, sent_rest
 from tests.gateway.plane import Json, Plane, events, named, said
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
@@ -36,17 +35,6 @@ from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime.errors import PlaneError
 
 WORKER: Final = TranslationThread()
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error. `code` is that of A2A (1.0 section 5.4) in JSON-RPC; `reason` is specific to this server."""
-
-    code: int
-    reason: str
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    suggestion: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -257,7 +245,7 @@ class Rest(OverHttp):
 
     def read(self, operation: str, body: Json) -> Json | Failure:
         error = body.get("error")
-        return body if error is None else failure(_code(error), error["details"])
+        return body if error is None else failure(code_of(error), error["details"])
 
     def refused(self, error: PlaneError) -> Json:
         return error_rest(error, "r")
@@ -280,7 +268,7 @@ class Rest03(OverHttp):
         path = "/v1" + (framed.path if operation != "GetExtendedAgentCard" else "/card")
         if operation not in ("SendMessage", "SendStreamingMessage"):
             return Framed(framed.verb, path, framed.body)
-        return Framed(framed.verb, path, _sent_rest(params))
+        return Framed(framed.verb, path, sent_rest(params))
 
     def read(self, operation: str, body: Json) -> Json | Failure:
         if "error" in body:
@@ -419,49 +407,6 @@ def _event(content: Json) -> Event:
     return Event(held.get("metadata", {}).get(CURSOR, ""), content)
 
 
-def failed(error: grpc.aio.AioRpcError) -> Failure:
-    """Return the error of a call."""
-    found = rpc_status.from_call(error)  # type: ignore[arg-type]
-    assert found is not None, error
-    assert (found.code, found.message) == (error.code().value[0], error.details())
-    return failure_of(found)
-
-
-def failure_of(status: Any) -> Failure:
-    """Return the error of a status."""
-    info, wrong = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
-    for detail in status.details:
-        if not detail.Unpack(info):
-            detail.Unpack(wrong)
-    code = _CODES.get(info.reason) or _CODES_OF_GRPC.get(status.code, 0)
-    details: list[Json] = [
-        {"reason": info.reason, "metadata": dict(info.metadata)},
-        {"fieldViolations": [{"field": one.field, "description": one.description} for one in wrong.field_violations]},
-    ]
-    return failure(code, details)
-
-
-def _code(error: Json) -> int:
-    """Return the JSON-RPC code of a REST error, by its reason or else by its status."""
-    return _CODES.get(error["details"][0]["reason"]) or _CODES_OF_STATUS[error["code"]]
-
-
-_CODES: Final = {
-    "TASK_NOT_FOUND": -32001,
-    "TASK_NOT_CANCELABLE": -32002,
-    "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
-    "UNSUPPORTED_OPERATION": -32004,
-    "CONTENT_TYPE_NOT_SUPPORTED": -32005,
-    "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
-    "VERSION_NOT_SUPPORTED": -32009,
-}
-_CODES_OF_GRPC: Final = {
-    grpc.StatusCode.INVALID_ARGUMENT.value[0]: -32602,
-    grpc.StatusCode.ABORTED.value[0]: -32602,
-    grpc.StatusCode.UNIMPLEMENTED.value[0]: -32601,
-    grpc.StatusCode.INTERNAL.value[0]: -32603,
-}
-_CODES_OF_STATUS: Final = {400: -32602, 404: -32601, 409: -32602, 413: -32602, 500: -32603}
 PATHS: Final = {
     "SendMessage": ("POST", "/message:send"),
     "SendStreamingMessage": ("POST", "/message:stream"),
@@ -480,60 +425,6 @@ HTTP_BINDINGS: Final[tuple[HttpBinding, ...]] = (JsonRpc(), JsonRpc03(), Rest(),
 BINDINGS: Final[tuple[HttpBinding | Grpc, ...]] = (*HTTP_BINDINGS, Grpc(), Grpc03())
 LISTING: Final = tuple(binding for binding in BINDINGS if "ListTasks" in binding.operations)
 """The bindings with a list of tasks."""
-
-
-def failure(code: int, details: list[Json]) -> Failure:
-    """Return an error from its details in 1.0, which are messages of google.rpc."""
-    info, *more = details
-    metadata: Json = info["metadata"]
-    violations = [each for one in more for each in one.get("fieldViolations", ())]
-    return Failure(
-        code,
-        str(metadata.get("reason") or info["reason"]),
-        {name: value for name, value in metadata.items() if name not in ("reason", "requestId", "suggestion")},
-        metadata.get("suggestion", ""),
-        {each["field"]: each["description"] for each in violations},
-    )
-
-
-def sent_0_3(params: Json) -> Json:
-    """Return the params of a send of texts in the form of 0.3."""
-    message = dict(params["message"])
-    message["kind"] = "message"
-    message["role"] = message["role"].removeprefix("ROLE_").lower()
-    message["parts"] = [{"kind": "text", **part} for part in message["parts"]]
-    configuration = dict(params.get("configuration") or {})
-    configuration["blocking"] = not configuration.pop("returnImmediately", False)
-    if "taskPushNotificationConfig" in configuration:
-        configuration["pushNotificationConfig"] = configuration.pop("taskPushNotificationConfig")
-    return {**params, "message": message, "configuration": configuration}
-
-
-def _sent_rest(params: Json) -> Json:
-    """Return the params of a send as a client of 0.3 writes them in ProtoJSON, by the names of the protobuf."""
-    sent = sent_0_3(params)
-    message = {**params["message"], "content": params["message"]["parts"]}
-    del message["parts"]
-    configuration = dict(sent["configuration"])
-    if "pushNotificationConfig" in configuration:
-        configuration["push_notification"] = configuration.pop("pushNotificationConfig")
-    rest = {name: value for name, value in params.items() if name not in ("message", "configuration")}
-    return {**rest, "request": message, "configuration": configuration}
-
-
-def result_1_0(result: Json) -> Json:
-    """Return a result of 0.3 in the form of 1.0, by the official library."""
-    match result["kind"]:
-        case "task":
-            return {"task": MessageToDict(conversions.to_core_task(official.Task.model_validate(result)))}
-        case "message":
-            return {"message": MessageToDict(conversions.to_core_message(official.Message.model_validate(result)))}
-        case "status-update":
-            status = official.TaskStatusUpdateEvent.model_validate(result)
-            return {"statusUpdate": MessageToDict(conversions.to_core_task_status_update_event(status))}
-        case _:
-            artifact = official.TaskArtifactUpdateEvent.model_validate(result)
-            return {"artifactUpdate": MessageToDict(conversions.to_core_task_artifact_update_event(artifact))}
 
 
 class Client:

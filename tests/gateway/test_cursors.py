@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from tests.gateway.bindings import BINDINGS, Client, Event, Failure, Framed, HttpBinding, OverHttp
+from tests.gateway.bindings import BINDINGS, Client, Event, Framed, HttpBinding, OverHttp
+from tests.gateway.failures import Failure
 from tests.gateway.plane import GROWING, Json, Plane, fresh, named, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,7 +4,8 @@ import json
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.gateway.bindings import Binding, Failure, HttpBinding
+from tests.gateway.bindings import Binding, HttpBinding
+from tests.gateway.failures import Failure
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.a2a.follow import Item

@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from tests.executor.scripted import Scripted
-from tests.gateway.bindings import Failure, failed
+from tests.gateway.failures import Failure, failed
 from tests.gateway.plane import Plane, fresh, open_all, open_behind, open_front
 
 from taskplane.agents.agent import Change, Complete, Turn

@@ -16,8 +16,9 @@ import httpx
 import pytest
 import pytest_asyncio
 from tests.conftest import ENGINES_IF_THOROUGH
-from tests.gateway.bindings import BINDINGS, HTTP_BINDINGS, Failure, Grpc, HttpBinding
+from tests.gateway.bindings import BINDINGS, HTTP_BINDINGS, Grpc, HttpBinding
 from tests.gateway.built_page import build_page
+from tests.gateway.failures import Failure
 from tests.gateway.isolation import OPERATIONS, ROUTES, Cell, NoId
 from tests.gateway.plane import Json, Plane, fresh, open_behind, open_front, request, said
 from tests.support.databases import copied
