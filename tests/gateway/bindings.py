@@ -312,7 +312,7 @@ class Grpc:
         metadata = {"initial": tuple(await call.initial_metadata()), "trailing": tuple(await call.trailing_metadata())}
         if isinstance(reply, list):
             return {"events": reply}, metadata
-        found = self._shown(reply)
+        found: Json = self._shown(reply)
         if operation == "ListTasks":
             # Protobuf leaves defaults out.
             found = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0, **found}

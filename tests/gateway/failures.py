@@ -52,9 +52,15 @@ def failure(code: int, details: list[Json]) -> Failure:
     )
 
 
+def status_of(error: Any) -> Any:
+    """Return the `google.rpc.Status` of a failed call; None without one."""
+    library: Any = rpc_status
+    return library.from_call(error)
+
+
 def failed(error: grpc.aio.AioRpcError) -> Failure:
     """Return the error of a call."""
-    found = rpc_status.from_call(error)  # type: ignore[arg-type]
+    found = status_of(error)
     assert found is not None, error
     assert (found.code, found.message) == (error.code().value[0], error.details())
     return failure_of(found)

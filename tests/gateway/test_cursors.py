@@ -59,9 +59,9 @@ def before(event: Event) -> str:
 async def written(client: Client, operation: str, params: Json, **headers: str) -> list[str]:
     """The events of a stream that ends, as they are written."""
     binding: Any = client.binding
-    if not isinstance(binding, OverHttp):
+    if not hasattr(binding, "frame"):
         return [str(event) for event in await client.streamed(operation, params, **headers)]
-    framed = binding.frame(operation, params)  # type: ignore[attr-defined]
+    framed = binding.frame(operation, params)
     reply = await client.plane.http.request(framed.verb, framed.path, json=framed.body, headers=named(headers))
     assert reply.headers["content-type"] == "text/event-stream"
     return [event for event in reply.text.replace(": ping\n", "").split("\n\n") if event]

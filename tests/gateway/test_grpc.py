@@ -16,9 +16,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from grpc_status import rpc_status
 from tests.executor.scripted import Scripted
-from tests.gateway.failures import Failure, failed
+from tests.gateway.failures import Failure, failed, status_of
 from tests.gateway.plane import Plane, fresh, open_all, open_behind, open_front
 
 from taskplane.agents.agent import Change, Complete, Turn
@@ -57,7 +56,8 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, Failure]:
 
 def raw(plane: Plane, method: str) -> Any:
     """A method that sends and takes bytes."""
-    return plane.channel.unary_unary(SERVICE + method)
+    channel: Any = plane.channel
+    return channel.unary_unary(SERVICE + method)
 
 
 async def first(call: Any) -> Any:
@@ -68,7 +68,8 @@ async def test_a_request_that_is_no_message_is_refused_with_details(plane: Plane
     for method in ("SendMessage", "GetTask", "ListTasks"):
         code, error = await refused(raw(plane, method)(b"\xff\xff"))
         assert (code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
-    stream: Any = plane.channel.unary_stream(SERVICE + "SendStreamingMessage")
+    channel: Any = plane.channel
+    stream = channel.unary_stream(SERVICE + "SendStreamingMessage")
     code, error = await refused(first(stream(b"\xff\xff")))
     assert (code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
 
@@ -236,9 +237,8 @@ class Held:
 
 async def ended(plane: Plane, task_id: str) -> Any:
     """The task once it has ended."""
-    async for event in stub(plane).SubscribeToTask(sdk.SubscribeToTaskRequest(id=task_id)):
-        last = event
-    return last.status_update.status.state
+    events = [event async for event in stub(plane).SubscribeToTask(sdk.SubscribeToTaskRequest(id=task_id))]
+    return events[-1].status_update.status.state
 
 
 async def test_a_deadline_ends_the_call_and_not_the_task(tmp_path: Path) -> None:
@@ -391,8 +391,7 @@ async def test_an_error_that_helps_to_retry_has_the_time(tmp_path: Path) -> None
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await first(stub(plane).SubscribeToTask(sdk.SubscribeToTaskRequest(id=task.id)))
         retry = error_details_pb2.RetryInfo()
-        status: Any = rpc_status.from_call(caught.value)  # type: ignore[arg-type]
-        assert [detail.Unpack(retry) for detail in status.details][-1]
+        assert status_of(caught.value).details[-1].Unpack(retry)
         assert retry.retry_delay.seconds == 1
         await stub(plane).CancelTask(sdk.CancelTaskRequest(id=task.id))
 

@@ -98,7 +98,8 @@ async def test_it_knows_each_error_by_its_reason(plane: Plane) -> None:
             await anext(client.subscribe(sdk.SubscribeToTaskRequest(id=done.task.id)))
         with pytest.raises(official.InvalidParamsError) as wrong:
             await client.get_task(sdk.GetTaskRequest(id="t", history_length=-1))
-        assert "historyLength" in str(wrong.value.data)
+        error: Any = wrong.value
+        assert "historyLength" in str(error.data)
         with pytest.raises(official.PushNotificationNotSupportedError):
             await client.get_task_push_notification_config(
                 sdk.GetTaskPushNotificationConfigRequest(task_id=done.task.id, id="c")

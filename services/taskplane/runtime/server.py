@@ -88,7 +88,7 @@ async def serving(
             suggestion="set internal_secret to the same value in every process, or listen on 127.0.0.1",
             fields={"internal_secret": "is required for a listen address beyond loopback"},
         )
-    options = list(_OPTIONS)
+    options: list[tuple[str, int]] = [*_OPTIONS]
     if connection_age is not None:
         options.append(("grpc.max_connection_age_ms", int(connection_age * 1_000)))
         options.append(("grpc.max_connection_age_grace_ms", int(connection_grace * 1_000)))

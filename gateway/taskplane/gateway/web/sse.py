@@ -4,7 +4,7 @@ clients and the drain of the process."""
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -51,7 +51,7 @@ class Events(Protocol):
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Coroutine[Any, Any, None]:
         """Close the events, also if none was taken."""
         ...
 

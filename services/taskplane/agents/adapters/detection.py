@@ -183,8 +183,8 @@ def _from_factory(make: Callable[[], Any], spec: str) -> Any:
 def _checked(agent: Agent, spec: str) -> Agent:
     card: Any = agent.card
     if not isinstance(card, AgentCard):
-        kind: type[object] = type(card)
-        problem = f"its `card` is a {kind.__module__}.{kind.__qualname__}{in_parentheses(defined_at(agent))}"
+        place = in_parentheses(defined_at(agent))
+        problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
         raise bad_agent(spec, problem, f"import AgentCard from taskplane.agents: {_CARD}")
     if not card.name.strip():
         raise bad_agent(spec, f"its card has no name{in_parentheses(defined_at(agent))}", f"give it one: {_CARD}")

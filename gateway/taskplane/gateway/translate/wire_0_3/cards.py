@@ -55,7 +55,8 @@ def card_to_1_0(found: old.AgentCard, into: a2a.AgentCard) -> None:
         into.capabilities.extended_agent_card = True
     preferred = (found.url, found.preferred_transport or _DEFAULT_TRANSPORT)
     others = [(one.url, one.transport or _DEFAULT_TRANSPORT) for one in found.additional_interfaces]
-    for url, transport in dict.fromkeys([*([preferred] if found.url else []), *others]):
+    interfaces = [preferred, *others] if found.url else others
+    for url, transport in dict.fromkeys(interfaces):
         into.supported_interfaces.add(url=url, protocol_binding=transport, protocol_version=_VERSION)
 
 

@@ -57,7 +57,7 @@ def part_to_1_0(found: old.Part, into: a2a.Part) -> None:
         into.filename = file.name
         into.media_type = file.mime_type
     elif content == "data":
-        data, marks = found.data.data, into.metadata.fields if into.HasField("metadata") else {}
+        data, marks = found.data.data, into.metadata.fields
         if WRAPPED in marks and marks[WRAPPED].bool_value and list(data.fields) == ["value"]:
             into.data.CopyFrom(data.fields["value"])
             del marks[WRAPPED]
