@@ -170,6 +170,9 @@ async def test_a_tenant_selects_an_agent_or_is_that_of_the_caller(tmp_path: Path
         request.tenant = "foreign"
         code, error = await refused(stub(plane).SendMessage(request))
         assert (code, error.code) == (grpc.StatusCode.NOT_FOUND, -32001)
+        # The version is checked before the tenant.
+        code, error = await refused(stub(plane).SendMessage(request, metadata=(("a2a-version", "9.9"),)))
+        assert (code, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, -32009)
 
 
 def keys_in(folder: Path) -> str:

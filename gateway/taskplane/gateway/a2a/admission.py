@@ -17,19 +17,7 @@ async def admit(call: Call, operation: Operation, asked: str, offered: str) -> N
     Raise Refused `VERSION_NOT_SUPPORTED` or `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied
     `READ_ONLY_KEY`; Unavailable.
     """
-    if asked and asked != call.version and version_of(asked) != call.version:
-        raise Refused(
-            f"A2A version {asked[:20]} is not supported",
-            reason="VERSION_NOT_SUPPORTED",
-            suggestion=f"use A2A-Version {offered}",
-        )
-    # By the letter, a request that names no version is one of A2A 0.3 (A2A 1.0 section 3.6.2).
-    if not asked and call.version != "0.3" and call.plane.settings.strict_version:
-        raise Refused(
-            f"a request of A2A {call.version} must name its version",
-            reason="VERSION_NOT_SUPPORTED",
-            suggestion=f"use A2A-Version {call.version}",
-        )
+    check_version(call.plane, call.version, asked, offered)
     call.agent = call.plane.agents.fresh(call.path)
     if call.agent is None:
         call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
@@ -37,6 +25,23 @@ async def admit(call: Call, operation: Operation, asked: str, offered: str) -> N
         _take_extensions(call, call.agent)
     if operation.writes:
         call.caller.check_write()
+
+
+def check_version(plane: Plane, version: str, asked: str, offered: str) -> None:
+    """Check the A2A version that a client names for a request of `version`. Raise Refused `VERSION_NOT_SUPPORTED`."""
+    if asked and asked != version and version_of(asked) != version:
+        raise Refused(
+            f"A2A version {asked[:20]} is not supported",
+            reason="VERSION_NOT_SUPPORTED",
+            suggestion=f"use A2A-Version {offered}",
+        )
+    # By the letter, a request that names no version is one of A2A 0.3 (A2A 1.0 section 3.6.2).
+    if not asked and version != "0.3" and plane.settings.strict_version:
+        raise Refused(
+            f"a request of A2A {version} must name its version",
+            reason="VERSION_NOT_SUPPORTED",
+            suggestion=f"use A2A-Version {version}",
+        )
 
 
 async def _agent_of(plane: Plane, name: str, operation: Operation) -> tuple[Agent | None, NotFound | None]:

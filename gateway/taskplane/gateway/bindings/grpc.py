@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from taskplane.gateway import probes
-from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.admission import admit, check_version
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream, Unary
@@ -84,7 +84,7 @@ class GrpcBinding:
         self, service: A2AService, method: Method, operation: Unary, data: bytes, context: Context
     ) -> bytes:
         call, request = await self._admitted(service, method, data, context)
-        answer = await _told(operation.serve(call, request))
+        answer = await _with_task_errors(operation.serve(call, request))
 
         def written() -> bytes:
             return service.result(operation, answer).SerializeToString()
@@ -103,7 +103,7 @@ class GrpcBinding:
             return [service.event(payload, cursor).SerializeToString() for cursor, payload in items]
 
         slot = take_slot(call)
-        flow = await _told(begin(operation.serve(call, request), slot))
+        flow = await _with_task_errors(begin(operation.serve(call, request), slot))
         if call.used:
             context.set_trailing_metadata(echo(call))
         try:
@@ -129,12 +129,13 @@ class GrpcBinding:
         operation, size = method.operation, len(data)
         found = await plane.worker.run(size, _parsed, service, method, data)
         request: Any = found.request
-        path = await agent_of(plane, caller, getattr(request, "tenant", ""))
-        call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
         asked = metadata.header(b"a2a-version")
         if version_of(asked) in service.versions:
             asked = service.version
-        await _told(admit(call, operation, asked, service.version))
+        check_version(plane, service.version, asked, service.version)
+        path = await agent_of(plane, caller, getattr(request, "tenant", ""))
+        call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
+        await _with_task_errors(admit(call, operation, asked, service.version))
         call.wait = found.wait
         await plane.worker.run(size, _check, operation, request)
         return call, request
@@ -159,7 +160,7 @@ def _check(operation: Operation, request: Message) -> None:
     bad.check()
 
 
-async def _told(serving: Awaitable[Any]) -> Any:
+async def _with_task_errors(serving: Awaitable[Any]) -> Any:
     """Return what an operation returns, and raise that an agent is missing as the protocol has it."""
     try:
         return await serving
