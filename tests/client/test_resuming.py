@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.types import Message, Part, Role, SendMessageRequest, StreamResponse, TaskState
 from a2a.utils.errors import InvalidParamsError
-from tests.gateway.plane import Plane, fresh
+from tests.gateway.plane import Plane, fresh, open_all
 from tests.support.cutting import CuttingProxy
 from tests.support.ports import free_port
 
@@ -97,3 +98,16 @@ async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told
     async with official(plane, free_port(), "JSONRPC") as client:
         with pytest.raises(Unreachable):
             await anext(resumed(client, request("hi"), give_up_after=0.3))
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_a_limit_of_streams_is_waited_for(tmp_path: Path, binding: str) -> None:
+    async with (
+        open_all(tmp_path, max_streams_per_principal=1) as plane,
+        official(plane, plane.gateway.port, binding) as client,
+    ):
+        first = resumed(client, request("slow 200"))
+        await anext(first)
+        with pytest.raises(Unreachable):
+            await anext(resumed(client, request("hi"), give_up_after=0.3))
+        await first.aclose()

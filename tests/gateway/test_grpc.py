@@ -175,6 +175,31 @@ async def test_a_tenant_selects_an_agent_or_is_that_of_the_caller(tmp_path: Path
         assert (code, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, -32009)
 
 
+async def test_a_compressed_request_is_refused(plane: Plane) -> None:
+    """It would be decompressed before its caller is known."""
+    sent = stub(plane).GetTask(sdk.GetTaskRequest(id="t" * 1_000), compression=grpc.Compression.Gzip)
+    code, error = await refused(sent)
+    assert (code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
+
+
+async def test_a_message_of_too_many_parts_is_refused_before_they_are_read(plane: Plane) -> None:
+    request = saying("hello")
+    request.message.parts.extend(sdk.Part() for _ in range(1_000))
+    code, error = await refused(stub(plane).SendMessage(request))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert error.fields == {"message.parts": "must have at most 100 elements"}
+
+
+async def test_a_cursor_in_the_metadata_of_a_cancel_is_not_stored(plane: Plane) -> None:
+    stream = stub(plane).SendStreamingMessage(saying("slow 200"))
+    task_id = (await first(stream)).task.id
+    request = sdk.CancelTaskRequest(id=task_id)
+    request.metadata.update({CURSOR: "abc-3", "why": "enough"})
+    await stub(plane).CancelTask(request)
+    log = (await plane.http.get(f"/api/tasks/{task_id}/events")).text
+    assert "enough" in log and "abc-3" not in log
+
+
 def keys_in(folder: Path) -> str:
     lines = [("ann", ""), ("reader", 'scopes = ["read"]\n'), ("operator", 'scopes = ["operate"]\n')]
     digest = hashlib.sha256(b"s3cret").hexdigest()

@@ -15,11 +15,14 @@ from taskplane.client.failures import NotConnected, Unreachable
 from taskplane.client.pauses import GIVE_UP_AFTER, Pauses
 
 if TYPE_CHECKING:
-    from a2a.client import A2AClientError, Client, ClientCallContext
+    from a2a.client import Client, ClientCallContext
     from a2a.types import SendMessageRequest, StreamResponse
+    from a2a.utils.errors import A2AError
 
 # Statuses of HTTP, and codes of gRPC, of a server that cannot answer now.
-_AWAY: Final = frozenset({429, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED"})
+_AWAY: Final = frozenset({429, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"})
+# The official client has no class for this code of JSON-RPC: too many requests or streams.
+_TOO_MANY: Final = "JSON-RPC Error -32029:"
 
 
 async def resumed(
@@ -35,10 +38,11 @@ async def resumed(
 
     `key`: the idempotency key; empty: a random one. `context`: that of the client's calls. A Task in mid-stream
     replaces the events before it: the server could not continue. Raise `Unreachable` after `give_up_after` seconds
-    without any success, and the error of the client for a request that the server refuses.
+    without any success, and the error of the client for a request that the server refuses. An internal error is no
+    refusal: over JSON-RPC, a server that cannot reach its stores has no other one.
     """
-    from a2a.client import A2AClientError
     from a2a.types import SubscribeToTaskRequest, TaskState
+    from a2a.utils.errors import A2AError
 
     ends = {
         *(TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED),
@@ -53,23 +57,25 @@ async def resumed(
             answers = client.subscribe(asked, context=of_call)
         else:
             answers = client.send_message(request, context=of_call)
-        answered = False
+        complete = False
         try:
-            async with aclosing(cast("AsyncGenerator[StreamResponse]", answers)) as events:
-                async for event in events:
-                    pauses.reset()
-                    answered = True
-                    named = _task_of(event)
-                    if named is not None:
-                        task_id, cursor, state = named[0], named[1], named[2] or state
-                        parameters = {"Last-Event-ID": cursor} if cursor else parameters
-                    yield event
-                    if state in ends:
-                        return
-        except A2AClientError as error:
+            with pauses.open_stream():
+                async with aclosing(cast("AsyncGenerator[StreamResponse]", answers)) as events:
+                    async for event in events:
+                        pauses.reset()
+                        # A rewind answers with its session first; without a new message nothing follows.
+                        complete = event.HasField("message") or not request.message.parts
+                        named = _task_of(event)
+                        if named is not None:
+                            task_id, cursor, state = named[0], named[1], named[2] or state
+                            parameters = {"Last-Event-ID": cursor} if cursor else parameters
+                        yield event
+                        if state in ends:
+                            return
+        except A2AError as error:
             await pauses.wait(_lost(error))
         else:
-            if answered and not task_id:
+            if complete and not task_id:
                 return
             await pauses.wait(Unreachable("The server closed the stream before the end.", reason="STREAM_CLOSED"))
 
@@ -95,13 +101,17 @@ def _task_of(event: "StreamResponse") -> tuple[str, str, int] | None:
     return task_id, cursor, 0 if which == "artifact_update" else payload.status.state
 
 
-def _lost(error: "A2AClientError") -> Unreachable:
+def _lost(error: "A2AError") -> Unreachable:
     """Return that the server cannot be reached; raise the error if it is another one."""
+    from a2a.utils.errors import InternalError
+
     cause: Any = error.__cause__
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
         return NotConnected(f"No server answers: {cause}", reason="UNREACHABLE")
     after = ""
-    if isinstance(cause, httpx.HTTPStatusError):
+    if isinstance(error, InternalError) or str(error).startswith(_TOO_MANY):
+        away = True
+    elif isinstance(cause, httpx.HTTPStatusError):
         away = cause.response.status_code in _AWAY
         after = cause.response.headers.get("retry-after", "")
     else:

@@ -210,8 +210,8 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
     answered = observer.answered
     access = method.access
     pacer = method.pacer
-    # The pacer must not count streams, which may be open for days.
-    counted = 0 if method.streaming else 1
+    # The pacer must not count calls that may be open for days: streams, and sends of clients, which wait for an agent.
+    counted = 0 if method.streaming or access is Access.PUBLIC else 1
     any_caller = access is Access.USER
     read_principal = method.signer.cached_read if method.signer is not None else None
     to_status = method.to_status

@@ -28,6 +28,8 @@ NOTICE: Final = 1.0
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
     ("grpc.max_send_message_length", -1),
+    # A compressed request is refused: its limit would count before it is decompressed, also for unknown callers.
+    ("grpc.per_message_decompression", 0),
     # Clients may ping as often as they like; by default three pings within five minutes are too many.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),

@@ -72,6 +72,7 @@ def read(*parts: Any, **message: Any) -> a2a.Message:
     [
         {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}},
         {"request": {"message_id": "m", "role": "user", "parts": [{"text": "hi"}]}},
+        {"request": {"messageId": "m", "role": "user", "content": [{"text": "hi"}], "parts": None}, "message": None},
         {"message": {"messageId": "m", "role": 1, "parts": [{"kind": "text", "text": "hi"}], "kind": "message"}},
     ],
 )

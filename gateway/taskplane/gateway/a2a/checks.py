@@ -104,7 +104,7 @@ def _message(message: a2a.Message, bad: WrongFields) -> None:
         _wrong(bad, "message.parts", TOO_MANY_PARTS)
     elif not parts and complete:
         _wrong(bad, "message.parts", "must not be empty")
-    for index, part in enumerate(parts):
+    for index, part in enumerate(parts if len(parts) <= MAX_PARTS else ()):
         if part.WhichOneof("content") is None:
             _wrong(bad, f"message.parts[{index}]", NO_CONTENT)
         elif "\0" in part.text or "\0" in part.url or "\0" in part.filename or "\0" in part.media_type:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.limits import MAX_VALUES
 from taskplane.gateway.translate.metadata import OURS, Kept, of_client, of_request
 from taskplane.runtime.json_values import to_json
@@ -20,12 +21,13 @@ def settle(request: Message, bad: WrongFields) -> None:
     Fields are named by their JSON paths. Raise Invalid `REQUEST_TOO_LARGE` for over 400,000 values.
     """
     request.DiscardUnknownFields()
-    _Settling(bad).message(request, "")
+    _Settling(bad, of_request if isinstance(request, a2a.SendMessageRequest) else of_client).message(request, "")
 
 
 class _Settling:
-    def __init__(self, bad: WrongFields) -> None:
+    def __init__(self, bad: WrongFields, of_whole: Kept) -> None:
         self._bad = bad
+        self._of_whole = of_whole
         self._values = 0
 
     def message(self, message: Message, at: str) -> None:
@@ -34,11 +36,12 @@ class _Settling:
                 continue
             path = f"{at}.{field.json_name}" if at else field.json_name
             if field.is_repeated:
+                self._count(len(value), path)
                 for index, inner in enumerate(value):
                     self.message(inner, f"{path}[{index}]")
             elif isinstance(value, Struct):
-                _remove_own(value, of_request if path == "metadata" else of_client)
                 self._struct(value, path)
+                _remove_own(value, self._of_whole if path == "metadata" else of_client)
             elif isinstance(value, Value):
                 self._value(value, path)
             else:

@@ -118,11 +118,14 @@ class _Dialect(Dialect):
 
 
 def _renamed(source: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return an object with other names for some of its members; a member that has its name already wins."""
+    """Return an object with other names for some of its members; a member that has its name already wins,
+    unless it is null."""
     found = dict(source)
     for name, other in names.items():
         if name in found:
-            found.setdefault(other, found.pop(name))
+            value = found.pop(name)
+            if found.get(other) is None:
+                found[other] = value
     return found
 
 

@@ -6,7 +6,9 @@ not block is answered early.
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.limits import MAX_PARTS, TOO_MANY_PARTS
 from taskplane.gateway.translate.wire_0_3 import names, tasks
+from taskplane.runtime.validation import invalid
 
 
 def push_to_0_3(found: a2a.TaskPushNotificationConfig, into: old.PushNotificationConfig) -> None:
@@ -137,7 +139,12 @@ def send_to_0_3(found: a2a.SendMessageRequest, into: old.SendMessageRequest) -> 
 
 
 def send_to_1_0(found: old.SendMessageRequest, into: a2a.SendMessageRequest) -> None:
-    """Fill a SendMessageRequest of 1.0. One without a configuration does not block in 0.3, so it has one here."""
+    """Fill a SendMessageRequest of 1.0. One without a configuration does not block in 0.3, so it has one here.
+
+    Raise Invalid for more parts than a message may have, before they are read.
+    """
+    if len(found.request.content) > MAX_PARTS:
+        raise invalid({"message.parts": TOO_MANY_PARTS})
     if found.HasField("request"):
         tasks.message_to_1_0(found.request, into.message)
     configuration_to_1_0(found.configuration, into.configuration)
