@@ -6,16 +6,17 @@ from taskplane.gateway.plane import Plane
 from taskplane.runtime.errors import NotFound, Unavailable
 
 
-async def agent_of(plane: Plane, caller: Caller, tenant: str) -> str:
+async def agent_of(plane: Plane, caller: Caller, tenant: str, *, sends: bool) -> str:
     """Return the name of the agent that a tenant selects; empty for the default agent.
 
-    A tenant that is neither an agent nor the caller's own is told like a task that does not exist. Raise NotFound
+    An operation on tasks (not `sends`) needs no agent, so for the caller's own tenant no executor is called. A tenant
+    that is neither an agent nor the caller's own is told like a task that does not exist. Raise NotFound
     `TASK_NOT_FOUND`; Unavailable if it may be an agent and the executor cannot be reached.
     """
     if not tenant or known(plane, tenant) is not None:
         return tenant
     own = tenant == caller.principal.tenant
-    if own and plane.agents.fresh("") is not None:
+    if own and (not sends or plane.agents.fresh("") is not None):
         return ""
     try:
         await find(plane, tenant)

@@ -107,6 +107,8 @@ class GrpcBinding:
         if call.used:
             context.set_trailing_metadata(echo(call))
         try:
+            # Before the first event: one that its client does not take could not be followed by a status otherwise.
+            await context.send_initial_metadata(())
             with EndedStream.of(plane, call.caller) as stream:
                 while (items := await stream.following(flow)) is not None:
                     for message in await plane.worker.run(total_bytes(items), written, items):
@@ -133,7 +135,7 @@ class GrpcBinding:
         if version_of(asked) in service.versions:
             asked = service.version
         check_version(plane, service.version, asked, service.version)
-        path = await agent_of(plane, caller, getattr(request, "tenant", ""))
+        path = await agent_of(plane, caller, getattr(request, "tenant", ""), sends=operation.sends)
         call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
         await _with_task_errors(admit(call, operation, asked, service.version))
         call.wait = found.wait
