@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import orjson
 import pytest
 from a2a.compat.v0_3 import types as official
 from hypothesis import given
@@ -17,6 +16,7 @@ from taskplane.gateway.translate.parts import read_0_3, to_0_3
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.v0_3 import STATES, V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid
 
 
@@ -24,7 +24,7 @@ from taskplane.runtime.errors import Invalid
 @given(tasks())
 def test_the_official_model_reads_a_task(task: a2a.Task) -> None:
     """T1: in 0.3 there is always a `kind`."""
-    read = official.Task.model_validate_json(orjson.dumps(V0_3.event(task)))
+    read = official.Task.model_validate_json(json_lines.encode(V0_3.event(task)))
     assert (read.kind, read.id, read.context_id) == ("task", task.id, task.context_id)
     assert len(read.history or []) == len(task.history)
 
@@ -32,21 +32,21 @@ def test_the_official_model_reads_a_task(task: a2a.Task) -> None:
 @unhurried
 @given(messages())
 def test_the_official_model_reads_a_message(message: a2a.Message) -> None:
-    read = official.Message.model_validate_json(orjson.dumps(V0_3.event(message)))
+    read = official.Message.model_validate_json(json_lines.encode(V0_3.event(message)))
     assert (read.kind, read.message_id, len(read.parts)) == ("message", message.message_id, len(message.parts))
 
 
 @unhurried
 @given(status_updates())
 def test_the_official_model_reads_a_status_update(update: a2a.TaskStatusUpdateEvent) -> None:
-    read = official.TaskStatusUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
+    read = official.TaskStatusUpdateEvent.model_validate_json(json_lines.encode(V0_3.event(update)))
     assert (read.kind, read.status.state.value) == ("status-update", STATES[update.status.state])
 
 
 @unhurried
 @given(artifact_updates())
 def test_the_official_model_reads_an_artifact_update(update: a2a.TaskArtifactUpdateEvent) -> None:
-    read = official.TaskArtifactUpdateEvent.model_validate_json(orjson.dumps(V0_3.event(update)))
+    read = official.TaskArtifactUpdateEvent.model_validate_json(json_lines.encode(V0_3.event(update)))
     assert (read.kind, read.append, read.last_chunk) == ("artifact-update", update.append, update.last_chunk)
 
 

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import orjson
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as official
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -20,6 +19,7 @@ from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.v0_3_rest import V0_3_REST
 from taskplane.gateway.translate.wire_0_3.codec import event, to_1_0
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid
 
 
@@ -28,7 +28,7 @@ from taskplane.runtime.errors import Invalid
 def test_every_event_is_the_protojson_of_what_grpc_sends(response: a2a.StreamResponse) -> None:
     """The official client refuses a body with a member that its messages do not have."""
     payload = getattr(response, response.WhichOneof("payload") or "task")
-    written = json.loads(orjson.dumps(V0_3_REST.event(payload)))
+    written = json.loads(json_lines.encode(V0_3_REST.event(payload)))
     assert ParseDict(written, old.StreamResponse()) == event(payload)
     assert ParseDict(written, official.StreamResponse()).ByteSize() == event(payload).ByteSize()
 

@@ -22,6 +22,7 @@ from taskplane.gateway.translate.reading import Reading
 from taskplane.gateway.translate.struct import fill_metadata
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0
+from taskplane.runtime import json_lines
 from taskplane.runtime.errors import Invalid
 
 
@@ -40,14 +41,14 @@ def test_every_event_is_written_as_in_protojson(response: a2a.StreamResponse) ->
     payload = getattr(response, response.WhichOneof("payload") or "task")
     if isinstance(payload, a2a.Task) and payload.id == payload.context_id:
         payload.context_id += "c"
-    assert json.loads(orjson.dumps(V1_0.event(payload))) == protojson(response)
+    assert json.loads(json_lines.encode(V1_0.event(payload))) == protojson(response)
 
 
 @unhurried
 @given(tasks())
 def test_a_task_is_written_as_in_protojson_and_read_back_unchanged(task: a2a.Task) -> None:
     task.context_id += "c" * (task.id == task.context_id)
-    written = json.loads(orjson.dumps(V1_0.task(task)))
+    written = json.loads(json_lines.encode(V1_0.task(task)))
     assert written == protojson(task)
     assert ParseDict(written, a2a.Task()) == task
 
