@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 from tests.system.wire import Events, Json, Sse, request, state_of, stream, text_message
 
+from taskplane.api.message_metadata import CURSOR
+
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
 COMPLETED = "TASK_STATE_COMPLETED"
 # Refusals while a part of the plane is unavailable: the client tries again.
@@ -57,12 +59,22 @@ class Record:
             self.faults.append(f"{event.generation} after {self.generations[-1]}")
         elif self.generations and event.generation > self.generations[-1] + 1:
             self.faults.append(f"gap before {event.generation} after {self.generations[-1]}")
-        before = self.contents.setdefault(event.generation, event.result)
-        if before != event.result and "task" not in event.result:
+        content = self._content(event)
+        before = self.contents.setdefault(event.generation, content)
+        if before != content and "task" not in content:
             self.faults.append(f"{event.generation} was seen with two contents")
         self.cursor = event.id
         self.generations.append(event.generation)
         self.state = state_of(event) or self.state
+
+    def _content(self, event: Sse) -> Json:
+        """The event as it is in the log: without the cursor in its metadata, which must be that of its line."""
+        ((kind, payload),) = event.result.items()
+        metadata: Json = dict(payload.get("metadata", {}))
+        if metadata.pop(CURSOR, None) != event.id:
+            self.faults.append(f"{event.generation} has another cursor in its metadata")
+        bare = {name: value for name, value in payload.items() if name != "metadata"}
+        return {kind: {**bare, "metadata": metadata} if metadata else bare}
 
     def closed(self, events: Events) -> None:
         """A connection ended in an orderly way."""
