@@ -44,6 +44,8 @@ SETTINGS: Final = {
 }
 CODE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 # Codes for failures of a server.
+# The status of an operation that is not supported, over REST of A2A 0.3.
+_NOT_SUPPORTED = 501
 FAULTS: Final = {"INTERNAL", "INTERNAL_ERROR", "UNKNOWN"}
 AGENTS_FAULTS: Final = '"logger":"taskplane.agents.faults"'
 BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
@@ -131,8 +133,7 @@ def wrong(case: Case, answer: Answer) -> str:
     """Returns the fault of an answer; empty if it is correct."""
     if not answer.status:
         return "" if case.left or not case.framed else "no answer"
-    # Over REST of A2A 0.3 it is the status of an operation that is not supported.
-    if answer.status >= 500 and answer.status != 501:
+    if answer.status >= 500 and answer.status != _NOT_SUPPORTED:
         return f"status {answer.status}"
     if answer.streams:
         return _wrong_stream(answer.body)
@@ -186,7 +187,8 @@ def _wrong_body(status: int, body: Any) -> str:
 def _wrong_rest_error(status: int, error: Json) -> str:
     code, reason = error["code"], error["details"][0]["reason"]
     # In a stream the status was sent before.
-    fine = status in (200, code) and code < 500 and CODE.fullmatch(reason) and reason not in FAULTS
+    known = code < 500 or (code == _NOT_SUPPORTED and reason.endswith(("_NOT_SUPPORTED", "UNSUPPORTED_OPERATION")))
+    fine = status in (200, code) and known and CODE.fullmatch(reason) and reason not in FAULTS
     return "" if fine else f"an error with the status {code} and the reason {reason}"
 
 
