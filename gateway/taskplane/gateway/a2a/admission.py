@@ -1,5 +1,7 @@
 """The checks of a call before its request: version, agent, extensions and scope, alike for every binding."""
 
+from collections.abc import Sequence
+
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
@@ -10,26 +12,13 @@ from taskplane.gateway.translate.extensions import DECLARED
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 
-async def admit(call: Call, operation: Operation, asked: str, offered: str) -> None:
-    """Check the call and find its agent. `asked` is the A2A version that the client names; empty: that of the request,
-    unless the setting `strict_version` is on. `offered` names the versions of the binding to the client.
+def check_version(plane: Plane, version: str, asked: str, *, accepted: Sequence[str], offered: str) -> None:
+    """Check the A2A version that a client names for a request of `version`. Raise Refused `VERSION_NOT_SUPPORTED`.
 
-    Raise Refused `VERSION_NOT_SUPPORTED` or `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied
-    `READ_ONLY_KEY`; Unavailable.
+    `asked` is empty if the client names none: it is that of the request, unless the setting `strict_version` is on.
+    `accepted` are the versions that a client may name here; `offered` names those of the binding to the client.
     """
-    check_version(call.plane, call.version, asked, offered)
-    call.agent = call.plane.agents.fresh(call.path)
-    if call.agent is None:
-        call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
-    if call.agent is not None and (call.extensions or call.agent.required_extensions):
-        _take_extensions(call, call.agent)
-    if operation.writes:
-        call.caller.check_write()
-
-
-def check_version(plane: Plane, version: str, asked: str, offered: str) -> None:
-    """Check the A2A version that a client names for a request of `version`. Raise Refused `VERSION_NOT_SUPPORTED`."""
-    if asked and asked != version and version_of(asked) != version:
+    if asked and asked not in accepted and version_of(asked) not in accepted:
         raise Refused(
             f"A2A version {asked[:20]} is not supported",
             reason="VERSION_NOT_SUPPORTED",
@@ -42,6 +31,21 @@ def check_version(plane: Plane, version: str, asked: str, offered: str) -> None:
             reason="VERSION_NOT_SUPPORTED",
             suggestion=f"use A2A-Version {version}",
         )
+
+
+async def admit(call: Call, operation: Operation) -> None:
+    """Check a call whose version is checked, and find its agent.
+
+    Raise Refused `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied `READ_ONLY_KEY`;
+    Unavailable.
+    """
+    call.agent = call.plane.agents.fresh(call.path)
+    if call.agent is None:
+        call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
+    if call.agent is not None and (call.extensions or call.agent.required_extensions):
+        _take_extensions(call, call.agent)
+    if operation.writes:
+        call.caller.check_write()
 
 
 async def _agent_of(plane: Plane, name: str, operation: Operation) -> tuple[Agent | None, NotFound | None]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 from starlette.responses import Response
 
-from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.admission import admit, check_version
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
@@ -121,7 +121,8 @@ async def _answer(
     if asked and dialect is V0_3 and version_of(asked) == "1.0":
         raise _no_method("this method does not exist in A2A 1.0")
     call = call_of(plane, request, caller, dialect.version)
-    await admit(call, operation, asked, _VERSIONS)
+    check_version(plane, dialect.version, asked, accepted=(dialect.version,), offered=_VERSIONS)
+    await admit(call, operation)
     frame.headers = echo(call)
     exact = plane.settings.large_integers == "refuse"
     found = await plane.worker.run(request.size, read, operation, dialect, params, exact=exact)

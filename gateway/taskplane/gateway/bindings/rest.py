@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from taskplane.gateway.a2a.admission import admit
+from taskplane.gateway.a2a.admission import admit, check_version
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
-from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
@@ -107,10 +106,9 @@ class Rest:
         params = await _params(plane, request)
         params |= {name: request.arguments[part] for name, part in self.ids}
         call = call_of(plane, request, caller, form.dialect.version)
-        asked = asked_version(request)
-        if version_of(asked) in form.versions:
-            asked = form.dialect.version
-        await admit(call, operation, asked, form.dialect.version)
+        version = form.dialect.version
+        check_version(plane, version, asked_version(request), accepted=form.versions, offered=version)
+        await admit(call, operation)
         exact = plane.settings.large_integers == "refuse"
         found = await plane.worker.run(request.size, read, operation, form.dialect, params, exact=exact)
         call.wait = found.wait

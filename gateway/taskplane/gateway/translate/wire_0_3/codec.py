@@ -124,9 +124,9 @@ PAIRS: Final[Mapping[type[Message], Pair]] = {
     old.SendMessageResponse: Pair(a2a.SendMessageResponse, _answer_of, _wrapped_to_1_0),
     old.StreamResponse: Pair(a2a.StreamResponse, _event_of, _wrapped_to_1_0),
     old.GetTaskRequest: Pair(a2a.GetTaskRequest, requests.get_to_0_3, requests.get_to_1_0),
-    old.CancelTaskRequest: Pair(a2a.CancelTaskRequest, requests.cancel_to_0_3, requests.cancel_to_1_0),
+    old.CancelTaskRequest: Pair(a2a.CancelTaskRequest, requests.named_task_to_0_3, requests.named_task_to_1_0),
     old.TaskSubscriptionRequest: Pair(
-        a2a.SubscribeToTaskRequest, requests.subscription_to_0_3, requests.subscription_to_1_0
+        a2a.SubscribeToTaskRequest, requests.named_task_to_0_3, requests.named_task_to_1_0
     ),
     old.PushNotificationConfig: Pair(a2a.TaskPushNotificationConfig, requests.push_to_0_3, requests.push_to_1_0),
     old.TaskPushNotificationConfig: Pair(
@@ -136,10 +136,10 @@ PAIRS: Final[Mapping[type[Message], Pair]] = {
         a2a.TaskPushNotificationConfig, requests.creation_to_0_3, requests.creation_to_1_0
     ),
     old.GetTaskPushNotificationConfigRequest: Pair(
-        a2a.GetTaskPushNotificationConfigRequest, requests.get_config_to_0_3, requests.get_config_to_1_0
+        a2a.GetTaskPushNotificationConfigRequest, requests.named_config_to_0_3, requests.named_config_to_1_0
     ),
     old.DeleteTaskPushNotificationConfigRequest: Pair(
-        a2a.DeleteTaskPushNotificationConfigRequest, requests.delete_config_to_0_3, requests.delete_config_to_1_0
+        a2a.DeleteTaskPushNotificationConfigRequest, requests.named_config_to_0_3, requests.named_config_to_1_0
     ),
     old.ListTaskPushNotificationConfigRequest: Pair(
         a2a.ListTaskPushNotificationConfigsRequest, requests.list_configs_to_0_3, requests.list_configs_to_1_0

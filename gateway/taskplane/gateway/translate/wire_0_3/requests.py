@@ -65,31 +65,19 @@ def creation_to_1_0(found: old.CreateTaskPushNotificationConfigRequest, into: a2
     into.id = found.config_id or into.id
 
 
-def get_config_to_0_3(
-    found: a2a.GetTaskPushNotificationConfigRequest, into: old.GetTaskPushNotificationConfigRequest
+def named_config_to_0_3(
+    found: a2a.GetTaskPushNotificationConfigRequest | a2a.DeleteTaskPushNotificationConfigRequest,
+    into: old.GetTaskPushNotificationConfigRequest | old.DeleteTaskPushNotificationConfigRequest,
 ) -> None:
-    """Fill a GetTaskPushNotificationConfigRequest of 0.3."""
+    """Fill a request of 0.3 that is the name of a config alone."""
     into.name = names.of_config(found.task_id, found.id)
 
 
-def get_config_to_1_0(
-    found: old.GetTaskPushNotificationConfigRequest, into: a2a.GetTaskPushNotificationConfigRequest
+def named_config_to_1_0(
+    found: old.GetTaskPushNotificationConfigRequest | old.DeleteTaskPushNotificationConfigRequest,
+    into: a2a.GetTaskPushNotificationConfigRequest | a2a.DeleteTaskPushNotificationConfigRequest,
 ) -> None:
-    """Fill a GetTaskPushNotificationConfigRequest of 1.0; its id may be missing in 0.3."""
-    into.task_id, into.id = names.config_ids(found.name)
-
-
-def delete_config_to_0_3(
-    found: a2a.DeleteTaskPushNotificationConfigRequest, into: old.DeleteTaskPushNotificationConfigRequest
-) -> None:
-    """Fill a DeleteTaskPushNotificationConfigRequest of 0.3."""
-    into.name = names.of_config(found.task_id, found.id)
-
-
-def delete_config_to_1_0(
-    found: old.DeleteTaskPushNotificationConfigRequest, into: a2a.DeleteTaskPushNotificationConfigRequest
-) -> None:
-    """Fill a DeleteTaskPushNotificationConfigRequest of 1.0."""
+    """Fill a request of 1.0 about one config; its id may be missing in 0.3."""
     into.task_id, into.id = names.config_ids(found.name)
 
 
@@ -185,23 +173,17 @@ def get_to_1_0(found: old.GetTaskRequest, into: a2a.GetTaskRequest) -> None:
         into.history_length = found.history_length
 
 
-def cancel_to_0_3(found: a2a.CancelTaskRequest, into: old.CancelTaskRequest) -> None:
-    """Fill a CancelTaskRequest of 0.3."""
+def named_task_to_0_3(
+    found: a2a.CancelTaskRequest | a2a.SubscribeToTaskRequest, into: old.CancelTaskRequest | old.TaskSubscriptionRequest
+) -> None:
+    """Fill a request of 0.3 that is the name of a task alone."""
     into.name = names.of_task(found.id)
 
 
-def cancel_to_1_0(found: old.CancelTaskRequest, into: a2a.CancelTaskRequest) -> None:
-    """Fill a CancelTaskRequest of 1.0."""
-    into.id = names.task_id(found.name)
-
-
-def subscription_to_0_3(found: a2a.SubscribeToTaskRequest, into: old.TaskSubscriptionRequest) -> None:
-    """Fill a TaskSubscriptionRequest of 0.3."""
-    into.name = names.of_task(found.id)
-
-
-def subscription_to_1_0(found: old.TaskSubscriptionRequest, into: a2a.SubscribeToTaskRequest) -> None:
-    """Fill a SubscribeToTaskRequest of 1.0."""
+def named_task_to_1_0(
+    found: old.CancelTaskRequest | old.TaskSubscriptionRequest, into: a2a.CancelTaskRequest | a2a.SubscribeToTaskRequest
+) -> None:
+    """Fill a request of 1.0 about one task."""
     into.id = names.task_id(found.name)
 
 
