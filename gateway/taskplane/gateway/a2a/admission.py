@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
-from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.extensions import DECLARED
+from taskplane.gateway.translate.versions import version_of
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
 

@@ -34,8 +34,3 @@ RULES: Final[Mapping[str, Rules]] = {
         no_extended_card="EXTENDED_AGENT_CARD_NOT_CONFIGURED",
     ),
 }
-
-
-def version_of(asked: str) -> str:
-    """Return major and minor of a protocol version; the patch number does not count (A2A 1.0 section 3.6)."""
-    return ".".join(asked.strip().split(".")[:2])

@@ -4,9 +4,9 @@ from email.utils import formatdate
 
 from taskplane.gateway.a2a.card import public
 from taskplane.gateway.a2a.lookup import find
-from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.bindings.http_calls import agent_name, asked_version
 from taskplane.gateway.plane import Plane
+from taskplane.gateway.translate.versions import version_of
 from taskplane.gateway.web.etags import if_changed
 from taskplane.gateway.web.http import Headers, Reply, Request, bytes_reply
 from taskplane.runtime import json_lines

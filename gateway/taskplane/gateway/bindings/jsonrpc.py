@@ -18,7 +18,6 @@ from taskplane.gateway.a2a.admission import admit, check_version
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
-from taskplane.gateway.a2a.versions import version_of
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
 from taskplane.gateway.bindings.params import read
@@ -31,6 +30,7 @@ from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Listing, Wait
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
+from taskplane.gateway.translate.versions import version_of
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.http import (
     BodyEncoded,

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.cards import PROTOCOL_0_3
+from taskplane.gateway.translate.versions import version_of
 
 _VERSION: Final = "0.3"
 _DEFAULT_TRANSPORT: Final = "JSONRPC"
@@ -37,7 +38,7 @@ def card_to_0_3(found: a2a.AgentCard, into: old.AgentCard) -> None:
     into.supports_authenticated_extended_card = found.capabilities.extended_agent_card
     into.protocol_version = PROTOCOL_0_3
     for one in found.supported_interfaces:
-        if ".".join(one.protocol_version.split(".")[:2]) == _VERSION:
+        if version_of(one.protocol_version) == _VERSION:
             into.additional_interfaces.add(url=one.url, transport=one.protocol_binding)
     if into.additional_interfaces:
         into.url = into.additional_interfaces[0].url

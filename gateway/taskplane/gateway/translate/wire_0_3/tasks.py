@@ -4,10 +4,15 @@ Each function fills an empty message, which is present in its parent even if it 
 they are read, which is faster than their own iteration.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.translate.parts import WRAPPED
 from taskplane.gateway.translate.v0_3 import FINAL
+
+_Converter = Callable[[Any, Any], None]
 
 
 def part_to_0_3(found: a2a.Part, into: old.Part) -> None:
@@ -99,30 +104,12 @@ def message_to_1_0(found: old.Message, into: a2a.Message) -> None:
 
 def artifact_to_0_3(found: a2a.Artifact, into: old.Artifact) -> None:
     """Fill an Artifact of 0.3."""
-    into.SetInParent()
-    into.artifact_id = found.artifact_id
-    into.name = found.name
-    into.description = found.description
-    for part in found.parts[:]:
-        part_to_0_3(part, into.parts.add())
-    if found.HasField("metadata"):
-        into.metadata.CopyFrom(found.metadata)
-    if extensions := found.extensions:
-        into.extensions.extend(extensions)
+    _fill_artifact(found, into, part_to_0_3)
 
 
 def artifact_to_1_0(found: old.Artifact, into: a2a.Artifact) -> None:
     """Fill an Artifact of 1.0."""
-    into.SetInParent()
-    into.artifact_id = found.artifact_id
-    into.name = found.name
-    into.description = found.description
-    for part in found.parts[:]:
-        part_to_1_0(part, into.parts.add())
-    if found.HasField("metadata"):
-        into.metadata.CopyFrom(found.metadata)
-    if extensions := found.extensions:
-        into.extensions.extend(extensions)
+    _fill_artifact(found, into, part_to_1_0)
 
 
 def status_to_0_3(found: a2a.TaskStatus, into: old.TaskStatus) -> None:
@@ -147,32 +134,12 @@ def status_to_1_0(found: old.TaskStatus, into: a2a.TaskStatus) -> None:
 
 def task_to_0_3(found: a2a.Task, into: old.Task) -> None:
     """Fill a Task of 0.3."""
-    into.SetInParent()
-    into.id = found.id
-    into.context_id = found.context_id
-    if found.HasField("status"):
-        status_to_0_3(found.status, into.status)
-    for artifact in found.artifacts[:]:
-        artifact_to_0_3(artifact, into.artifacts.add())
-    for message in found.history[:]:
-        message_to_0_3(message, into.history.add())
-    if found.HasField("metadata"):
-        into.metadata.CopyFrom(found.metadata)
+    _fill_task(found, into, status_to_0_3, artifact_to_0_3, message_to_0_3)
 
 
 def task_to_1_0(found: old.Task, into: a2a.Task) -> None:
     """Fill a Task of 1.0."""
-    into.SetInParent()
-    into.id = found.id
-    into.context_id = found.context_id
-    if found.HasField("status"):
-        status_to_1_0(found.status, into.status)
-    for artifact in found.artifacts[:]:
-        artifact_to_1_0(artifact, into.artifacts.add())
-    for message in found.history[:]:
-        message_to_1_0(message, into.history.add())
-    if found.HasField("metadata"):
-        into.metadata.CopyFrom(found.metadata)
+    _fill_task(found, into, status_to_1_0, artifact_to_1_0, message_to_1_0)
 
 
 def status_update_to_0_3(found: a2a.TaskStatusUpdateEvent, into: old.TaskStatusUpdateEvent) -> None:
@@ -200,24 +167,54 @@ def status_update_to_1_0(found: old.TaskStatusUpdateEvent, into: a2a.TaskStatusU
 
 def artifact_update_to_0_3(found: a2a.TaskArtifactUpdateEvent, into: old.TaskArtifactUpdateEvent) -> None:
     """Fill a TaskArtifactUpdateEvent of 0.3."""
-    into.SetInParent()
-    into.task_id = found.task_id
-    into.context_id = found.context_id
-    if found.HasField("artifact"):
-        artifact_to_0_3(found.artifact, into.artifact)
-    into.append = found.append
-    into.last_chunk = found.last_chunk
-    if found.HasField("metadata"):
-        into.metadata.CopyFrom(found.metadata)
+    _fill_artifact_update(found, into, artifact_to_0_3)
 
 
 def artifact_update_to_1_0(found: old.TaskArtifactUpdateEvent, into: a2a.TaskArtifactUpdateEvent) -> None:
     """Fill a TaskArtifactUpdateEvent of 1.0."""
+    _fill_artifact_update(found, into, artifact_to_1_0)
+
+
+# These messages have equal members in both versions; the converters of what is within them have a direction.
+
+
+def _fill_artifact(found: a2a.Artifact | old.Artifact, into: Any, part: _Converter) -> None:
+    into.SetInParent()
+    into.artifact_id = found.artifact_id
+    into.name = found.name
+    into.description = found.description
+    for each in found.parts[:]:
+        part(each, into.parts.add())
+    if found.HasField("metadata"):
+        into.metadata.CopyFrom(found.metadata)
+    if extensions := found.extensions:
+        into.extensions.extend(extensions)
+
+
+def _fill_task(
+    found: a2a.Task | old.Task, into: Any, status: _Converter, artifact: _Converter, message: _Converter
+) -> None:
+    into.SetInParent()
+    into.id = found.id
+    into.context_id = found.context_id
+    if found.HasField("status"):
+        status(found.status, into.status)
+    for made in found.artifacts[:]:
+        artifact(made, into.artifacts.add())
+    for said in found.history[:]:
+        message(said, into.history.add())
+    if found.HasField("metadata"):
+        into.metadata.CopyFrom(found.metadata)
+
+
+def _fill_artifact_update(
+    found: a2a.TaskArtifactUpdateEvent | old.TaskArtifactUpdateEvent, into: Any, artifact: _Converter
+) -> None:
     into.SetInParent()
     into.task_id = found.task_id
     into.context_id = found.context_id
     if found.HasField("artifact"):
-        artifact_to_1_0(found.artifact, into.artifact)
+        artifact(found.artifact, into.artifact)
     into.append = found.append
     into.last_chunk = found.last_chunk
     if found.HasField("metadata"):
