@@ -182,8 +182,11 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /api/agents/{agent}": _CARD,
     # The operations have rows of their own; these paths lead to the same handler.
     "POST /": (Cell("200 -32001", body=_RPC),),
+    "POST /jsonrpc": (Cell("200 -32001", body=_RPC),),
     "POST /agents/{agent}": (Cell("200 -32001", body=_RPC),),
+    "POST /agents/{agent}/jsonrpc": (Cell("200 -32001", body=_RPC),),
     "POST /api/a2a/{namespace}/{agent}": (Cell("200 -32001", body=_RPC),),
+    "POST /api/a2a/{namespace}/{agent}/jsonrpc": (Cell("200 -32001", body=_RPC),),
     "POST /api/tasks": (
         Cell("201", body=_document(id="{spare_task}"), held="409 ID_TAKEN", reason=_HELD_ID),
         Cell(
@@ -255,7 +258,7 @@ ROUTES: Final[dict[str, Row]] = {
     # The operations of REST have rows of their own.
     **{
         f"{method} {base}{path}": ()
-        for base in ("", "/agents/{agent}")
+        for base in ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
         for method, path, _ in (*rest_v0_3.PATHS, *rest.PATHS)
     },
 }

@@ -159,8 +159,14 @@ async def test_the_agent_route_returns_the_public_card_with_its_warnings(tmp_pat
         async with open_front(behind, public_url="http://plane.example") as plane:
             found = await described(plane, "demo")
             assert [one["code"] for one in found["warnings"]] == ["OTHER_HOST", "PLAIN_HTTP"]
-            assert {one["detail"] for one in found["warnings"]} == {"http://plane.example/agents/demo"}
-            assert all("http://plane.example/agents/demo" in one["message"] for one in found["warnings"])
+            assert {one["detail"] for one in found["warnings"]} == {"http://plane.example/agents/demo/jsonrpc"}
+            assert all("http://plane.example/agents/demo/jsonrpc" in one["message"] for one in found["warnings"])
             seen = await described(plane, "demo", host="plane.example")
             assert [one["code"] for one in seen["warnings"]] == ["PLAIN_HTTP"]
             assert seen["security"] == []
+
+
+def test_interfaces_that_differ_in_their_paths_have_one_warning() -> None:
+    one, other = at("https://other.example/a"), at("https://other.example/b", binding="HTTP+JSON")
+    assert codes(with_interfaces(one, other)) == ["OTHER_HOST https://other.example/a"]
+    assert codes(with_interfaces(at("bad"), at("worse"))) == ["BAD_URL bad", "BAD_URL worse"]

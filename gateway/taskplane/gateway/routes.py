@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from taskplane.gateway import probes
+from taskplane.gateway.a2a.card import JSONRPC_PATH
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings import agent_card, jsonrpc, rest, rest_v0_3
 from taskplane.gateway.errors import MethodNotAllowed, no_such_route
@@ -77,7 +78,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     PublicRoute("GET", "/ui/{path*}", serving.nowhere),
     PublicRoute("GET", "/api/ui-config", ui_config.serve),
     PublicRoute("GET", "/api/agents/{agent}", agents.get),
-    *(Route("POST", base or "/", jsonrpc.serve) for base in _BASES),
+    *(Route("POST", path, jsonrpc.serve) for base in _BASES for path in (base or "/", base + JSONRPC_PATH)),
     Route("POST", "/api/tasks", tasks.put, writes=True),
     Route("GET", "/api/tasks/{task}", tasks.get),
     Route("DELETE", "/api/tasks/{task}", tasks.delete, writes=True),
@@ -113,7 +114,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     Route("POST", "/api/sessions/{session}/events", sessions.add_event, writes=True),
     *(
         Route(method, base + path, handler, rest=version)
-        for base in _BASES[:2]
+        for base in _BASES
         for version, paths in (("0.3", rest_v0_3.PATHS), ("1.0", rest.PATHS))
         for method, path, handler in paths
     ),

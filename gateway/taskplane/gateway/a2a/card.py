@@ -1,31 +1,50 @@
-"""The public card of an agent: its interfaces, its requirements to sign in, and the form of each A2A version."""
+"""The card of an agent: its interfaces, its requirements to sign in, and the form of each A2A version."""
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.cards import Card, Interface, completed, to_0_3, to_1_0, to_hybrid
+from taskplane.gateway.translate.cards import Card, completed, to_0_3, to_1_0, to_hybrid
 
-_STYLES: Final = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
-# Bindings below an agent's base URL, with their versions.
-_BINDINGS: Final = (("JSONRPC", ("1.0", "0.3")),)
-
-
-def public(plane: Plane, agent: Agent, path: str, style: str = "1.0") -> Card:
-    """Return the card of an agent that is called at this path, as everybody reads it."""
-    card = completed(agent.card, agent.name)
-    plane.authenticator.describe(card)
-    return _STYLES[style](card, _interfaces(plane, path, agent.name if path else ""))
+STYLES: Final[Mapping[str, Callable[[a2a.AgentCard], Card]]] = {"1.0": to_1_0, "0.3": to_0_3, "hybrid": to_hybrid}
+"""The forms of a card as JSON, by the values of the setting `card_style`."""
+# The path of JSON-RPC below the base of an agent. REST has the base itself: A2A 0.3 forbids two transports at one URL.
+JSONRPC_PATH: Final = "/jsonrpc"
+_VERSIONS: Final = ("1.0", "0.3")
 
 
-def _interfaces(plane: Plane, path: str, agent: str) -> list[Interface]:
-    url = plane.public_url + (path or "/")
-    found = [Interface(url, binding, version) for binding, versions in _BINDINGS for version in versions]
-    if plane.public_grpc:
-        # gRPC has no paths: a tenant selects the agent.
-        found.append(Interface(plane.public_grpc, "GRPC", "1.0", agent))
-        if not agent:
-            # A2A 0.3 has no tenants, and its clients expect a URL.
-            scheme = plane.public_url.partition(":")[0]
-            found.append(Interface(f"{scheme}://{plane.public_grpc}", "GRPC", "0.3"))
+def public(plane: Plane, agent: Agent, base: str, style: str = "1.0") -> Card:
+    """Return the card of an agent that is called below the path `base`, as everybody reads it."""
+    return STYLES[style](whole(plane, agent, agent.card, base))
+
+
+def whole(plane: Plane, agent: Agent, card: a2a.AgentCard, base: str) -> a2a.AgentCard:
+    """Return a card of an agent with what the gateway adds: the requirements to sign in, and the interfaces of both
+    versions, the preferred ones first."""
+    found = completed(card, agent.name)
+    plane.authenticator.describe(found)
+    found.supported_interfaces.extend(_interfaces(plane, agent, base))
     return found
+
+
+def _interfaces(plane: Plane, agent: Agent, base: str) -> Iterator[a2a.AgentInterface]:
+    url = plane.public_url + base
+    for version in _VERSIONS:
+        for binding, place in (("JSONRPC", url + JSONRPC_PATH), ("HTTP+JSON", url)):
+            yield a2a.AgentInterface(url=place, protocol_binding=binding, protocol_version=version)
+        if plane.public_grpc:
+            yield from _over_grpc(plane, agent, base, version)
+
+
+def _over_grpc(plane: Plane, agent: Agent, base: str, version: str) -> Iterator[a2a.AgentInterface]:
+    """Yield the interface over gRPC, which has no paths: in 1.0 a tenant selects the agent, 0.3 has the default one."""
+    if version == "1.0":
+        tenant, url = agent.name if base else "", plane.public_grpc
+    elif agent.is_default:
+        # Clients of 0.3 expect a URL.
+        tenant, url = "", f"{plane.public_url.partition(':')[0]}://{plane.public_grpc}"
+    else:
+        return
+    yield a2a.AgentInterface(url=url, protocol_binding="GRPC", protocol_version=version, tenant=tenant)

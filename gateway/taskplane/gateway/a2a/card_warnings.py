@@ -61,10 +61,16 @@ def _found(card: Card, scheme: str, host: str) -> Iterator[CardWarning]:
         yield from (CardWarning("MISSING", f"skills[{name}].{one}") for one in missing)
     if not card.get("capabilities", {}).get("streaming"):
         yield CardWarning("NO_STREAMING")
+    told: set[str] = set()
     for one in interfaces:
         url, binding = one.get("url", ""), one.get("protocolBinding", "")
         bare = binding == "GRPC" and "://" not in url
-        yield from _of_address(url, host) if bare else _of_url(url, scheme, host)
+        parts = _split(url)
+        # Interfaces that differ in their paths alone have the same warnings.
+        place = f"{parts.scheme}://{parts.netloc}" if parts.netloc and not bare else url
+        if place not in told:
+            yield from _of_address(url, host) if bare else _of_url(url, scheme, host)
+        told.add(place)
         if not _VERSIONS.fullmatch(version := one.get("protocolVersion", "")):
             yield CardWarning("UNKNOWN_VERSION", version)
         if binding not in _BINDINGS:

@@ -1,7 +1,6 @@
 """Agent cards as JSON: 1.0, 0.3, and the union of both."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
@@ -15,23 +14,13 @@ PROTOCOL_0_3: Final = "0.3.0"
 _TEXT: Final = "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """An interface of an agent: `binding` is JSONRPC, HTTP+JSON or GRPC, `version` 1.0 or 0.3. `tenant`: that of
-    requests; empty: none."""
-
-    url: str
-    binding: str
-    version: str
-    tenant: str = ""
-
-
 def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
-    """Return the card with the gateway's capabilities, and with defaults for empty required members (A2A 1.0 section
-    4.4.1)."""
+    """Return the card with the gateway's capabilities, without interfaces and signatures, and with defaults for empty
+    required members (A2A 1.0 section 4.4.1). A signature of the agent does not cover what the gateway adds."""
     whole = a2a.AgentCard()
     whole.CopyFrom(card)
     whole.ClearField("supported_interfaces")
+    whole.ClearField("signatures")
     whole.name = whole.name or name
     whole.description = whole.description or whole.name
     whole.version = whole.version or "0"
@@ -70,18 +59,25 @@ def _taken(card: a2a.AgentCard) -> str:
     return f"Takes messages of {taken} and answers with {made}."
 
 
-def to_1_0(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+def pure_1_0(card: a2a.AgentCard) -> a2a.AgentCard:
+    """Return a card with its 1.0 interfaces alone."""
+    pure = a2a.AgentCard()
+    pure.CopyFrom(card)
+    pure.ClearField("supported_interfaces")
+    pure.supported_interfaces.extend(_of_version(card, "1.0"))
+    return pure
+
+
+def to_1_0(card: a2a.AgentCard) -> Card:
     """Return a completed card as ProtoJSON with its 1.0 interfaces."""
-    found: Card = MessageToDict(card)
-    found["supportedInterfaces"] = [_interface(one) for one in interfaces if one.version == "1.0"]
+    found: Card = MessageToDict(pure_1_0(card))
     return found
 
 
-def to_0_3(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+def to_0_3(card: a2a.AgentCard) -> Card:
     """Return a completed card in the form of 0.3; its first 0.3 interface is the preferred one (A2A 0.3.0 section
     5.5)."""
     found: Card = MessageToDict(card)
-    old = [one for one in interfaces if one.version == "0.3"]
     for gone in ("supportedInterfaces", "securityRequirements", "securitySchemes"):
         found.pop(gone, None)
     found["capabilities"] = {
@@ -92,42 +88,37 @@ def to_0_3(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
     }
     for skill in found["skills"]:
         _old_requirements(skill)
-    found.update(_old_keys(card, old))
+    found.update(_old_keys(card))
     return found
 
 
-def to_hybrid(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+def to_hybrid(card: a2a.AgentCard) -> Card:
     """Return the union of both forms: the members of 1.0 with every interface, newest version first, and those of
     0.3."""
-    found = to_1_0(card, interfaces)
-    newest_first = sorted(interfaces, key=lambda one: one.version, reverse=True)
-    found["supportedInterfaces"] = [_interface(one) for one in newest_first]
+    found: Card = MessageToDict(card)
+    found["supportedInterfaces"].sort(key=lambda one: one["protocolVersion"], reverse=True)
     found["capabilities"]["stateTransitionHistory"] = False
     for skill in found["skills"]:
         if "securityRequirements" in skill:
             skill["security"] = _requirements(skill["securityRequirements"])
-    old = _old_keys(card, [one for one in interfaces if one.version == "0.3"])
+    old = _old_keys(card)
     for name, scheme in old.pop("securitySchemes", {}).items():
         found["securitySchemes"][name].update(scheme)
     found.update(old)
     return found
 
 
-def _interface(interface: Interface) -> Card:
-    return {
-        "url": interface.url,
-        "protocolBinding": interface.binding,
-        "protocolVersion": interface.version,
-        **({"tenant": interface.tenant} if interface.tenant else {}),
-    }
+def _of_version(card: a2a.AgentCard, version: str) -> list[a2a.AgentInterface]:
+    return [one for one in card.supported_interfaces if one.protocol_version == version]
 
 
-def _old_keys(card: a2a.AgentCard, interfaces: Sequence[Interface]) -> Card:
+def _old_keys(card: a2a.AgentCard) -> Card:
+    interfaces = _of_version(card, "0.3")
     found: Card = {
         "protocolVersion": PROTOCOL_0_3,
         "url": interfaces[0].url,
-        "preferredTransport": interfaces[0].binding,
-        "additionalInterfaces": [{"url": one.url, "transport": one.binding} for one in interfaces],
+        "preferredTransport": interfaces[0].protocol_binding,
+        "additionalInterfaces": [{"url": one.url, "transport": one.protocol_binding} for one in interfaces],
         "supportsAuthenticatedExtendedCard": card.capabilities.extended_agent_card,
     }
     if card.security_schemes:
@@ -157,10 +148,19 @@ def _old_scheme(scheme: a2a.SecurityScheme) -> Card:
     if which == "http_auth_security_scheme":
         return {"type": "http", **fields, "scheme": fields.get("scheme", "").lower()}
     if which == "oauth2_security_scheme":
-        return {"type": "oauth2", **fields}
+        return {"type": "oauth2", **fields, "flows": _old_flows(fields.get("flows", {}))}
     if which == "open_id_connect_security_scheme":
         return {"type": "openIdConnect", **fields}
     return {"type": "mutualTLS", **fields}
+
+
+def _old_flows(flows: Card) -> Card:
+    """Return OAuth flows with the members of 0.3, which knows neither the device flow nor `pkceRequired`."""
+    return {
+        name: {"scopes": {}, **{key: value for key, value in flow.items() if key != "pkceRequired"}}
+        for name, flow in flows.items()
+        if name != "deviceCode"
+    }
 
 
 def _camel(name: str) -> str:
