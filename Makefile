@@ -24,7 +24,7 @@ NODE_CLIENT := tests/support/official-js
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs bench release image clean
+.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs conformance bench release image clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -113,6 +113,10 @@ protos-check: $(READY)  ## the generated code is what the .proto files give
 	diff -r -x '*.proto' -x __init__.py -x principal.py -x message_metadata.py -x growing_text.py -x client -x py.typed -x pyproject.toml -x README.md -x LICENSE -x NOTICE -x __pycache__ protos "$$new" && echo "generated code is in sync"
 
 docs: $(READY)  ## writes the documents that are made from the code
+	$(BIN)/python -m tests.repo.documents
+
+conformance: $(READY)  ## writes docs/conformance.md anew, from a run of the tests of the gateway
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not more" -p tests.gateway.recording tests/gateway
 	$(BIN)/python -m tests.repo.documents
 
 bench: $(READY)  ## measures; ARGS picks what

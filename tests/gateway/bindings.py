@@ -17,6 +17,7 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2, a2a_v0_3_pb2_grpc
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from google.protobuf.json_format import MessageToDict, ParseDict
+from tests.gateway.calls import note
 from tests.gateway.failures import Failure, code_of, failed, failure, failure_of
 from tests.gateway.forms_0_3 import result_1_0, sent_0_3, sent_rest
 from tests.gateway.plane import Json, Plane, events, named, said
@@ -436,14 +437,20 @@ class Client:
 
     async def result(self, operation: str, params: Json, **headers: str) -> Json:
         """Return the result of a unary operation that succeeds."""
-        found = await self.binding.answer(self.plane, operation, params, headers)
+        found = await self.answer(operation, params, **headers)
         assert not isinstance(found, Failure), found
         return found
 
     async def error(self, operation: str, params: Json, **headers: str) -> Failure:
         """Return the error of an operation that fails, for a stream before its first event."""
-        found = await self.binding.answer(self.plane, operation, params, headers)
+        found = await self.answer(operation, params, **headers)
         assert isinstance(found, Failure), found
+        return found
+
+    async def answer(self, operation: str, params: Json, **headers: str) -> Json | Failure:
+        """Return the result of a unary operation, or the error of any."""
+        found = await self.binding.answer(self.plane, operation, params, headers)
+        note(operation, self.binding.name, "refused" if isinstance(found, Failure) else "answered")
         return found
 
     async def send(self, text: str, *, message: Json | None = None, **configuration: Any) -> Json:
@@ -457,7 +464,12 @@ class Client:
     async def stream(self, operation: str, params: Json, **headers: str) -> AsyncGenerator[AsyncIterator[Event], None]:
         """Yield the events of a stream."""
         async with self.binding.stream(self.plane, operation, params, headers) as found:
-            yield found
+            yield self._noted(operation, found)
+
+    async def _noted(self, operation: str, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            note(operation, self.binding.name, "answered")
+            yield event
 
     async def streamed(self, operation: str, params: Json, **headers: str) -> list[Event]:
         """Return all events of a stream that ends."""

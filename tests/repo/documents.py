@@ -2,15 +2,16 @@
 
 import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from tests.repo.tree import ROOT, Test, files, name, tests
+from tests.repo.cited import IN_NAME, holders, tables
+from tests.repo.conformance import ITEMS, PAGE, conformance
+from tests.repo.tree import ROOT, Test, files
 from tests.repo.words import CHAPTERS, WORDS
 
 from taskplane.runtime.bounds import ranges_of
@@ -20,12 +21,7 @@ SETTINGS: Final = ROOT / "docs" / "settings.md"
 METRICS: Final = ROOT / "docs" / "metrics.md"
 _TYPES: Final = frozenset({"Counter", "Gauge", "Histogram"})
 _NUMBER: Final = re.compile(r"\b([TMRIPSCVWB][1-9]\d?)\b")
-_IN_NAME: Final = re.compile(r"^test_([tmripscvwb][1-9]\d?)_")
-
 _OF_DATABASES: Final = frozenset({"test_task_store_triggers", "test_session_store_triggers", "test_tables"})
-
-# Folders of tests of whole processes, the broadest first. Other tests are listed if these folders have none.
-_NEAREST_TO_USERS: Final = ("system", "scenarios", "page", "gateway", "worker")
 
 SERVICES: Final[dict[str, str]] = {
     "tasks": "services/taskplane/tasks/settings.py",
@@ -86,13 +82,13 @@ _IMPORTS_METRICS: Final = "from taskplane.runtime.plain_metrics import"
 _EXPOSED: Final = {"runtime": "every process", "storage": "task store, session history"}
 
 
-def numbers(path: Path, test: str, docstring: str) -> set[str]:
+def numbers(test: Test) -> set[str]:
     """Return the promises that a test names. In tests of a database's triggers, I means D, its invariants."""
-    found = set(_NUMBER.findall(docstring))
-    in_name = _IN_NAME.match(test)
+    found = set(_NUMBER.findall(ITEMS.sub("", test.docstring)))
+    in_name = IN_NAME.match(test.name)
     if in_name:
         found.add(in_name.group(1).upper())
-    if path.stem in _OF_DATABASES:
+    if test.path.stem in _OF_DATABASES:
         return {number.replace("I", "D") for number in found}
     return found
 
@@ -100,47 +96,14 @@ def numbers(path: Path, test: str, docstring: str) -> set[str]:
 @cache
 def held() -> dict[str, list[Test]]:
     """Return the tests of each promise."""
-    found: defaultdict[str, list[Test]] = defaultdict(list)
-    for test in tests():
-        for number in numbers(test.path, test.name, test.docstring):
-            found[number].append(test)
-    return {number: sorted(where, key=lambda test: (name(test.path), test.name)) for number, where in found.items()}
+    return holders(numbers)
 
 
 def promises() -> str:
     """Return the text of docs/promises.md: a line for every promise that has a test."""
     by_number = held()
-    lines = [_PROMISES_HEAD]
-    for letter, title in CHAPTERS.items():
-        chapter = [number for number in WORDS if number[0] == letter and number in by_number]
-        if not chapter:
-            continue
-        lines += [f"## {title}\n", "| | promise | tests | two of them |", "|---|---|---|---|"]
-        lines += [
-            f"| {number} | {WORDS[number]} | {_counted(by_number[number])} | {_telling(by_number[number])} |"
-            for number in chapter
-        ]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _counted(found: Sequence[Test]) -> str:
-    more = sum(test.command != "test" for test in found)
-    return f"{len(found) - more} + {more}" if more else str(len(found))
-
-
-def _telling(found: Sequence[Test]) -> str:
-    """Return two tests: the nearest to users, and of those the tests with the fewest other promises."""
-
-    def rank(test: Test) -> tuple[int, int]:
-        folder = name(test.path).split("/")[1]
-        nearest = _NEAREST_TO_USERS.index(folder) if folder in _NEAREST_TO_USERS else len(_NEAREST_TO_USERS)
-        return nearest, len(numbers(test.path, test.name, test.docstring))
-
-    return "<br>".join(
-        f"`{name(test.path).removeprefix('tests/').removesuffix('.py')}`: {_in_words(test)}"
-        for test in sorted(found, key=rank)[:2]
-    )
+    having_tests = {number: words for number, words in WORDS.items() if number in by_number}
+    return "\n".join([_PROMISES_HEAD, *tables("promise", CHAPTERS, having_tests, by_number)]).rstrip() + "\n"
 
 
 def settings() -> str:
@@ -223,12 +186,8 @@ def _default(value: ast.expr | None) -> str:
     return f"`{str(known).lower() if isinstance(known, bool) else known}`"
 
 
-def _in_words(test: Test) -> str:
-    words = _IN_NAME.sub("", test.name).removeprefix("test_").replace("_", " ")
-    return words if test.command == "test" else f"{words}*"
-
-
 if __name__ == "__main__":
     PROMISES.write_text(promises())
     SETTINGS.write_text(settings())
     METRICS.write_text(metrics())
+    PAGE.write_text(conformance())

@@ -4,7 +4,9 @@ import re
 from importlib import import_module
 from typing import Any, Final
 
+from tests.repo import conformance
 from tests.repo.documents import METRICS, PROMISES, SERVICES, SETTINGS, fields_of, held, metrics, promises, settings
+from tests.repo.items import ASKED, UNTESTED
 from tests.repo.tree import ROOT
 from tests.repo.words import WORDS
 
@@ -19,6 +21,17 @@ def test_the_list_of_promises_names_exactly_the_tests_that_hold_them() -> None:
 
 def test_every_promise_named_by_a_test_has_a_sentence() -> None:
     assert {number: where for number, where in held().items() if number not in WORDS} == {}
+
+
+def test_the_page_on_conformance_is_generated_from_the_tests_and_their_calls() -> None:
+    assert conformance.PAGE.read_text() == conformance.conformance(), "run: make docs"
+
+
+def test_every_item_that_a_test_cites_has_a_sentence_and_none_has_both_a_test_and_a_reason_for_none() -> None:
+    cited = conformance.held()
+    assert set(cited) - set(ASKED) == set()
+    assert set(cited) & set(UNTESTED) == set()
+    assert set(UNTESTED) - set(ASKED) == set()
 
 
 def test_the_list_of_settings_is_generated_from_the_code() -> None:

@@ -1,6 +1,5 @@
-"""The protobuf of A2A 0.3 and that of 1.0: every message there and back, with the losses that docs/http.md lists."""
+"""The protobuf of A2A 0.3 and that of 1.0: every message there and back, with the losses that are listed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.translate.instances import instances
+from tests.gateway.translate.losses import TO_0_3, TO_1_0, lose
 from tests.gateway.translate.messages import unhurried
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
@@ -20,103 +20,6 @@ from taskplane.gateway.translate.wire_0_3 import names
 from taskplane.gateway.translate.wire_0_3.codec import PAIRS, event, read, result, to_0_3, to_1_0
 
 FORMS = pytest.mark.parametrize("form", PAIRS, ids=lambda form: form.__name__)
-Losses = dict[type[Message], Callable[[Any], None]]
-
-
-def lose(message: Any, losses: Losses) -> Any:
-    """Applies the losses to a message and everything in it, from the inside to the outside."""
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.full_name.startswith("google."):
-            continue
-        for each in value.values() if hasattr(value, "values") else value if hasattr(value, "add") else (value,):
-            if isinstance(each, Message):
-                lose(each, losses)
-    if type(message) in losses:
-        losses[type(message)](message)
-    return message
-
-
-# --- 1.0, 0.3 and 1.0 again
-
-
-def lose_part(part: a2a.Part) -> None:
-    """Names and types of what is no file; an empty metadata beside data that was wrapped."""
-    content = part.WhichOneof("content")
-    if content not in ("raw", "url"):
-        part.ClearField("filename")
-        part.ClearField("media_type")
-    if content == "data" and part.data.WhichOneof("kind") != "struct_value" and not part.metadata.fields:
-        part.ClearField("metadata")
-
-
-def lose_send(request: a2a.SendMessageRequest) -> None:
-    request.ClearField("tenant")
-    request.configuration.SetInParent()
-
-
-def lose_configuration(configuration: a2a.SendMessageConfiguration) -> None:
-    lose_zero(configuration)
-    push = configuration.task_push_notification_config
-    if configuration.HasField("task_push_notification_config"):
-        push.ClearField("task_id")
-
-
-def lose_zero(request: Any) -> None:
-    """A history length of 0."""
-    if not request.history_length:
-        request.ClearField("history_length")
-
-
-def lose_get(request: a2a.GetTaskRequest) -> None:
-    lose_zero(request)
-    request.ClearField("tenant")
-
-
-def lose_tenant(request: Any) -> None:
-    request.ClearField("tenant")
-
-
-def lose_cancel(request: a2a.CancelTaskRequest) -> None:
-    request.ClearField("tenant")
-    request.ClearField("metadata")
-
-
-def lose_card(card: a2a.AgentCard) -> None:
-    """Interfaces of other versions, and the difference between empty and missing."""
-    offered = [one for one in card.supported_interfaces if one.protocol_version == "0.3"]
-    kept = dict.fromkeys((one.url, one.protocol_binding or "JSONRPC") for one in offered)
-    del card.supported_interfaces[:]
-    for url, binding in kept:
-        card.supported_interfaces.add(url=url, protocol_binding=binding, protocol_version="0.3")
-    for name in ("documentation_url", "icon_url"):
-        if not getattr(card, name):
-            card.ClearField(name)
-
-
-def lose_capabilities(capabilities: a2a.AgentCapabilities) -> None:
-    for name in ("streaming", "push_notifications", "extended_agent_card"):
-        if not getattr(capabilities, name):
-            capabilities.ClearField(name)
-
-
-TO_0_3: Losses = {
-    a2a.Part: lose_part,
-    a2a.Message: lambda message: message.ClearField("reference_task_ids"),
-    a2a.SendMessageRequest: lose_send,
-    a2a.SendMessageConfiguration: lose_configuration,
-    a2a.GetTaskRequest: lose_get,
-    a2a.CancelTaskRequest: lose_cancel,
-    a2a.SubscribeToTaskRequest: lose_tenant,
-    a2a.TaskPushNotificationConfig: lose_tenant,
-    a2a.GetTaskPushNotificationConfigRequest: lose_tenant,
-    a2a.DeleteTaskPushNotificationConfigRequest: lose_tenant,
-    a2a.ListTaskPushNotificationConfigsRequest: lose_tenant,
-    a2a.GetExtendedAgentCardRequest: lose_tenant,
-    a2a.AgentCard: lose_card,
-    a2a.AgentCapabilities: lose_capabilities,
-    a2a.OAuthFlows: lambda flows: flows.ClearField("device_code"),
-    a2a.AuthorizationCodeOAuthFlow: lambda flow: flow.ClearField("pkce_required"),
-}
 
 
 @FORMS
@@ -132,90 +35,6 @@ def test_a_message_of_1_0_comes_back_without_what_0_3_cannot_say(form: type[Mess
     if form is old.PushNotificationConfig:
         expected.ClearField("task_id")
     assert again == expected
-
-
-# --- 0.3, 1.0 and 0.3 again
-
-
-def lose_old_part(part: old.Part) -> None:
-    """A file without content."""
-    if part.WhichOneof("part") == "file" and part.file.WhichOneof("file") is None:
-        part.ClearField("file")
-    elif part.WhichOneof("part") == "data":
-        part.data.data.SetInParent()
-
-
-def set_final(update: old.TaskStatusUpdateEvent) -> None:
-    ends = ("COMPLETED", "FAILED", "CANCELLED", "REJECTED", "INPUT_REQUIRED")
-    update.final = old.TaskState.Name(update.status.state).removeprefix("TASK_STATE_") in ends
-
-
-def lose_schemes(authentication: old.AuthenticationInfo) -> None:
-    """All but the first."""
-    del authentication.schemes[1:]
-    if authentication.schemes and not authentication.schemes[0]:
-        del authentication.schemes[:]
-
-
-def lose_config(config: old.TaskPushNotificationConfig) -> None:
-    """Everything in the name but the ids; the one in the config wins."""
-    task, in_name = names.config_ids(config.name)
-    config.push_notification_config.id = config.push_notification_config.id or in_name
-    config.name = names.of_config(task, config.push_notification_config.id)
-
-
-def lose_creation(request: old.CreateTaskPushNotificationConfigRequest) -> None:
-    """The name of the config."""
-    task = names.task_id(request.parent)
-    request.parent = names.of_task(task)
-    request.config_id = request.config_id or request.config.push_notification_config.id
-    request.config.push_notification_config.id = request.config_id
-    request.config.name = names.of_config(task, request.config_id)
-
-
-def lose_name(request: Any) -> None:
-    request.name = names.of_task(names.task_id(request.name))
-
-
-def lose_config_name(request: Any) -> None:
-    request.name = names.of_config(*names.config_ids(request.name))
-
-
-def lose_parent(request: Any) -> None:
-    request.parent = names.of_task(names.task_id(request.parent))
-
-
-def order_interfaces(card: old.AgentCard) -> None:
-    """Each interface once, the preferred one first."""
-    found = [(one.url, one.transport or "JSONRPC") for one in card.additional_interfaces]
-    if card.url:
-        found.insert(0, (card.url, card.preferred_transport or "JSONRPC"))
-    del card.additional_interfaces[:]
-    card.url = card.preferred_transport = ""
-    for url, transport in dict.fromkeys(found):
-        card.additional_interfaces.add(url=url, transport=transport)
-    if found:
-        card.url, card.preferred_transport = found[0]
-    card.protocol_version = "0.3.0"
-    if card.supports_authenticated_extended_card:
-        card.capabilities.SetInParent()
-
-
-TO_1_0: Losses = {
-    old.Part: lose_old_part,
-    old.TaskStatusUpdateEvent: set_final,
-    old.SendMessageRequest: lambda request: request.configuration.SetInParent(),
-    old.AuthenticationInfo: lose_schemes,
-    old.TaskPushNotificationConfig: lose_config,
-    old.CreateTaskPushNotificationConfigRequest: lose_creation,
-    old.GetTaskRequest: lose_name,
-    old.CancelTaskRequest: lose_name,
-    old.TaskSubscriptionRequest: lose_name,
-    old.GetTaskPushNotificationConfigRequest: lose_config_name,
-    old.DeleteTaskPushNotificationConfigRequest: lose_config_name,
-    old.ListTaskPushNotificationConfigRequest: lose_parent,
-    old.AgentCard: order_interfaces,
-}
 
 
 @FORMS

@@ -1,6 +1,6 @@
 """The codec between the protobuf of A2A 0.3 (`a2a.v1` in its specification) and that of 1.0: a table of the messages.
 
-Everything inside is 1.0, so this is for the edge alone. What a version cannot say is lost: docs/http.md lists it.
+Everything inside is 1.0, so this is for the edge alone. docs/conformance.md lists what a version cannot say.
 """
 
 from collections.abc import Callable, Mapping
