@@ -7,7 +7,7 @@ converts them to its wire format and back; results of 0.3 are read by the models
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
@@ -19,7 +19,7 @@ from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.gateway.calls import note
 from tests.gateway.failures import Failure, code_of, failed, failure, failure_of
-from tests.gateway.forms_0_3 import result_1_0, sent_0_3, sent_rest
+from tests.gateway.forms_0_3 import named_1_0, result_1_0, sent_0_3, sent_rest
 from tests.gateway.plane import Json, Plane, events, named, said
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
@@ -274,12 +274,13 @@ class Rest03(OverHttp):
     def read(self, operation: str, body: Json) -> Json | Failure:
         if "error" in body:
             assert body["message"] == body["error"]["message"]
-            return failure(body["code"], body["error"]["details"])
+            found = failure(body["code"], body["error"]["details"])
+            return replace(found, fields={named_1_0(path): rule for path, rule in found.fields.items()})
         name = "Task" if operation in ("GetTask", "CancelTask") else "StreamResponse"
         # A member that the official messages do not have is an error here, as it is to their client.
         read = ParseDict(body, getattr(a2a_v0_3_pb2, name)())
-        found: Json = MessageToDict(to_1_0(getattr(old, name).FromString(read.SerializeToString())))
-        return found
+        shown: Json = MessageToDict(to_1_0(getattr(old, name).FromString(read.SerializeToString())))
+        return shown
 
     def refused(self, error: PlaneError) -> Json:
         return error_rest_0_3(error, "r")

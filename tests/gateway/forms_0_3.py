@@ -31,6 +31,11 @@ def sent_rest(params: Json) -> Json:
     return {**rest, "request": message, "configuration": configuration}
 
 
+def named_1_0(path: str) -> str:
+    """Return the path of a member of a send in the form of 1.0, from that in the params of `sent_rest`."""
+    return path.replace("request.", "message.", 1).replace("message.content", "message.parts", 1)
+
+
 def result_1_0(result: Json) -> Json:
     """Return a result of 0.3 in the form of 1.0, by the official library."""
     match result["kind"]:

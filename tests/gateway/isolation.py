@@ -259,6 +259,9 @@ ROUTES: Final[dict[str, Row]] = {
     **{
         f"{method} {base}{path}": ()
         for base in ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
-        for method, path, _ in (*rest_v0_3.PATHS, *rest.PATHS)
+        for method, path in (
+            *((method, path) for method, path, _ in (*rest_v0_3.PATHS, *rest.PATHS)),
+            *((method, f"/{{tenant}}{path}") for method, path, _ in rest.PATHS),
+        )
     },
 }

@@ -151,30 +151,6 @@ async def test_extensions_in_use_come_back_and_a_required_one_must_be_named(tmp_
         assert dict(await stream.trailing_metadata())["a2a-extensions"] == "urn:needed"
 
 
-async def test_a_tenant_selects_an_agent_or_is_that_of_the_caller(tmp_path: Path) -> None:
-    """A tenant of somebody else looks like a task that does not exist."""
-
-    async def script(turn: Turn) -> AsyncIterator[Change]:
-        yield Complete("I am the other one.")
-
-    async with open_all(tmp_path, ("demo", Demo()), ("other", Scripted(script))) as plane:
-        for tenant, text in (("", "hello"), ("default", "hello"), ("other", "I am the other one.")):
-            request = saying("hello")
-            request.tenant = tenant
-            task = (await stub(plane).SendMessage(request)).task
-            assert task.status.message.parts[0].text == text
-            found = await stub(plane).GetTask(sdk.GetTaskRequest(tenant=tenant, id=task.id))
-            assert found.id == task.id
-            code, error = await refused(stub(plane).GetTask(sdk.GetTaskRequest(tenant="foreign", id=task.id)))
-            assert (code, error.code) == (grpc.StatusCode.NOT_FOUND, -32001)
-        request.tenant = "foreign"
-        code, error = await refused(stub(plane).SendMessage(request))
-        assert (code, error.code) == (grpc.StatusCode.NOT_FOUND, -32001)
-        # The version is checked before the tenant.
-        code, error = await refused(stub(plane).SendMessage(request, metadata=(("a2a-version", "9.9"),)))
-        assert (code, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, -32009)
-
-
 async def test_a_compressed_request_is_refused(plane: Plane) -> None:
     """It would be decompressed before its caller is known."""
     sent = stub(plane).GetTask(sdk.GetTaskRequest(id="t" * 1_000), compression=grpc.Compression.Gzip)

@@ -316,7 +316,7 @@ async def views(world: World) -> dict[str, tuple[int, str, str]]:
             named = {"session": world.ids[name], "task": world.ids[name], "artifact": world.ids["artifact"]}
             # The log of an unfinished task is a stream without an end.
             if not (route.path.endswith("/events") and name in ("paused", "document")):
-                paths.add(filled(route.path, {**named, "agent": "demo", "namespace": "demo"}))
+                paths.add(filled(route.path, {**named, "agent": "demo", "namespace": "demo", "tenant": "demo"}))
 
     async def look(path: str) -> tuple[int, str, str]:
         reply = await world.ask(OWNER, "GET", path)

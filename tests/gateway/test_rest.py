@@ -104,11 +104,17 @@ async def test_a_head_request_of_a_subscription_ends_at_once_without_a_stream(tm
         ({"accept": "text/html, application/json;q=0.9"}, "application/json"),
         ({"content-type": "application/json"}, "application/json"),
         ({"accept": "application/a2a+json", "content-type": "application/json"}, "application/a2a+json"),
+        ({"accept": "text/event-stream", "content-type": "application/json; charset=utf-8"}, "application/json"),
+        ({"accept": "application/json-seq"}, "application/a2a+json"),
+        ({"accept": "application/a2a+json, application/json"}, "application/json"),
+        ({"accept": "application/json;q=0.2, Application/A2A+JSON; q=0.7"}, "application/a2a+json"),
+        ({"accept": "application/json;q=0", "content-type": "application/a2a+json"}, "application/a2a+json"),
     ],
 )
 async def test_responses_and_errors_have_the_requested_media_type(
     plane: Plane, headers: dict[str, str], media_type: str
 ) -> None:
+    """a2a H8."""
     for path, status in (("/tasks", 200), ("/tasks/none", 404)):
         reply = await plane.http.get(path, headers={"accept": "", **headers})
         assert (reply.status_code, reply.headers["content-type"]) == (status, media_type)

@@ -114,7 +114,7 @@ async def test_a_subscription_is_made_by_get_and_by_post_and_a_body_may_be_missi
         ("GET", "card", {}, 404, "AuthenticatedExtendedCardNotConfiguredError", -32007),
         ("GET", "tasks/none", {"headers": {"a2a-version": "1.1"}}, 400, "VersionNotSupportedError", -32009),
         ("GET", "tasks/none?A2A-Version=99.0", {}, 400, "VersionNotSupportedError", -32009),
-        ("PUT", "message:send", {}, 405, "InternalError", -32603),
+        ("PUT", "message:send", {}, 405, "MethodNotFoundError", -32601),
     ],
 )
 async def test_each_mistake_has_its_status_its_name_and_its_code(
@@ -126,6 +126,29 @@ async def test_each_mistake_has_its_status_its_name_and_its_code(
     assert (body["type"], body["code"], body["error"]["code"]) == (name, code, status)
     assert body["message"] == body["error"]["message"]
     assert body["error"]["details"][0]["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"message": {"role": "user", "messageId": "m", "content": []}}, ["message.content"]),
+        ({"message": {"role": "user", "messageId": "m", "parts": []}}, ["message.parts"]),
+        ({"request": {"role": 9, "content": [{}, {"text": "a"}]}}, ["request.role", "request.content[0]"]),
+        ({"request": None, "message": None}, ["message"]),
+        (
+            {"request": {**said(""), "content": [{"file": {"fileWithBytes": "!"}}, {"file": {"bytes": "!"}}]}},
+            ["request.content[0].file.fileWithBytes", "request.content[1].file.bytes"],
+        ),
+        ({"message": said("x"), "configuration": {"push_notification": 1}}, ["configuration.push_notification"]),
+    ],
+)
+async def test_errors_call_a_field_by_the_name_that_the_client_used(
+    plane: Plane, body: Json, fields: list[str]
+) -> None:
+    """a2a B16."""
+    reply = await plane.http.post("/v1/message:send", json=body)
+    found = [one["field"] for one in reply.json()["error"]["details"][1]["fieldViolations"]]
+    assert (reply.status_code, found[: len(fields)]) == (422, fields)
 
 
 async def test_tasks_that_have_ended_and_agents_that_do_not_exist_are_told(plane: Plane) -> None:

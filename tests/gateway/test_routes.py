@@ -5,6 +5,8 @@ import re
 import pytest
 from tests.gateway.plane import Plane
 
+from taskplane.api.reserved_names import RESERVED
+from taskplane.gateway.bindings import rest, rest_v0_3
 from taskplane.gateway.errors import MethodNotAllowed
 from taskplane.gateway.routes import ROUTES, PublicRoute, Route, RouteTable
 from taskplane.runtime.errors import NotFound
@@ -52,10 +54,58 @@ def test_an_id_may_equal_any_literal_part_of_a_path() -> None:
     words = {word for route in ROUTES for word in route.path.split("/") if word and "{" not in word}
     assert {"import", "overview", "tasks"} <= words
     for route in ROUTES:
-        names = re.findall(r"\{(\w+)\}", route.path)
+        pattern = route.path.replace("{tenant}", "acme")
+        tenant = {"tenant": "acme"} if pattern != route.path else {}
+        names = re.findall(r"\{(\w+)\}", pattern)
         for word in sorted(words) if names else ():
-            path = re.sub(r"\{\w+\}", word, route.path)
-            assert RouteTable().find(route.method, path) == (route, dict.fromkeys(names, word)), path
+            path = re.sub(r"\{\w+\}", word, pattern)
+            assert RouteTable().find(route.method, path) == (route, tenant | dict.fromkeys(names, word)), path
+
+
+def test_the_reserved_names_are_the_first_literal_segments_of_all_paths() -> None:
+    """a2a H14: no tenant hides a path, and no path hides a tenant."""
+    first = {route.path.split("/")[1].partition("{")[0] for route in ROUTES}
+    assert first - {""} == RESERVED
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("base", ["", "/agents/demo", "/api/a2a/ns/demo"])
+def test_a_reserved_name_is_no_tenant_however_it_is_encoded(base: str, name: str) -> None:
+    """a2a H14."""
+    for segment in (name, f"%{ord(name[0]):02X}{name[1:]}"):
+        try:
+            _, arguments = RouteTable().find("GET", f"{base}/{segment}/extendedAgentCard")
+        except (NotFound, MethodNotAllowed):
+            continue
+        assert "tenant" not in arguments
+
+
+@pytest.mark.parametrize("base", ["", "/agents/demo", "/api/a2a/ns/demo"])
+def test_every_path_of_rest_1_0_is_found_below_a_tenant(base: str) -> None:
+    """a2a A1, A3."""
+    for method, path, handler in rest.PATHS:
+        named = re.sub(r"\{\w+\}", "x", path)
+        for end in ("", "/"):
+            route, arguments = RouteTable().find(method, f"{base}/a%20b{named}{end}")
+            assert (route.handler, arguments["tenant"]) == (handler, "a b")
+    for method, path, _ in rest_v0_3.PATHS:
+        with pytest.raises((NotFound, MethodNotAllowed)):
+            RouteTable().find(method, f"{base}/acme{re.sub(r'{[^}]+}', 'x', path)}")
+
+
+@pytest.mark.parametrize("base", ["", "/v1", "/acme", "/agents/demo", "/agents/demo/v1"])
+@pytest.mark.parametrize("verb", ["cancel", "subscribe"])
+def test_a_verb_is_no_part_of_an_id_unless_it_is_encoded(base: str, verb: str) -> None:
+    """a2a K5: a path that fits another method only is refused with that method, and one of two verbs does not exist."""
+    with pytest.raises(MethodNotAllowed) as caught:
+        RouteTable().find("DELETE", f"{base}/tasks/t:{verb}")
+    assert caught.value.allowed == ("POST" if verb == "cancel" else "GET, POST")
+    for path in (f"t:cancel:{verb}", f"t:{verb}/pushNotificationConfigs"):
+        with pytest.raises(NotFound):
+            RouteTable().find("POST", f"{base}/tasks/{path}")
+    assert RouteTable().find("GET", f"{base}/tasks/t%3A{verb}")[1]["task"] == f"t:{verb}"
+    assert RouteTable().find("GET", f"{base}/tasks/urn:x:{verb}led")[1]["task"] == f"urn:x:{verb}led"
+    assert RouteTable().find("POST", f"{base}/tasks/urn:x:{verb}")[1]["task"] == "urn:x"
 
 
 def test_a_refused_method_gets_the_methods_of_all_routes_of_the_path() -> None:
@@ -85,13 +135,24 @@ async def test_a_wrong_path_or_method_is_answered_in_the_envelope(plane: Plane) 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_wrong_method_of_a_rest_path_gets_a_rest_error(plane: Plane) -> None:
-    for path, allowed in (("/tasks", "GET"), ("/agents/demo/message:send", "POST"), ("/tasks/a:cancel", "GET, POST")):
+    for path, allowed in (("/tasks", "GET"), ("/agents/demo/message:send", "POST"), ("/tasks/a:cancel", "POST")):
         refused = await plane.http.put(path)
         assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
         assert refused.headers["content-type"] == "application/a2a+json"
         error = refused.json()["error"]
         assert (error["code"], error["status"]) == (405, "UNIMPLEMENTED")
         assert error["details"][0]["reason"] == "METHOD_NOT_ALLOWED"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_path_that_begins_like_one_of_rest_is_refused_in_the_form_of_its_version(plane: Plane) -> None:
+    for base in ("", "/agents/demo"):
+        reply = await plane.http.get(f"{base}/tasks/a/none")
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["status"]) == (404, 404, "UNIMPLEMENTED")
+        assert error["details"][0]["reason"] == "NO_SUCH_ROUTE"
+        reply = await plane.http.get(f"{base}/v1/none")
+        assert (reply.status_code, reply.json()["type"], reply.json()["code"]) == (404, "MethodNotFoundError", -32601)
 
 
 @pytest.mark.asyncio(loop_scope="module")

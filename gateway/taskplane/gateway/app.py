@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings import rest, rest_v0_3
-from taskplane.gateway.errors import MethodNotAllowed, error_api, http_status
+from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute, error_api, http_status
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
@@ -77,7 +77,7 @@ class App:
                 caller = self._caller(route, request)
                 answering, principal = route.handler(self._plane, request, caller), caller.principal
         except PlaneError as error:
-            version = error.rest if isinstance(error, MethodNotAllowed) else version
+            version = error.rest if isinstance(error, MethodNotAllowed | NoSuchRoute) else version
             await _failure(error, request, self._form(version))(scope, receive, send)
             return
         # The server runs each request in a context of its own.

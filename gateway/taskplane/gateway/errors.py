@@ -51,11 +51,15 @@ _CONTENT_TYPE: Final = A2AError(
     "ContentTypeNotSupportedError", -32005, "CONTENT_TYPE_NOT_SUPPORTED", _WRONG, (415, "INVALID_ARGUMENT")
 )
 
+_NO_METHOD: Final = A2AError("MethodNotFoundError", -32601, in_1_0_1=(404, "UNIMPLEMENTED"))
+
 # By the reason of a PlaneError; other reasons are mapped by its code.
 _BY_REASON: Final[dict[str, A2AError]] = {
     "PARSE_ERROR": A2AError("JSONParseError", -32700, in_1_0_1=_WRONG),
     "INVALID_REQUEST": A2AError("InvalidRequestError", -32600, in_1_0_1=_WRONG),
-    "METHOD_NOT_FOUND": A2AError("MethodNotFoundError", -32601, in_1_0_1=(404, "UNIMPLEMENTED")),
+    "METHOD_NOT_FOUND": _NO_METHOD,
+    "METHOD_NOT_ALLOWED": _NO_METHOD,
+    "NO_SUCH_ROUTE": _NO_METHOD,
     "TASK_NOT_CANCELABLE": A2AError(
         "TaskNotCancelableError", -32002, "TASK_NOT_CANCELABLE", _REFUSED, (409, "FAILED_PRECONDITION")
     ),
@@ -156,9 +160,14 @@ class MethodNotAllowed(PlaneError):
         self.rest = rest
 
 
-def no_such_route() -> NotFound:
-    """Return the error of a path where nothing is."""
-    return NotFound("this path does not exist", reason="NO_SUCH_ROUTE")
+class NoSuchRoute(NotFound):
+    """A path where nothing is. `rest`: the version of the REST binding whose paths begin like it, if any."""
+
+    default_reason = "NO_SUCH_ROUTE"
+
+    def __init__(self, *, rest: str = "") -> None:
+        super().__init__("this path does not exist")
+        self.rest = rest
 
 
 def a2a_error(error: PlaneError) -> A2AError:
@@ -213,9 +222,11 @@ def rest_status(error: PlaneError, error_map: ErrorMap = "1.0.1") -> tuple[int, 
         return (
             status if status in (408, 409, 413) else 400
         ), "ABORTED" if error.code == "ABORTED" else "INVALID_ARGUMENT"
-    # The type of a whole body is a matter of HTTP.
+    # The type of a whole body, and the method of a path, are matters of HTTP.
     if status == 415:
         return 415, "INVALID_ARGUMENT"
+    if status == 405:
+        return 405, "UNIMPLEMENTED"
     return known.mapped(error_map) or ((500, "INTERNAL") if status == 500 else (status, error.code))
 
 

@@ -7,14 +7,16 @@ Starlette's router tries one route after the other: 12 to 18 microseconds and ab
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
+from taskplane.api.reserved_names import RESERVED
 from taskplane.gateway import probes
 from taskplane.gateway.a2a.card import JSONRPC_PATH
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings import agent_card, jsonrpc, rest, rest_v0_3
-from taskplane.gateway.errors import MethodNotAllowed, no_such_route
+from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute
 from taskplane.gateway.kagent import agents, session_list, sessions, tasks
 from taskplane.gateway.ops import operators
 from taskplane.gateway.page import config as ui_config
@@ -55,6 +57,12 @@ class Route:
 _CARDS: Final = ("agent-card.json", "agent.json")
 # The base paths of an agent; the first one is that of the default agent.
 _BASES: Final = ("", "/agents/{agent}", "/api/a2a/{namespace}/{agent}")
+# The paths of the REST binding below each base, those of a tenant after the literal ones (a2a A1, H14).
+_REST: Final = (
+    *(("0.3", path) for path in rest_v0_3.PATHS),
+    *(("1.0", path) for path in rest.PATHS),
+    *(("1.0", (method, f"/{{tenant}}{path}", handler)) for method, path, handler in rest.PATHS),
+)
 
 # The places of the web page; its script knows which is which.
 _PAGE: Final = (
@@ -115,19 +123,24 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     *(
         Route(method, base + path, handler, rest=version)
         for base in _BASES
-        for version, paths in (("0.3", rest_v0_3.PATHS), ("1.0", rest.PATHS))
-        for method, path, handler in paths
+        for version, (method, path, handler) in _REST
     ),
 )
 
 # With a star it may have slashes.
 _PART: Final = re.compile(r"\{(\w+)(\*?)\}")
+# In the REST binding a verb is no part of an id (a2a K5).
+_ID: Final = "(?:(?!:(?:cancel|subscribe)(?![^/:]))[^/])+"
+_BELOW_AGENT: Final = re.compile("(?:/agents/[^/]+|/api/a2a/[^/]+/[^/]+)(?=/)")
+_REST_BEGINS: Final[Mapping[str, str]] = {
+    re.split("[/:]", path[1:])[0]: version for version, (_, path, _) in _REST if not path.startswith("/{")
+}
 _Methods = dict[str, PublicRoute | Route]
 
 
 class RouteTable:
     """A lookup of routes. Paths are matched as they were sent and their named parts are decoded afterwards, so an id
-    may contain any character."""
+    may contain any character. A reserved name is no tenant, however it is encoded."""
 
     def __init__(self, routes: Sequence[PublicRoute | Route] = ROUTES) -> None:
         self._exact: dict[str, _Methods] = {}
@@ -137,13 +150,14 @@ class RouteTable:
             by_path.setdefault(route.path, {})[route.method] = route
         for path, methods in by_path.items():
             if "{" in path:
-                pattern = _PART.sub(_pattern, path.replace(".", r"\."))
+                is_rest = any(isinstance(route, Route) and route.rest for route in methods.values())
+                pattern = _PART.sub(partial(_pattern, _ID if is_rest else "[^/]+"), path.replace(".", r"\."))
                 self._patterns.append((re.compile(pattern), methods))
             else:
                 self._exact[path] = methods
 
     def find(self, method: str, path: str) -> tuple[PublicRoute | Route, Mapping[str, str]]:
-        """Return the route and the named parts of the path. Raise NotFound `NO_SUCH_ROUTE` or MethodNotAllowed."""
+        """Return the route and the named parts of the path. Raise NoSuchRoute or MethodNotAllowed."""
         if path.endswith("/") and len(path) > 1:
             path = path[:-1]
         method = "GET" if method == "HEAD" else method
@@ -155,7 +169,7 @@ class RouteTable:
             allowed |= methods.keys()
             versions |= {found.rest if isinstance(found, Route) else "" for found in methods.values()}
         if not allowed:
-            raise no_such_route()
+            raise NoSuchRoute(rest=_version_of(path))
         raise MethodNotAllowed(sorted(allowed), rest=versions.pop() if len(versions) == 1 else "")
 
     def _matching(self, path: str) -> Iterator[tuple[_Methods, Mapping[str, str]]]:
@@ -165,8 +179,16 @@ class RouteTable:
             yield methods, {}
         for pattern, methods in self._patterns:
             if (match := pattern.fullmatch(path)) is not None:
-                yield methods, {name: unquote(value) for name, value in match.groupdict().items()}
+                arguments = {name: unquote(value) for name, value in match.groupdict().items()}
+                if arguments.get("tenant") not in RESERVED:
+                    yield methods, arguments
 
 
-def _pattern(part: re.Match[str]) -> str:
-    return f"(?P<{part[1]}>{'.+' if part[2] else '[^/]+'})"
+def _pattern(segment: str, part: re.Match[str]) -> str:
+    return f"(?P<{part[1]}>{'.+' if part[2] else segment})"
+
+
+def _version_of(path: str) -> str:
+    """Return the version of the REST binding whose paths begin like this one; empty if none does."""
+    first, _, _ = _BELOW_AGENT.sub("", path)[1:].partition("/")
+    return _REST_BEGINS.get(first.partition(":")[0], "")

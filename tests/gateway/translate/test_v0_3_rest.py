@@ -102,13 +102,13 @@ def test_a_file_and_data_are_read_in_each_spelling() -> None:
 @pytest.mark.parametrize(
     ("part", "path"),
     [
-        ({}, "message.parts[0]"),
-        ({"text": "a", "data": {"data": {}}}, "message.parts[0]"),
-        ({"text": 7}, "message.parts[0].text"),
-        ({"data": {"data": [1]}}, "message.parts[0].data"),
-        ({"file": {}}, "message.parts[0].file"),
-        ({"file": {"fileWithBytes": "*"}}, "message.parts[0].file.bytes"),
-        ({"kind": "video", "text": "a"}, "message.parts[0].kind"),
+        ({}, "message.content[0]"),
+        ({"text": "a", "data": {"data": {}}}, "message.content[0]"),
+        ({"text": 7}, "message.content[0].text"),
+        ({"data": {"data": [1]}}, "message.content[0].data.data"),
+        ({"file": {}}, "message.content[0].file"),
+        ({"file": {"fileWithBytes": "*"}}, "message.content[0].file.fileWithBytes"),
+        ({"kind": "video", "text": "a"}, "message.content[0].kind"),
     ],
 )
 def test_a_wrong_part_is_named_by_its_path(part: Any, path: str) -> None:

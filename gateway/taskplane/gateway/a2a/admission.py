@@ -1,10 +1,11 @@
-"""The checks of a call before its request: version, agent, extensions and scope, alike for every binding."""
+"""The checks of a call before its request: version, tenant, agent, extensions and scope, alike for every binding."""
 
 from collections.abc import Sequence
 
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
+from taskplane.gateway.a2a.tenants import agent_of
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.extensions import DECLARED
@@ -33,12 +34,14 @@ def check_version(plane: Plane, version: str, asked: str, *, accepted: Sequence[
         )
 
 
-async def admit(call: Call, operation: Operation) -> None:
-    """Check a call whose version is checked, and find its agent.
+async def admit(call: Call, operation: Operation, tenant: str = "") -> None:
+    """Check a call whose version is checked, and find its agent. `tenant`: the one that the request names, if any.
 
-    Raise Refused `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`; PermissionDenied `READ_ONLY_KEY`;
-    Unavailable.
+    Raise Refused `EXTENSION_SUPPORT_REQUIRED`; NotFound `AGENT_NOT_FOUND`, and `TASK_NOT_FOUND` for the tenant of
+    somebody else; PermissionDenied `READ_ONLY_KEY`; Unavailable.
     """
+    if tenant:
+        call.path = await agent_of(call, tenant, sends=operation.sends)
     call.agent = call.plane.agents.fresh(call.path)
     if call.agent is None:
         call.agent, call.missing = await _agent_of(call.plane, call.path, operation)

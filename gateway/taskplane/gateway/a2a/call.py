@@ -22,12 +22,11 @@ _EXTENSIONS: Final = tuple(rules.extensions_header for rules in RULES.values())
 class Call:
     """One call.
 
-    `path` is the agent's name in the path, empty for the default agent; `version` the A2A version of the request, which
-    decides on its `rules`;
-    `size` the size of the request in bytes; `accepted` the time of the request by the loop's clock. `waiting` is
-    entered while a client waits for its task, and cancels that when the client goes or this process drains. `grows`:
-    streams have the pieces of growing texts, whether the client names that extension or not. `cursor` and
-    `starting_after`, that in a query of HTTP: the event after which the stream goes on.
+    `path` is the agent's name in the path or by its tenant, empty for the default agent; `version` the A2A version of
+    the request, which decides on its `rules`; `size` the size of the request in bytes; `accepted` the time of the
+    request by the loop's clock. `waiting` is entered while a client waits for its task, and cancels that when the
+    client goes or this process drains. `grows`: streams have the pieces of growing texts, whether the client names that
+    extension or not. `cursor` and `starting_after`, that in a query of HTTP: the event after which the stream goes on.
     """
 
     __slots__ = (

@@ -19,7 +19,6 @@ from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream, Unary
 from taskplane.gateway.a2a.streams import begin, take_slot
-from taskplane.gateway.a2a.tenants import agent_of
 from taskplane.gateway.bindings.grpc_calls import Metadata, call_of, echo
 from taskplane.gateway.bindings.grpc_service import A2AService, Method
 from taskplane.gateway.bindings.grpc_streams import EndedStream
@@ -132,9 +131,8 @@ class GrpcBinding:
         request: Any = found.request
         asked = metadata.header(b"a2a-version")
         check_version(plane, service.version, asked, accepted=service.versions, offered=service.version)
-        path = await agent_of(plane, caller, getattr(request, "tenant", ""), sends=operation.sends)
-        call = call_of(plane, metadata, caller, service.version, path=path, size=size, accepted=accepted)
-        await _with_task_errors(admit(call, operation))
+        call = call_of(plane, metadata, caller, service.version, size=size, accepted=accepted)
+        await _with_task_errors(admit(call, operation, getattr(request, "tenant", "")))
         call.wait = found.wait
         await plane.worker.run(size, _check, operation, request)
         return call, request

@@ -47,16 +47,14 @@ class Metadata:
         return [element for part in joined.split(",") if (element := part.strip())]
 
 
-def call_of(
-    plane: Plane, metadata: Metadata, caller: Caller, version: str, *, path: str, size: int, accepted: float
-) -> Call:
-    """Return the call of a request of this size to the agent `path`, in this A2A version. gRPC itself cancels the
-    handler of a call when its client has gone or its deadline has passed."""
+def call_of(plane: Plane, metadata: Metadata, caller: Caller, version: str, *, size: int, accepted: float) -> Call:
+    """Return the call of a request of this size, in this A2A version. gRPC itself cancels the handler of a call when
+    its client has gone or its deadline has passed."""
     return Call(
         plane,
         caller,
         metadata,
-        path=path,
+        path="",
         version=version,
         size=size,
         accepted=accepted,

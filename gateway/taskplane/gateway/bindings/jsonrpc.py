@@ -20,7 +20,7 @@ from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
-from taskplane.gateway.bindings.params import read
+from taskplane.gateway.bindings.params import read, tenant_of
 from taskplane.gateway.bindings.sent_events import SentEvents
 from taskplane.gateway.errors import error_0_3, error_1_0, without_agent
 from taskplane.gateway.event_streams import event_stream
@@ -122,7 +122,7 @@ async def _answer(
         raise _no_method("this method does not exist in A2A 1.0")
     call = call_of(plane, request, caller, dialect.version)
     check_version(plane, dialect.version, asked, accepted=(dialect.version,), offered=_VERSIONS)
-    await admit(call, operation)
+    await admit(call, operation, tenant_of(dialect, params))
     frame.headers = echo(call)
     exact = plane.settings.large_integers == "refuse"
     found = await plane.worker.run(request.size, read, operation, dialect, params, exact=exact)
@@ -141,14 +141,15 @@ def _result(answer: Answer | Listing, frame: Frame) -> Response:
 
 async def _stream(call: Call, operation: Stream, request: Any, frame: Frame) -> Reply:
     """Return the stream of an operation. Errors before its first event are an ordinary response, except in 0.3, where
-    the official client reads nothing but event streams; an agent that is missing is one in both."""
-    slot = take_slot(call)
+    the official client reads nothing but event streams (a2a C16, C23); an agent that is missing is one in both."""
     try:
+        slot = take_slot(call)
         flow = await begin(operation.serve(call, request), slot)
     except PlaneError as error:
-        if frame.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND":
+        if frame.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND" or not frame.id:
             raise
-        return bytes_reply(200, _error_event(frame, error), sse.CONTENT_TYPE, sse.UNCACHED)
+        headers = [*sse.UNCACHED, *remedies(error, 200)]
+        return bytes_reply(200, _error_event(frame, error), sse.CONTENT_TYPE, headers)
     if not frame.id:
         await flow.aclose()
         slot.release()

@@ -19,7 +19,7 @@ from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream
 from taskplane.gateway.a2a.streams import PayloadStream, begin, take_slot
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.bindings.http_calls import asked_version, call_of, echo
-from taskplane.gateway.bindings.params import read
+from taskplane.gateway.bindings.params import read, tenant_of
 from taskplane.gateway.bindings.sent_events import SentEvents
 from taskplane.gateway.errors import error_rest, rest_status, without_agent
 from taskplane.gateway.event_streams import event_stream
@@ -40,6 +40,7 @@ _A2A_JSON: Final = b"application/a2a+json"
 _FLAGS: Final = ("includeArtifacts", "include_artifacts")
 _VALUES: Final = {"true": True, "false": False}
 _NUMBER: Final = re.compile("[0-9]{1,9}")
+_QUALITY: Final = re.compile(rb"[01](?:\.[0-9]{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Form:
 @dataclass(frozen=True, slots=True)
 class Rest:
     """The handler of one path. `forms`: the form of its version, by the setting `error_map`. `ids`: pairs of a request
-    field and the path parameter with its value."""
+    field and the path parameter with its value; that of the tenant is `tenant` everywhere."""
 
     forms: Mapping[ErrorMap, Form]
     operation: Operation
@@ -104,11 +105,14 @@ class Rest:
     async def _answer(self, plane: Plane, request: Request, caller: Caller, form: Form) -> Reply:
         operation = self.operation
         params = await _params(plane, request)
-        params |= {name: request.arguments[part] for name, part in self.ids}
+        arguments = request.arguments
+        params |= {name: arguments[part] for name, part in self.ids}
+        if "tenant" in arguments:
+            params["tenant"] = arguments["tenant"]
         call = call_of(plane, request, caller, form.dialect.version)
         version = form.dialect.version
         check_version(plane, version, asked_version(request), accepted=form.versions, offered=version)
-        await admit(call, operation)
+        await admit(call, operation, tenant_of(form.dialect, params))
         exact = plane.settings.large_integers == "refuse"
         found = await plane.worker.run(request.size, read, operation, form.dialect, params, exact=exact)
         call.wait = found.wait
@@ -157,15 +161,24 @@ def _value(name: str, text: str) -> Any:
 
 
 def _media_type(request: Request) -> bytes:
-    """Return the media type of a response: from `Accept`, else from `Content-Type`, else application/a2a+json (A2A 1.0
-    section 11.1)."""
+    """Return the media type of a response: that which `Accept` names or prefers of both, else that of `Content-Type`,
+    else application/a2a+json (A2A 1.0 section 11.1, a2a H8)."""
     for header in (b"accept", b"content-type"):
-        named = request.header(header)
-        if _A2A_JSON.decode() in named:
-            break
-        if JSON.decode() in named:
-            return JSON
+        preferred = _preferences(request.headers(header))
+        if preferred:
+            return JSON if preferred.get(JSON, 0.0) >= preferred.get(_A2A_JSON, 0.0) else _A2A_JSON
     return _A2A_JSON
+
+
+def _preferences(elements: Sequence[str]) -> Mapping[bytes, float]:
+    """Return the quality of both JSON types, of those that are named and wanted (RFC 9110 section 12.4.2)."""
+    found: dict[bytes, float] = {}
+    for element in elements:
+        media_type, *parameters = (part.strip().lower().encode() for part in element.split(";"))
+        if media_type in (JSON, _A2A_JSON):
+            quality = next((part[2:] for part in parameters if part.startswith(b"q=")), b"1")
+            found[media_type] = float(quality) if _QUALITY.fullmatch(quality) else 1.0
+    return {media_type: quality for media_type, quality in found.items() if quality}
 
 
 def _form(error_map: ErrorMap) -> Form:

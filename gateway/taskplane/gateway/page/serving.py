@@ -5,7 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from taskplane.gateway.built_page import File, to_root
-from taskplane.gateway.errors import MethodNotAllowed, no_such_route
+from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute
 from taskplane.gateway.page.unbuilt import explanation
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.etags import if_changed
@@ -44,7 +44,7 @@ async def nowhere(plane: Plane, request: Request) -> Reply:
     """Return the document to a browser, which shows that it has no such place. Raise NotFound `NO_SUCH_ROUTE` for other
     clients and for what can only be a file."""
     if not _is_browser(request) or request.arguments["path"].partition("/")[0] == "assets":
-        raise no_such_route()
+        raise NoSuchRoute
     return bytes_reply(404, await _document(plane, request), _HTML, _CACHING)
 
 

@@ -45,9 +45,10 @@ class _Requests(Requests):
 
     def wait(self, asked: Fields | None, request: a2a.SendMessageRequest) -> Wait:
         blocking = None if asked is None else asked.flag("blocking")
+        # As over REST and gRPC, which cannot tell false from a flag that is missing: a key means one request on all.
+        request.configuration.return_immediately = not blocking
         if blocking is None:
             return Wait.GRACE
-        request.configuration.return_immediately = not blocking
         return Wait.AT_REST if blocking else Wait.EXISTS
 
     def read_part(self, source: Fields, parts: Parts) -> None:
@@ -62,6 +63,7 @@ class _Dialect(Dialect):
     """A2A 0.3: messages with a `kind`, and with members that 1.0 leaves out when they are empty."""
 
     version = "0.3"
+    has_tenants = False
     requests = _Requests()
 
     def part(self, found: a2a.Part) -> Encoded:

@@ -38,11 +38,12 @@ class _Requests(Requests):
         self.readers = {name: reader for name, reader in self.readers.items() if name != "ListTasks"}
 
     def send(self, source: Fields) -> Read:
-        sent = _renamed(source.source, _SEND)
+        sent = _renamed(source, _SEND)
         if is_object(message := sent.get("message")):
-            sent["message"] = _renamed(message, _CONTENT)
+            sent["message"] = _renamed(Fields(message, source.path("message"), source.bad), _CONTENT)
         if is_object(configuration := sent.get("configuration")):
-            sent["configuration"] = _renamed(configuration, _PUSH)
+            inner = Fields(configuration, source.path("configuration"), source.bad)
+            sent["configuration"] = _renamed(inner, _PUSH)
         found = super().send(Fields(sent, source.at, source.bad))
         request = found.request
         assert isinstance(request, a2a.SendMessageRequest)
@@ -67,7 +68,7 @@ class _Requests(Requests):
         return Wait.AT_REST if blocking else Wait.GRACE
 
     def read_part(self, source: Fields, parts: Parts) -> None:
-        if (part := _with_kind(source.source)) is None:
+        if (part := _with_kind(source)) is None:
             source.bad.add(source.at, "must have exactly one of text, file and data")
             parts.add()
         else:
@@ -78,6 +79,7 @@ class _Dialect(Dialect):
     """A2A 0.3 over REST."""
 
     version = "0.3"
+    has_tenants = False
     requests = _Requests()
 
     def part(self, found: a2a.Part) -> Encoded:
@@ -117,32 +119,34 @@ class _Dialect(Dialect):
         return {**super().status_update(found, cursor), "final": found.status.state in FINAL}
 
 
-def _renamed(source: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return an object with other names for some of its members; a member that has its name already wins,
-    unless it is null."""
-    found = dict(source)
+def _renamed(source: Fields, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return an object with other names for some of its members; a member that has its name already wins, unless it is
+    null. Errors call a member by the name that it was sent with."""
+    found = dict(source.source)
     for name, other in names.items():
         if name in found:
             value = found.pop(name)
-            if found.get(other) is None:
+            if found.get(other) is None and value is not None:
                 found[other] = value
+                source.bad.call(source.path(other), source.path(name))
     return found
 
 
-def _with_kind(part: Mapping[str, Any]) -> dict[str, Any] | None:
+def _with_kind(part: Fields) -> dict[str, Any] | None:
     """Return a part in the form of JSON-RPC, which one with a `kind` has already; None if it has no content, or
     several."""
-    found = dict(part)
+    found = dict(part.source)
     if is_object(file := found.get("file")):
-        found["file"] = _renamed(file, _FILES)
+        found["file"] = _renamed(Fields(file, part.path("file"), part.bad), _FILES)
     if "kind" not in found:
         given = [kind for kind in _KINDS if found.get(kind) is not None]
         if len(given) != 1:
             return None
         found["kind"] = given[0]
-        if given[0] == "data" and is_object(data := found["data"]):
-            # Data in a DataPart, or the object itself.
-            found["data"] = data.get("data", data)
+        # Data in a DataPart, or the object itself.
+        if given[0] == "data" and is_object(data := found["data"]) and "data" in data:
+            found["data"] = data["data"]
+            part.bad.call(part.path("data"), f"{part.path('data')}.data")
     return found
 
 

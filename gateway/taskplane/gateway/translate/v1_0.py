@@ -21,6 +21,8 @@ class Dialect:
     """A2A 1.0, and the parts that the other version shares with it."""
 
     version = "1.0"
+    # Whether requests name a tenant.
+    has_tenants = True
     requests = Requests()
 
     def part(self, found: a2a.Part) -> Encoded:

@@ -59,8 +59,9 @@ def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
 
 def _hash(request: a2a.SendMessageRequest) -> bytes:
     canonical: dict[str, Any] = {"message": readable(request.message)}
-    if request.HasField("configuration"):
-        canonical["configuration"] = readable(request.configuration)
+    # One without content says the same as one that is missing.
+    if configuration := readable(request.configuration):
+        canonical["configuration"] = configuration
     # An empty one is what remains of metadata that named a cursor only.
     if request.metadata.fields:
         canonical["metadata"] = readable(request.metadata)

@@ -1,0 +1,141 @@
+"""Tenants that requests of A2A 1.0 name: an agent, or the caller's own, in every place that a binding has for them."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import grpc
+import pytest
+import pytest_asyncio
+from tests.executor.scripted import Scripted
+from tests.gateway.bindings import Client, Framed, Grpc, HttpBinding, JsonRpc, Rest
+from tests.gateway.plane import Json, Plane, open_all, open_behind, open_front, said
+
+from taskplane.agents.agent import Change, Complete, Turn
+from taskplane.agents.demo import Demo
+
+NO_TASK: Final = -32001
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass(frozen=True)
+class Below(Rest):
+    """REST with the tenant in the path, below the base of an agent or none. Query or body name another tenant."""
+
+    name: str = "rest-path"
+    base: str = ""
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        tenant = params.get("tenant", "")
+        if not tenant:
+            return super().frame(operation, params)
+        found = super().frame(operation, {**params, "tenant": "somebody"})
+        return replace(found, path=f"{self.base}/{quote(tenant, safe='')}{found.path}")
+
+
+@dataclass(frozen=True)
+class AtAgent(JsonRpc):
+    """JSON-RPC at the path of an agent."""
+
+    base: str = ""
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        return replace(super().frame(operation, params), path=self.base)
+
+
+PLACES: Final[tuple[HttpBinding | Grpc, ...]] = (JsonRpc(), Rest(), Below(), Grpc())
+
+
+async def other(turn: Turn) -> AsyncIterator[Change]:
+    yield Complete("I am the other one.")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def both(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane, None]:
+    """A plane with two agents, the demo and another one."""
+    folder = tmp_path_factory.mktemp("both")
+    async with open_all(folder, ("demo", Demo()), ("other", Scripted(other))) as plane:
+        yield plane
+
+
+def of(tenant: str) -> Json:
+    return {"tenant": tenant} if tenant else {}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+@pytest.mark.parametrize(
+    ("tenant", "text"), [("", "hello"), ("default", "hello"), ("other", "I am the other one."), ("demo", "hello")]
+)
+async def test_a_tenant_selects_an_agent_or_is_that_of_the_caller(
+    both: Plane, place: HttpBinding | Grpc, tenant: str, text: str
+) -> None:
+    """a2a H14."""
+    client = Client(both, place)
+    sent = await client.result("SendMessage", {"message": said("hello"), **of(tenant)})
+    task = sent["task"]
+    assert task["status"]["message"]["parts"] == [{"text": text}]
+    assert (await client.result("GetTask", {"id": task["id"], **of(tenant)}))["id"] == task["id"]
+    listed = await client.result("ListTasks", {"contextId": task["contextId"], **of(tenant)})
+    assert [one["id"] for one in listed["tasks"]] == [task["id"]]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+async def test_a_tenant_of_somebody_else_looks_like_a_task_that_does_not_exist(
+    both: Plane, place: HttpBinding | Grpc
+) -> None:
+    """a2a H14, H15: on every operation, after the version."""
+    client = Client(both, place)
+    task = await both.send("hello")
+    for operation in ("SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"):
+        sends = operation.startswith("Send")
+        params = {"tenant": "elsewhere", **({"message": said("hello")} if sends else {"id": task["id"]})}
+        assert (await client.error(operation, params)).code == NO_TASK, operation
+        refused = await client.error(operation, params, A2A_Version="9.9")
+        assert (refused.code, refused.reason) == (-32009, "VERSION_NOT_SUPPORTED"), operation
+
+
+@pytest.mark.parametrize("make", [Below, AtAgent])
+async def test_at_the_path_of_an_agent_a_tenant_is_that_agent_or_the_callers_own(
+    both: Plane, make: type[Below] | type[AtAgent]
+) -> None:
+    """a2a A1: the path selects the agent."""
+    client = Client(both, make(base="/agents/other"))
+    for tenant in ("other", "default"):
+        sent = await client.result("SendMessage", {"message": said("hello"), "tenant": tenant})
+        assert sent["task"]["status"]["message"]["parts"] == [{"text": "I am the other one."}]
+    for tenant in ("demo", "elsewhere"):
+        refused = await client.error("SendMessage", {"message": said("hello"), "tenant": tenant})
+        assert refused.code == NO_TASK
+
+
+async def test_kagents_path_selects_the_agent_as_well(both: Plane) -> None:
+    client = Client(both, AtAgent(base="/api/a2a/ns/other"))
+    for tenant in ("other", "ns/other", "default"):
+        sent = await client.result("SendMessage", {"message": said("hello"), "tenant": tenant})
+        assert sent["task"]["status"]["message"]["parts"] == [{"text": "I am the other one."}]
+
+
+async def test_a_tenant_that_is_no_text_is_refused_and_0_3_has_none(both: Plane) -> None:
+    """a2a H14, B5."""
+    for place in (JsonRpc(), Rest()):
+        refused = await Client(both, place).error("SendMessage", {"message": said("hello"), "tenant": 5})
+        assert (refused.code, list(refused.fields)) == (-32602, ["tenant"])
+    task = await both.send_0_3("hello")
+    assert (await both.result("tasks/get", {"id": task["id"], "tenant": "elsewhere"}))["id"] == task["id"]
+    body = {"message": {"messageId": "m", "role": "user", "content": [{"text": "message hi"}]}, "tenant": "elsewhere"}
+    assert (await both.http.post("/v1/message:send", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+async def test_a_read_with_the_callers_own_tenant_needs_no_executor(tmp_path: Path, place: HttpBinding | Grpc) -> None:
+    """a2a H14: a gateway that has never reached an executor knows no agent."""
+    async with open_behind(tmp_path) as behind, grpc.aio.insecure_channel("127.0.0.1:1") as nowhere:
+        async with open_front(behind) as plane:
+            task = await plane.send("hello")
+        async with open_front(behind, runs=nowhere) as plane:
+            client = Client(plane, place)
+            assert (await client.result("GetTask", {"id": task["id"], "tenant": "default"}))["id"] == task["id"]
+            listed = await client.result("ListTasks", {"contextId": task["contextId"], "tenant": "default"})
+            assert [one["id"] for one in listed["tasks"]] == [task["id"]]
