@@ -187,6 +187,20 @@ async def test_one_user_of_a_plane_has_all_of_it(plane: Plane) -> None:
     executor.stream.cancel()
 
 
+async def test_an_owner_is_lent_a_slot_when_its_time_ends_while_tasks_are_assigned(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else wakes the dispatcher: no task is queued and none ends after the one that waits."""
+    monkeypatch.setattr(patience, "LENT_AFTER", 0.0)
+    executor = await connected(plane, capacity=16, **USERS)
+    await queued(plane, user("ann"), 12)
+    await assigned(executor, 12)
+    (waiting,) = await queued(plane, user("ann"), 1)
+    lent = await executor.assigned()
+    assert (lent.record.uid, lent.lent) == (waiting.uid, True)
+    executor.stream.cancel()
+
+
 async def test_an_owner_with_endless_runs_gets_one_slot_beyond_its_share(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,6 +230,7 @@ class Claims:
         slots."""
         self._freed = self._full = False
         self._waiting.clear()
+        self._passed_over.begin()
         for agents in {stream.agents for stream in self._streams.values()}:
             while not self.draining and await self._claim(agents):
                 pass
