@@ -1,5 +1,6 @@
 """The sessions in the list: renamed, deleted, and gone."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -41,13 +42,22 @@ async def test_a_refused_title_stays_in_its_field(app: App) -> None:
     async def refuse(route: Route) -> None:
         await (route.abort() if route.request.method == "PATCH" else route.continue_())
 
+    may_read = asyncio.Event()
+
+    async def read_late(route: Route) -> None:
+        await may_read.wait()
+        await route.continue_()
+
     await app.page.route(f"{app.url}/api/sessions/*", refuse)
+    await app.page.route(f"{app.url}/api/sessions?*", read_late)
     await _rename(app, "first", "Invoices")
     await expect(app.alerts.first).to_contain_text("Rename: ")
     field = app.page.get_by_label("Title of the session")
     await expect(field).to_have_value("Invoices")
-    await app.page.unroute_all()
-    await field.press("Enter")
+    await app.page.unroute(f"{app.url}/api/sessions/*", refuse)
+    async with app.page.expect_response(lambda response: response.request.method == "PATCH"):
+        await field.press("Enter")
+    may_read.set()
     await expect(app.row("Invoices")).to_be_visible()
 
 

@@ -58,8 +58,10 @@ export class SessionList {
 
   /** Rename a session, at once in the list, which is read again then. Return why it was not done. */
   async rename(id: string, title: string): Promise<Failure | null> {
-    this.#found.value = this.#found.peek().map((row) => (row.id === id ? { ...row, title } : row));
+    const before = this.#found.peek().find((row) => row.id === id)?.title ?? "";
+    this.#entitle(id, title);
     const failure = await this.api.rename(id, title).then(() => null, failureOf);
+    if (failure) this.#entitle(id, before);
     void this.load();
     if (!failure) this.channel?.postMessage({ session: id });
     return failure;
@@ -101,6 +103,10 @@ export class SessionList {
     const changed = { ...row, title: view.title || row.title, lastState, paused: view.paused !== null };
     if (JSON.stringify(changed) === JSON.stringify(row)) return;
     this.#found.value = found.toSpliced(place, 1).toSpliced(lastState === row.lastState ? place : 0, 0, changed);
+  }
+
+  #entitle(id: string, title: string): void {
+    this.#found.value = this.#found.peek().map((row) => (row.id === id ? { ...row, title } : row));
   }
 
   async #page(pageToken: string, limit: number): Promise<void> {
