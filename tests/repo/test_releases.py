@@ -194,15 +194,19 @@ def test_the_workflow_publishes_the_checked_files_without_a_secret() -> None:
     assert "secrets." not in text and "password" not in text
     assert WORKFLOW["permissions"] == {}
     jobs: dict[str, Any] = WORKFLOW["jobs"]
-    assert set(jobs) == {"build", "publish"}
+    assert set(jobs) == {"build", "publish", "publish-client"}
     commands = "\n".join(step.get("run", "") for step in jobs["build"]["steps"])
-    assert ".ci/run" in commands and "make release" in commands
+    assert ".ci/run" in commands and "make release" in commands and "make client REPOSITORY=" in commands
     assert jobs["build"]["permissions"] == {"contents": "read"}
     publish = jobs["publish"]
     assert publish["needs"] == "build" and publish["environment"] == "release"
     assert publish["permissions"] == {"id-token": "write", "attestations": "write", "contents": "read"}
     (upload,) = [step for step in publish["steps"] if "publish@" in step["uses"]]
     assert upload["with"] == {"attestations": True, "packages-dir": "dist"}
+    client = jobs["publish-client"]
+    assert {**client, "needs": "build", "steps": []} == {**publish, "steps": []}
+    (command,) = [step["run"] for step in client["steps"] if "run" in step]
+    assert command == "npm publish --provenance --access public client/*.tgz"
 
 
 def test_every_action_of_the_workflow_is_pinned_by_its_commit() -> None:

@@ -26,3 +26,11 @@ NO_CLIENT: Final = (
     if (CLIENT / "node_modules" / ".ready").exists()
     else "the official client in JavaScript is not there; `make node-client` installs it"
 )
+
+TYPESCRIPT: Final = ROOT / "clients" / "typescript"
+"""The package of the client in TypeScript."""
+NO_TYPESCRIPT: Final = (
+    ""
+    if (TYPESCRIPT / "node_modules" / ".ready").exists()
+    else "the packages of the client in TypeScript are not there; `make client` installs them"
+)
