@@ -18,6 +18,7 @@ from taskplane.agents.llm.settings import PREFIX as LLM
 from taskplane.agents.llm.settings import LlmSettings
 from taskplane.agents.policy import ISOLATIONS
 from taskplane.agents.sources import described, in_parentheses, line_of, place_of, said
+from taskplane.api.reserved_names import RESERVED
 from taskplane.runtime.errors import NotFound, PlaneError
 from taskplane.runtime.settings import load
 
@@ -36,10 +37,14 @@ class Agents:
         sources: Mapping[str, str] | None = None,
     ) -> None:
         """`agents`: arguments of `adapt`, by name. `isolations`: where agents run, by name, instead of where their
-        policy says. `sources`: the specs by which processes load the agents, as for `load_agents`. Invalid: an agent
-        with the isolation "process" has no source, or one with "thread" belongs to one event loop.
+        policy says. `sources`: the specs by which processes load the agents, as for `load_agents`. Invalid: a name is
+        reserved, an agent with the isolation "process" has no source, or one with "thread" belongs to one event loop.
         """
         wanted, named = isolations or {}, sources or {}
+        for name in agents:
+            if name in RESERVED:
+                problem = f"the name {name!r} is reserved, since a path of the gateway begins with it"
+                raise bad_agent(named.get(name, name), problem, "give the agent another name: NAME=module:attribute")
         for name, isolation in wanted.items():
             if isolation == "process" and name not in named:
                 problem = "it was created in code, so that a separate process cannot load it"

@@ -238,6 +238,15 @@ def test_listening_to_other_machines_without_authentication_is_refused(host: str
     assert not Authenticator(GatewaySettings(host="::1")).required
 
 
+@pytest.mark.parametrize("name", ["tasks", "message:send", ".well-known", "jsonrpc"])
+def test_a_tenant_with_the_name_of_a_path_is_refused_at_start(name: str) -> None:
+    """a2a H14."""
+    with pytest.raises(Invalid, match=f"the tenant '{name}' is reserved") as caught:
+        Authenticator(GatewaySettings(tenant=name))
+    assert caught.value.reason == "RESERVED_TENANT"
+    assert "TASKPLANE_GATEWAY_TENANT" in caught.value.suggestion
+
+
 async def test_a_stream_over_the_limit_of_its_caller_is_refused_and_creates_no_task(tmp_path: Path) -> None:
     async with open_behind(tmp_path) as behind, open_front(behind, max_streams_per_principal=1) as plane:
         assert await _streams_at_once(plane, behind) == ("TOO_MANY_STREAMS", 1)

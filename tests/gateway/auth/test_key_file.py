@@ -33,12 +33,14 @@ def written(path: Path, *names: str) -> Path:
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = 5\n', "scopes must be"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nscopes = [["read"]]\n', "scopes must be"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\ntenant = 5\n', "tenant must be"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\ntenant = "v1"\n', "the tenant 'v1' is reserved"),
         (f'[[keys]]\nid = "a"\nsha256 = "{"é" * 64}"\nowner = "o"\n', "64 hexadecimal digits"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\nexpires = 5\n', "expires"),
         (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nowner = "o"\n' * 2, "same id"),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
+    """a2a H14: also a tenant with the name of a path."""
     path = tmp_path / "keys.toml"
     path.write_text(text)
     with pytest.raises(Invalid) as caught:

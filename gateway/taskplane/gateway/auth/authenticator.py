@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.reserved_names import RESERVED
 from taskplane.gateway.auth.caller import BrowserChecks, Caller
 from taskplane.gateway.auth.keys import ApiKeys
 from taskplane.gateway.auth.loopback import Loopback
@@ -30,8 +31,14 @@ class Authenticator:
     """The schemes of one gateway."""
 
     def __init__(self, settings: GatewaySettings, schemes: Sequence[Configured] = SCHEMES) -> None:
-        """Configure the schemes. Raise Invalid if one cannot work, or if other machines could call without
-        authentication."""
+        """Configure the schemes. Raise Invalid if one cannot work, if the name of the tenant is reserved, or if other
+        machines could call without authentication."""
+        if settings.tenant in RESERVED:
+            raise Invalid(
+                f"the tenant {settings.tenant!r} is reserved, since a path of the gateway begins with it",
+                reason="RESERVED_TENANT",
+                suggestion="set TASKPLANE_GATEWAY_TENANT to another name",
+            )
         found = [scheme for configured in schemes if (scheme := configured(settings)) is not None]
         self._required = bool(found)
         if not found and not is_loopback(settings.host):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
+from taskplane.api.reserved_names import RESERVED
 from taskplane.runtime.errors import Invalid, Unauthenticated
 
 _log = logging.getLogger(__name__)
@@ -149,4 +150,10 @@ class KeyFile:
         tenant = fields.get("tenant", self._tenant)
         if not isinstance(tenant, str):
             raise Invalid(f"{where}: tenant must be a string", reason="BAD_KEY_FILE")
+        if tenant in RESERVED:
+            raise Invalid(
+                f"{where}: the tenant {tenant!r} is reserved, since a path of the gateway begins with it",
+                reason="BAD_KEY_FILE",
+                suggestion="give the tenant another name",
+            )
         return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)

@@ -30,7 +30,10 @@ def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
         whole.default_output_modes.append(_TEXT)
     if not whole.skills:
         whole.skills.add(id=name, name="Chat", description=_taken(whole))
-    for skill in whole.skills:
+    for index, skill in enumerate(whole.skills, 1):
+        skill.id = skill.id or f"{name}-{index}"
+        skill.name = skill.name or skill.id
+        skill.description = skill.description or skill.name
         if not skill.tags:
             skill.tags.append(name)
     if not whole.capabilities.HasField("streaming"):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from taskplane.agents.adapters.refusals import bad_agent
 from taskplane.agents.agent import Agent, Policy
+from taskplane.agents.card_rules import broken_rules
 from taskplane.agents.sources import defined_at, described, in_parentheses, line_of, place_of, said
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCard
 
@@ -23,6 +24,8 @@ OLD_SDK: Final = (
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
+# Fields of a card that one error names.
+_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def detect(thing: Any, name: str, spec: str) -> Agent:
         return _checked(found, spec)
     for library in LIBRARIES:
         if library.is_agent(found):
-            return _adapted(found, name, spec, library)
+            return _with_good_card(_adapted(found, name, spec, library), spec)
     if _is_function(found):
         return _function(found, name, spec)
     raise bad_agent(
@@ -196,4 +199,14 @@ def _checked(agent: Agent, spec: str) -> Agent:
         raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
     if inspect.iscoroutinefunction(policy):
         raise bad_agent(spec, "`policy` is a coroutine; it must be a plain method", _POLICY)
-    return agent
+    return _with_good_card(agent, spec)
+
+
+def _with_good_card(agent: Agent, spec: str) -> Agent:
+    """Return the agent if clients can read its card. The card of another server is completed by the gateway."""
+    if getattr(agent, "card_of_another_server", False) or not (broken := broken_rules(agent.card)):
+        return agent
+    fields = "; ".join(str(one) for one in broken[:_SHOWN])
+    more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
+    problem = f"its card breaks rules of A2A: {fields}{more}{in_parentheses(defined_at(agent))}"
+    raise bad_agent(spec, problem, "; ".join(dict.fromkeys(one.remedy for one in broken[:_SHOWN])))

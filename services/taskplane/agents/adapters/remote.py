@@ -43,6 +43,8 @@ class RemoteAgent:
     If the process of a task is lost, another process continues with the remote task (`on_orphan="resume"`).
     """
 
+    card_of_another_server = True
+
     def __init__(
         self,
         url: str,
