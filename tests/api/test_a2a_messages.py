@@ -71,6 +71,7 @@ def numbers(enum: EnumDescriptor) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("ours", "official"), PAIRS)
 def test_the_same_messages_and_enums_exist(ours: FileDescriptor, official: FileDescriptor) -> None:
+    """a2a B8, J2, J4."""
     assert sorted(messages(ours)) == sorted(messages(official))
     assert sorted(ours.enum_types_by_name) == sorted(official.enum_types_by_name)
 
@@ -79,6 +80,7 @@ def test_the_same_messages_and_enums_exist(ours: FileDescriptor, official: FileD
 def test_every_field_has_the_same_number_type_cardinality_presence_oneof_and_json_name(
     ours: FileDescriptor, official: FileDescriptor
 ) -> None:
+    """a2a B8, J2, J4, J5, J7, J9, J10."""
     theirs = messages(official)
     for name, message in messages(ours).items():
         assert shapes(message) == shapes(theirs[name]), name
@@ -86,6 +88,7 @@ def test_every_field_has_the_same_number_type_cardinality_presence_oneof_and_jso
 
 @pytest.mark.parametrize(("ours", "official"), PAIRS)
 def test_every_enum_value_has_the_same_name_and_number(ours: FileDescriptor, official: FileDescriptor) -> None:
+    """a2a J2, J4."""
     for name, enum in ours.enum_types_by_name.items():
         assert numbers(enum) == numbers(official.enum_types_by_name[name]), name
 
@@ -94,12 +97,14 @@ def test_every_enum_value_has_the_same_name_and_number(ours: FileDescriptor, off
 def test_both_sets_load_in_one_process_because_package_and_path_differ(
     ours: FileDescriptor, official: FileDescriptor
 ) -> None:
+    """a2a J1."""
     assert ours.package != official.package
     assert ours.name != official.name
     assert ours.pool is official.pool
 
 
 def test_bytes_and_json_of_a_task_are_read_by_the_other_side_and_come_back_unchanged() -> None:
+    """a2a J2."""
     task = ours_v1.Task(id="t", context_id="c", status=ours_v1.TaskStatus(state=ours_v1.TASK_STATE_CANCELED))
     task.status.timestamp.FromMilliseconds(1_700_000_000_123)
     task.history.add(message_id="m", role=ours_v1.ROLE_USER, reference_task_ids=["a", "b"]).parts.add(text="hé")

@@ -137,7 +137,8 @@ async def test_announced_rows_and_events_are_already_committed(plane: Plane) -> 
 
 
 async def test_nothing_is_appended_to_an_artifact_that_is_not_there(plane: Plane) -> None:
-    """P5: such an item is refused and changes nothing, whoever shares its batch; artifacts of others do not count."""
+    """P5, a2a C18: such an item is refused and changes nothing, whoever shares its batch; artifacts of others do not
+    count."""
     row, other = await plane.create(), await plane.create()
     await plane.append(other, chunk("x"), chunk("x", "b"))
     refused = await plane.item(row, chunk("x", "b"), chunk("y", append=True))

@@ -60,7 +60,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 
 @each_way
 async def test_an_agent_gets_metadata_output_modes_and_extensions_of_the_request(plane: Plane, way: Way) -> None:
-    """P1, P2: duplicate extensions are removed. A direct answer without a task is possible."""
+    """P1, P2, a2a B12, H5: duplicate extensions are removed. A direct answer without a task is possible."""
     params = {**way.params(fresh(), "direct", acceptedOutputModes=["text/plain"]), "metadata": {"a": [1, None]}}
     header = "x_a2a_extensions" if way.version == "0.3" else "a2a_extensions"
     headers = {header: "https://example.com/x, https://example.com/y,https://example.com/x"}

@@ -100,7 +100,7 @@ TIMES = {
 
 @pytest.mark.parametrize("text", TIMES)
 async def test_every_form_of_an_rfc_3339_time_is_read(plane: Plane, text: str) -> None:
-    """P3: leap seconds and lower-case letters, in documents, lists and queries."""
+    """P3, a2a B3: leap seconds and lower-case letters, in documents, lists and queries."""
     context = fresh()
     body = {"id": fresh(), "contextId": context, "kind": "task", "status": {"state": "completed", "timestamp": text}}
     stored = await plane.http.post("/api/tasks", json=body)

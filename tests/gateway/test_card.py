@@ -54,7 +54,7 @@ async def test_each_card_style_is_parsed_by_its_clients(tmp_path: Path) -> None:
 
 
 async def test_every_agent_has_its_card_at_its_own_address_under_both_file_names(tmp_path: Path) -> None:
-    """a2a G1, a2a G9: the same path in both versions, and the alias of older clients."""
+    """a2a G1, A2, a2a G9: the same path in both versions, and the alias of older clients."""
     async with open_behind(tmp_path) as behind, open_front(behind, public_url="https://plane.example/base/") as plane:
         for base in BASES:
             found = await card(plane, base + WELL_KNOWN)

@@ -63,6 +63,7 @@ def wrong(check: Callable[[Any, WrongFields], None], request: Any) -> dict[str, 
     ],
 )
 def test_an_invalid_send_is_refused_with_each_wrong_field(request_: Any, found: dict[str, str]) -> None:
+    """a2a B4, B5."""
     assert wrong(checks.send, request_) == found
 
 
@@ -92,6 +93,7 @@ def test_configuration_and_metadata_of_a_send_are_checked() -> None:
     ],
 )
 def test_other_invalid_requests_are_refused_with_each_wrong_field(check: Any, request_: Any, paths: list[str]) -> None:
+    """a2a B5, E3."""
     assert list(wrong(check, request_)) == paths
 
 

@@ -104,7 +104,7 @@ async def test_cancelled_tasks_have_their_cursor(client: Client) -> None:
 
 
 async def test_a_stream_resumes_at_every_position_by_the_cursor_of_an_event(client: Client) -> None:
-    """P12, C5: none of 200 events is missing, none comes twice, wherever the stream was cut."""
+    """P12, C5, a2a C12: none of 200 events is missing, none comes twice, wherever the stream was cut."""
     params, key = {"message": said(COMMAND)}, keyed()
     events = await client.streamed("SendStreamingMessage", params, **key)
     assert len(events) == EVENTS
@@ -131,7 +131,7 @@ async def test_a_cursor_in_the_query_is_taken(http_client: Client) -> None:
 
 
 async def test_a_cursor_in_the_metadata_of_a_request_is_taken_and_is_no_part_of_it(client: Client) -> None:
-    """C10: the same request under its key, with and without metadata of its own."""
+    """C10, a2a C12, D12: the same request under its key, with and without metadata of its own."""
     for metadata in ({}, {"of": "client"}):
         params: Json = {"message": said("chunks 5 4"), **({"metadata": metadata} if metadata else {})}
         events = await client.streamed("SendStreamingMessage", params, **(key := keyed()))
@@ -188,7 +188,7 @@ async def test_an_event_source_that_reconnects_goes_on_after_its_last_event(plan
 
 
 async def test_fifty_concurrent_sends_under_one_key_make_one_task(client: Client) -> None:
-    """D12: streams and answers alike."""
+    """a2a D12: streams and answers alike."""
     context = fresh()
     params, key = {"message": said("chunks 5 4", contextId=context)}, keyed()
     streams = [client.streamed("SendStreamingMessage", params, **key) for _ in range(25)]

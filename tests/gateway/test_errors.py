@@ -52,7 +52,8 @@ def test_a_refusal_of_1_0_has_the_reason_of_the_protocol_and_the_own_reason() ->
 
 
 async def test_an_error_after_the_first_event_is_the_last_event_of_the_stream(http_binding: HttpBinding) -> None:
-    """Official clients lose the error code of a JSON-RPC event with a name, and of a REST event without one."""
+    """a2a C17: official clients lose the error code of a JSON-RPC event with a name, and of a REST event without
+    one."""
     closed: list[bool] = []
 
     async def broken() -> AsyncGenerator[list[Item], None]:

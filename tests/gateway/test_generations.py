@@ -88,6 +88,7 @@ async def test_a_generation_that_no_task_can_have_is_invalid_params(client: Clie
 async def test_cards_declare_the_extensions_and_answers_echo_those_in_use(
     plane: Plane, http_binding: HttpBinding
 ) -> None:
+    """a2a H4, H5."""
     card = (await plane.http.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})).json()
     declared = {one["uri"]: one for one in card["capabilities"]["extensions"]}
     assert set(DECLARED) <= set(declared)

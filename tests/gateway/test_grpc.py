@@ -124,6 +124,7 @@ async def test_each_event_carries_its_cursor_and_the_call_takes_it_back(plane: P
 
 @pytest.mark.parametrize("version", ["99.0", "1.1", "0.3", "x"])
 async def test_another_version_is_refused_before_the_request_is_checked(plane: Plane, version: str) -> None:
+    """a2a H1, H2."""
     code, error = await refused(stub(plane).GetTask(sdk.GetTaskRequest(), metadata=(("a2a-version", version),)))
     assert (code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_NOT_SUPPORTED")
     code, error = await refused(stub(plane).GetTask(sdk.GetTaskRequest(), metadata=(("a2a-version", "1.0.7"),)))
@@ -139,6 +140,7 @@ class Demanding(Demo):
 
 
 async def test_extensions_in_use_come_back_and_a_required_one_must_be_named(tmp_path: Path) -> None:
+    """a2a H4, H5."""
     async with open_all(tmp_path, ("demanding", Demanding())) as plane:
         code, error = await refused(stub(plane).SendMessage(saying("hello")))
         assert (code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "EXTENSION_SUPPORT_REQUIRED")
@@ -194,6 +196,7 @@ def bearing(key: str) -> tuple[tuple[str, str], ...]:
 
 
 async def test_keys_come_in_metadata_and_their_scopes_count(tmp_path: Path) -> None:
+    """a2a H15."""
     async with open_all(tmp_path, api_keys=keys_in(tmp_path)) as plane:
         code, error = await refused(stub(plane).ListTasks(sdk.ListTasksRequest()))
         assert (code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "NO_CREDENTIALS")
@@ -352,7 +355,7 @@ async def test_a_reader_that_stops_reading_is_cut_off_and_its_slot_given_back(tm
 
 
 async def test_reflection_describes_the_service_under_its_official_name(plane: Plane) -> None:
-    """Beside the official library, which has the same names in this process."""
+    """a2a J3, J4, J6, K3: beside the official library, which has the same names in this process."""
 
     def described() -> tuple[list[str], Any]:
         with grpc.insecure_channel(plane.public.address) as channel:

@@ -88,6 +88,7 @@ async def test_it_sends_streams_reads_lists_and_cancels(plane: Plane) -> None:
 
 
 async def test_it_knows_each_error_by_its_reason(plane: Plane) -> None:
+    """a2a I5."""
     async with calling(plane) as client, calling(plane, streaming=False) as waiting:
         (done,) = [event async for event in waiting.send_message(saying("hello"))]
         with pytest.raises(official.TaskNotFoundError):
@@ -107,7 +108,7 @@ async def test_it_knows_each_error_by_its_reason(plane: Plane) -> None:
 
 
 async def test_it_resumes_at_every_place_and_repeats_a_send_by_service_parameters(plane: Plane) -> None:
-    """P12, C10: without a change of the client."""
+    """P12, C10, a2a K7, K15: without a change of the client."""
     async with calling(plane) as client:
         request, key = saying("chunks 20 2"), fresh()
         events = [event async for event in client.send_message(request, context=beside(idempotency_key=key))]
@@ -121,6 +122,7 @@ async def test_it_resumes_at_every_place_and_repeats_a_send_by_service_parameter
 
 
 async def test_the_card_of_an_agent_leads_to_that_agent(plane: Plane) -> None:
+    """a2a K8."""
     async with calling(plane, "/agents/other", streaming=False) as client:
         (answer,) = [event async for event in client.send_message(saying("hello"))]
         assert answer.task.status.message.parts[0].text == "I am the other one."

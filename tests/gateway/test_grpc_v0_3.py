@@ -42,6 +42,7 @@ async def status_of(call: Any) -> tuple[str, str]:
 
 
 async def test_tasks_are_named_by_resource_names(plane: Plane) -> None:
+    """a2a A9."""
     task = (await stub(plane).SendMessage(saying("ask"))).task
     got = await stub(plane).GetTask(sdk.GetTaskRequest(name=f"tasks/{task.id}", history_length=1))
     assert (got.id, len(got.history)) == (task.id, 1)
@@ -55,6 +56,7 @@ async def test_tasks_are_named_by_resource_names(plane: Plane) -> None:
 
 
 async def test_only_a_send_that_blocks_waits_for_its_end(plane: Plane) -> None:
+    """a2a C2, C3."""
     assert (await stub(plane).SendMessage(saying("hello"))).task.status.state == sdk.TASK_STATE_COMPLETED
     begun = (await stub(plane).SendMessage(saying("slow 200", blocking=False))).task
     assert begun.status.state == sdk.TASK_STATE_WORKING
@@ -62,6 +64,7 @@ async def test_only_a_send_that_blocks_waits_for_its_end(plane: Plane) -> None:
 
 
 async def test_a_stream_has_one_task_without_history_and_its_last_status_is_final(plane: Plane) -> None:
+    """a2a C20, C21, C24."""
     events = [event async for event in stub(plane).SendStreamingMessage(saying("chunks 3 2"))]
     assert [event.WhichOneof("payload") for event in events] == (
         ["task", "status_update", *["artifact_update"] * 3, "status_update"]
@@ -71,6 +74,7 @@ async def test_a_stream_has_one_task_without_history_and_its_last_status_is_fina
 
 
 async def test_each_error_has_the_code_of_0_3_and_its_name_before_the_message(plane: Plane) -> None:
+    """a2a I6, I8."""
     done = (await stub(plane).SendMessage(saying("hello"))).task
     push = sdk.CreateTaskPushNotificationConfigRequest(parent=f"tasks/{done.id}")
     assert [
@@ -111,6 +115,7 @@ async def test_other_errors_have_a_code_and_a_name_too(error: PlaneError, code: 
 
 @pytest.mark.parametrize(("version", "served"), [("0.3", True), ("0.3.0", True), ("1.0", True), ("1.1", False)])
 async def test_the_service_says_0_3_whichever_version_a_client_names(plane: Plane, version: str, served: bool) -> None:
+    """a2a A10, H2, H3, K3."""
     call = stub(plane).SendMessage(saying("message hi"), metadata=(("a2a-version", version),))
     if served:
         assert (await call).msg.content[0].text == "hi"
@@ -119,12 +124,15 @@ async def test_the_service_says_0_3_whichever_version_a_client_names(plane: Plan
 
 
 async def test_extensions_come_back_in_the_metadata_of_0_3(plane: Plane) -> None:
+    """a2a H5."""
     call = stub(plane).SendMessage(saying("message hi"), metadata=(("x-a2a-extensions", growing_text.EXTENSION),))
     await call
     assert ("x-a2a-extensions", growing_text.EXTENSION) in tuple(await call.trailing_metadata())
 
 
 async def test_reflection_describes_the_service_as_the_official_library_does(plane: Plane) -> None:
+    """a2a J3, J4, J8."""
+
     def described() -> Any:
         with grpc.insecure_channel(plane.public.address) as channel:
             return ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol("a2a.v1.A2AService")
@@ -162,6 +170,7 @@ def asking(text: str, **fields: Any) -> core.SendMessageRequest:
 
 
 async def test_the_official_client_sends_streams_resumes_and_cancels(plane: Plane) -> None:
+    """a2a A9, K7, K15."""
     async with calling(plane) as client, calling(plane, streaming=False) as waiting:
         (answer,) = [event async for event in waiting.send_message(asking("hello"))]
         assert answer.task.status.state == core.TASK_STATE_COMPLETED
@@ -180,6 +189,7 @@ async def test_the_official_client_sends_streams_resumes_and_cancels(plane: Plan
 
 
 async def test_the_official_client_knows_each_error_by_its_name(plane: Plane) -> None:
+    """a2a I8."""
     async with calling(plane) as client, calling(plane, streaming=False) as waiting:
         (done,) = [event async for event in waiting.send_message(asking("hello"))]
         with pytest.raises(official.TaskNotFoundError):

@@ -62,7 +62,7 @@ async def join(plane: Plane, how: str, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["tasks/resubscribe", "SubscribeToTask", "events"])
 async def test_a_client_that_loads_a_task_and_subscribes_later_gets_each_event_once(plane: Plane, method: str) -> None:
-    """T10: every subscription accepts the cursor of the loaded task, for each route of loading it."""
+    """T10, a2a C12: every subscription accepts the cursor of the loaded task, for each route of loading it."""
     hows = ["session", "task", "tasks/get", "GetTask", "ListTasks"] * 3
     await asyncio.gather(*(join(plane, how, method) for how in hows))
 

@@ -43,6 +43,7 @@ async def posted(plane: Plane, body: bytes | str, path: str = "/", **headers: st
 async def test_an_invalid_envelope_is_answered_with_its_code_and_its_valid_id(
     plane: Plane, body: str, code: int, rpc_id: Any
 ) -> None:
+    """a2a A7, I2, I9."""
     reply = await posted(plane, body)
     found = reply.json()
     assert reply.status_code == 200
@@ -51,12 +52,14 @@ async def test_an_invalid_envelope_is_answered_with_its_code_and_its_valid_id(
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "multipart/form-data; boundary=x"])
 async def test_another_content_type_is_refused_before_the_body_is_read(plane: Plane, content_type: str) -> None:
+    """a2a H6, H10."""
     reply = await plane.http.post("/", content=b"{", headers={"content-type": content_type})
     assert reply.status_code == 200
     assert (reply.json()["id"], reply.json()["error"]["code"]) == (None, -32005)
 
 
 async def test_a_missing_content_type_is_refused_and_its_parameters_are_ignored(plane: Plane) -> None:
+    """a2a H6, H12."""
     assert (await plane.http.post("/", content=b"{}")).json()["error"]["code"] == -32005
     reply = await plane.http.post("/", content=b"{", headers={"content-type": "application/JSON; charset=latin-1"})
     assert reply.json()["error"]["code"] == -32700
@@ -84,17 +87,20 @@ async def test_a_request_without_a_body_is_a_parse_error(plane: Plane) -> None:
 async def test_the_version_is_checked_against_the_method_name(
     plane: Plane, method: str, version: str, code: int
 ) -> None:
+    """a2a A10, H1, H2, H3, K1."""
     assert (await plane.error(method, {"id": "none"}, a2a_version=version))["code"] == code
     assert (await plane.error(method, {"id": "none"}, path=f"/?A2A-Version={version}"))["code"] == code
 
 
 async def test_the_version_header_precedes_the_query_and_is_checked_before_the_params(plane: Plane) -> None:
+    """a2a H1, H2."""
     error = await plane.error("GetTask", {"id": "none"}, path="/?A2A-Version=9.9", a2a_version="1.0")
     assert error["code"] == -32001
     assert (await plane.error("GetTask", [], a2a_version="9.9"))["code"] == -32009
 
 
 async def test_errors_of_1_0_are_a_list_of_typed_details(plane: Plane) -> None:
+    """a2a I2, I3."""
     error = await plane.error("GetTask", {"id": "none"}, a2a_version="1.0")
     info = error["data"][0]
     assert info["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
@@ -145,6 +151,7 @@ async def test_a_webhook_in_a_send_is_refused(plane: Plane) -> None:
     "path", ["/", "/agents/demo", "/agents/demo/", "/api/a2a/kagent/demo", "/api/a2a/kagent/demo/"]
 )
 async def test_each_agent_is_served_with_and_without_a_trailing_slash(plane: Plane, path: str) -> None:
+    """a2a A3."""
     reply = await plane.http.post(path, json=request("SendMessage", {"message": said("message hello")}))
     assert reply.status_code == 200
     assert reply.json()["result"]["message"]["parts"] == [{"text": "hello"}]

@@ -25,7 +25,7 @@ async def listed(plane: Plane, context: str = "") -> list[Any]:
 
 
 async def test_a_send_is_answered_with_the_finished_task(client: Client) -> None:
-    """P1: the unary send returns the finished task."""
+    """P1, a2a C1, C2: the unary send returns the finished task."""
     task = await client.send("hello world")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["parts"] == [{"text": "hello world"}]
@@ -34,7 +34,7 @@ async def test_a_send_is_answered_with_the_finished_task(client: Client) -> None
 
 
 async def test_a_direct_answer_is_a_message_without_a_task(client: Client) -> None:
-    """P2: the agent answers directly, and no task exists."""
+    """P2, a2a C5: the agent answers directly, and no task exists."""
     result = await client.result("SendMessage", {"message": said("message hi")})
     assert list(result) == ["message"]
     assert result["message"]["parts"] == [{"text": "hi"}]
@@ -43,17 +43,20 @@ async def test_a_direct_answer_is_a_message_without_a_task(client: Client) -> No
 
 
 async def test_return_immediately_is_answered_as_soon_as_the_task_exists(client: Client) -> None:
+    """a2a C1, C2."""
     task = await client.send("slow 200", returnImmediately=True)
     assert task["status"]["state"] in {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"}
     await client.result("CancelTask", {"id": task["id"]})
 
 
 async def test_a_blocking_send_returns_at_input_required_and_auth_required(client: Client) -> None:
+    """a2a C1, C2."""
     assert (await client.send("ask"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert (await client.send("auth"))["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
 
 
 async def test_a_blocking_send_returns_when_its_task_is_canceled(client: Client) -> None:
+    """a2a E7."""
     context = fresh()
     params = {"message": said("slow 200", contextId=context)}
     sending = asyncio.create_task(client.result("SendMessage", params))
@@ -65,7 +68,7 @@ async def test_a_blocking_send_returns_when_its_task_is_canceled(client: Client)
 
 
 async def test_a_0_3_send_without_blocking_returns_once_the_task_is_working(plane: Plane) -> None:
-    """P1: with blocking true it returns the finished task, with false the new one."""
+    """P1, a2a C2, C3: with blocking true it returns the finished task, with false the new one."""
     assert (await plane.send_0_3("hello", blocking=True))["status"]["state"] == "completed"
     at_once = await plane.send_0_3("slow 200", blocking=False)
     assert at_once["status"]["state"] in {"submitted", "working"}
@@ -79,6 +82,7 @@ async def test_a_0_3_send_without_blocking_returns_once_the_task_is_working(plan
 
 @pytest.mark.parametrize("length", [None, 0, 1, 50])
 async def test_history_length_limits_the_history_of_sends_and_reads(client: Client, length: int | None) -> None:
+    """a2a C6, C7, D7."""
     asked = await client.send("ask")
     params: dict[str, Any] = {"message": said("Ann", taskId=asked["id"])}
     if length is not None:
@@ -93,7 +97,7 @@ async def test_history_length_limits_the_history_of_sends_and_reads(client: Clie
 
 
 async def test_an_answer_with_the_task_id_alone_continues_the_task(client: Client) -> None:
-    """I1, I2, I5: a later message makes a new task in the same context."""
+    """I1, I2, I5, a2a D3, D7, D8: a later message makes a new task in the same context."""
     asked = await client.send("ask")
     answered = await client.send("Ann", message={"taskId": asked["id"]})
     assert (answered["id"], answered["contextId"]) == (asked["id"], asked["contextId"])
@@ -110,7 +114,8 @@ async def test_an_answer_with_the_task_id_alone_continues_the_task(client: Clien
 
 
 async def test_a_send_to_an_ended_or_unknown_task_is_refused(client: Client) -> None:
-    """I1: terminal is UnsupportedOperation, unknown is TaskNotFound; I2: another context is InvalidParams."""
+    """I1, a2a D1, D4, D5: terminal is UnsupportedOperation, unknown is TaskNotFound; I2: another context is
+    InvalidParams."""
     done = await client.send("hello")
     refused = await client.error("SendMessage", {"message": said("more", taskId=done["id"])})
     assert (refused.code, refused.reason) == (-32004, "TERMINAL")
@@ -122,7 +127,7 @@ async def test_a_send_to_an_ended_or_unknown_task_is_refused(client: Client) -> 
 
 
 async def test_a_0_3_client_may_choose_task_ids_if_so_configured(binding: Binding, tmp_path: Path) -> None:
-    """I1: client_task_ids = create."""
+    """I1, a2a D2: client_task_ids = create."""
     async with open_all(tmp_path, client_task_ids="create") as plane:
         task = await plane.send_0_3("hello", message={"taskId": "mine"}, blocking=True)
         assert task["id"] == "mine"
@@ -138,7 +143,7 @@ async def test_a_0_3_client_may_choose_task_ids_if_so_configured(binding: Bindin
 
 
 async def test_a_repeated_send_under_its_key_returns_the_same_task(client: Client) -> None:
-    """C10: another request under the key is refused with KEY_REUSED."""
+    """C10, a2a D11, D12: another request under the key is refused with KEY_REUSED."""
     message, key = said("hello"), fresh()
     first = await client.result("SendMessage", {"message": message}, idempotency_key=key)
     again = await client.result("SendMessage", {"message": message}, idempotency_key=key)
@@ -151,6 +156,7 @@ async def test_a_repeated_send_under_its_key_returns_the_same_task(client: Clien
 async def test_an_equal_message_id_is_a_new_message_unless_configured_as_a_repeat(
     client: Client, tmp_path: Path
 ) -> None:
+    """a2a D10, D11."""
     params = {"message": said("hello")}
     first = await client.result("SendMessage", params)
     second = await client.result("SendMessage", params)
@@ -164,6 +170,7 @@ async def test_an_equal_message_id_is_a_new_message_unless_configured_as_a_repea
 
 
 async def test_tasks_are_listed_newest_first_by_page_and_filter(lister: Client) -> None:
+    """a2a A5, E2, E3, E4, E5."""
     context = fresh()
     tasks = [await lister.send("hello", message={"contextId": context}) for _ in range(3)]
     await lister.send("hello")
@@ -182,6 +189,7 @@ async def test_tasks_are_listed_newest_first_by_page_and_filter(lister: Client) 
 
 
 async def test_a_list_has_artifacts_and_history_on_request(lister: Client) -> None:
+    """a2a C6, E6."""
     context = fresh()
     await lister.send("artifact", message={"contextId": context})
     bare = (await lister.result("ListTasks", {"contextId": context, "historyLength": 0}))["tasks"][0]
@@ -192,7 +200,7 @@ async def test_a_list_has_artifacts_and_history_on_request(lister: Client) -> No
 
 
 async def test_a_cancel_of_an_ended_or_unknown_task_is_refused(client: Client) -> None:
-    """C11: a paused task can be canceled."""
+    """C11, a2a E7: a paused task can be canceled."""
     done = await client.send("hello")
     assert (await client.error("CancelTask", {"id": done["id"]})).code == -32002
     assert (await client.error("CancelTask", {"id": "none"})).code == -32001
@@ -202,6 +210,7 @@ async def test_a_cancel_of_an_ended_or_unknown_task_is_refused(client: Client) -
 
 
 async def test_a_foreign_task_is_answered_like_an_unknown_one(client: Client) -> None:
+    """a2a D1, E1, E5."""
     task = await client.send("ask")
     missing = [
         ("GetTask", {"id": task["id"]}),
@@ -216,6 +225,7 @@ async def test_a_foreign_task_is_answered_like_an_unknown_one(client: Client) ->
 
 
 async def test_an_invalid_request_is_refused_with_each_wrong_field_and_creates_no_task(client: Client) -> None:
+    """a2a B5, I10."""
     context = fresh()
     message = {**said("hello", contextId=context), "messageId": "m" * 256, "taskId": "a\n"}
     refused = await client.error("SendMessage", {"message": message, "configuration": {"historyLength": -1}})
@@ -229,6 +239,7 @@ async def test_an_invalid_request_is_refused_with_each_wrong_field_and_creates_n
 
 
 async def test_operations_that_the_card_does_not_announce_are_refused(client: Client) -> None:
+    """a2a F1."""
     push = {"url": "https://example.com"}
     params: Any = {"message": said("hello"), "configuration": {"taskPushNotificationConfig": push}}
     assert (await client.error("SendMessage", params)).code == -32003
@@ -241,7 +252,7 @@ async def test_operations_that_the_card_does_not_announce_are_refused(client: Cl
 
 
 async def test_a_disconnect_of_the_client_cancels_nothing(binding: Binding, tmp_path: Path) -> None:
-    """The task of a blocking send that timed out continues, and completes later."""
+    """a2a C4: the task of a blocking send that timed out continues, and completes later."""
     gone = asyncio.Event()
 
     async def script(turn: Turn) -> AsyncIterator[Change]:
@@ -269,7 +280,7 @@ async def test_a_disconnect_of_the_client_cancels_nothing(binding: Binding, tmp_
 async def test_a_message_is_processed_if_its_client_disconnects_at_once(
     plane: Plane, http_binding: HttpBinding
 ) -> None:
-    """The connection is closed before the gateway reads the request."""
+    """a2a C4: the connection is closed before the gateway reads the request."""
     context = fresh()
     framed = http_binding.frame("SendMessage", {"message": said("hello", contextId=context)})
     body = orjson.dumps(framed.body)

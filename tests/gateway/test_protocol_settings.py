@@ -106,6 +106,7 @@ def refused(reason: str) -> Refused:
 async def test_each_error_has_the_status_of_each_version(
     error: PlaneError, in_1_0_1: Column, in_1_0_0: Column | None, in_0_3: Column
 ) -> None:
+    """a2a I1, I6."""
     assert rest_status(error) == rest_status(error, "1.0.1") == in_1_0_1
     assert rest_status(error, "1.0.0") == (in_1_0_0 or in_1_0_1)
     assert rest_status_0_3(error) == in_0_3
@@ -121,6 +122,7 @@ async def test_each_error_has_the_status_of_each_version(
 async def test_errors_over_rest_follow_the_error_map_and_those_of_0_3_do_not(
     behind: Behind, error_map: ErrorMap, not_cancelable: Column, refusal: Column, old_version: Column
 ) -> None:
+    """a2a I1, I6."""
     async with open_front(behind, error_map=error_map) as plane:
         task = await plane.send("hello")
         cancel, subscribe = f"/tasks/{task['id']}:cancel", f"/tasks/{task['id']}:subscribe"
@@ -145,6 +147,7 @@ async def test_errors_over_rest_follow_the_error_map_and_those_of_0_3_do_not(
 async def test_errors_over_grpc_follow_the_error_map_and_those_of_0_3_do_not(
     behind: Behind, error_map: ErrorMap, refusal: grpc.StatusCode
 ) -> None:
+    """a2a I1, I6."""
     async with open_front(behind, error_map=error_map) as plane:
         stub: Any = A2AServiceStub(plane.channel)  # type: ignore[no-untyped-call]
         old: Any = a2a_v0_3_pb2_grpc.A2AServiceStub(plane.channel)  # type: ignore[no-untyped-call]
@@ -192,6 +195,7 @@ async def test_an_error_in_a_stream_follows_the_error_map() -> None:
 
 
 async def test_a_strict_gateway_refuses_requests_of_1_0_without_a_version(behind: Behind, binding: Binding) -> None:
+    """a2a H3."""
     message = {"message": said("hello")}
     async with open_front(behind, strict_version=True) as plane:
         client = Client(plane, binding)
@@ -212,6 +216,7 @@ async def test_a_strict_gateway_refuses_requests_of_1_0_without_a_version(behind
 
 
 async def test_a_version_in_the_query_is_enough_for_a_strict_gateway(behind: Behind) -> None:
+    """a2a H1, H3."""
     async with open_front(behind, strict_version=True) as plane:
         assert (await plane.http.get("/tasks?A2A-Version=1.0")).is_success
         assert (await plane.http.get("/tasks")).status_code == 400
@@ -219,6 +224,7 @@ async def test_a_version_in_the_query_is_enough_for_a_strict_gateway(behind: Beh
 
 
 async def test_a_lax_gateway_takes_the_version_from_the_method_or_the_path(behind: Behind, binding: Binding) -> None:
+    """a2a H3, K7."""
     async with open_front(behind) as plane:
         task = (await Client(plane, binding).result("SendMessage", {"message": said("hello")}))["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -246,6 +252,7 @@ PARTS: Final[list[tuple[str, Json, str]]] = [
 
 
 async def test_a_part_outside_the_input_modes_is_refused(behind: Behind) -> None:
+    """a2a H13."""
     async with open_front(behind, validate_input_modes=True) as plane:
         for name, part, media_type in PARTS:
             reply = await plane.http.post(f"/agents/{name}/message:send", json={"message": said("x", parts=[part])})
@@ -265,6 +272,7 @@ async def test_a_part_outside_the_input_modes_is_refused(behind: Behind) -> None
 
 @pytest.mark.parametrize("listing", LISTING, ids=lambda binding: binding.name)
 async def test_a_refused_message_names_the_modes_and_is_not_stored(behind: Behind, listing: Binding) -> None:
+    """a2a H13."""
     async with open_front(behind, validate_input_modes=True, error_map="1.0.0") as plane:
         client = Client(plane, listing)
         context = fresh()
@@ -299,6 +307,7 @@ async def test_the_media_types_are_checked_after_the_params_and_before_the_task(
 
 
 async def test_the_media_types_are_not_checked_by_default(behind: Behind) -> None:
+    """a2a H13."""
     async with open_front(behind) as plane:
         for name, part, _ in PARTS:
             reply = await plane.http.post(f"/agents/{name}/message:send", json={"message": said("x", parts=[part])})

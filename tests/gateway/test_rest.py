@@ -28,6 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_missing_body_is_accepted_and_the_id_of_the_path_has_precedence(plane: Plane) -> None:
+    """a2a H11, K17."""
     first, second = await plane.send("ask"), await plane.send("ask")
     reply = await plane.http.post(f"/tasks/{first['id']}:cancel")
     assert (reply.status_code, reply.json()["id"]) == (200, first["id"])
@@ -36,6 +37,7 @@ async def test_a_missing_body_is_accepted_and_the_id_of_the_path_has_precedence(
 
 
 async def test_query_names_have_either_spelling_and_values_are_parsed_by_type(plane: Plane) -> None:
+    """a2a A5, E6."""
     context = fresh()
     task = await plane.send("artifact", message={"contextId": context})
     camel, snake = (
@@ -60,6 +62,7 @@ async def test_a_text_in_a_query_that_looks_like_another_type_stays_a_text(plane
 
 
 async def test_a_state_in_a_query_is_a_name_or_a_number(plane: Plane) -> None:
+    """a2a E4."""
     context = fresh()
     task = await plane.send("hello", message={"contextId": context})
     for status, ids in (("TASK_STATE_COMPLETED", [task["id"]]), ("3", [task["id"]]), ("4", [])):
@@ -70,6 +73,7 @@ async def test_a_state_in_a_query_is_a_name_or_a_number(plane: Plane) -> None:
 
 
 async def test_a_subscription_is_opened_by_get_and_by_post(tmp_path: Path) -> None:
+    """a2a A4, K9."""
     agent = Stepped()
     async with open_all(tmp_path, ("a", agent)) as plane:
         task = await plane.send("go", returnImmediately=True)
@@ -121,6 +125,7 @@ async def test_responses_and_errors_have_the_requested_media_type(
 
 
 async def test_an_error_has_a_status_its_name_and_typed_details(plane: Plane) -> None:
+    """a2a I4."""
     reply = await plane.http.get("/tasks/none")
     error = reply.json()["error"]
     assert (reply.status_code, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
@@ -162,6 +167,7 @@ async def test_an_error_has_a_status_its_name_and_typed_details(plane: Plane) ->
 async def test_each_error_has_its_status(
     plane: Plane, method: str, path: str, sent: dict[str, Any], status: int, name: str
 ) -> None:
+    """a2a H10, I1."""
     reply = await plane.http.request(method, path, **sent)
     error = reply.json()["error"]
     assert (reply.status_code, error["code"], error["status"]) == (status, status, name)
@@ -173,7 +179,7 @@ async def test_the_error_suggests_a_version_of_this_binding(plane: Plane) -> Non
 
 
 async def test_a_key_used_for_another_message_is_a_conflict(plane: Plane) -> None:
-    """C10."""
+    """C10, a2a D12."""
     headers = {"idempotency-key": fresh()}
     assert (await plane.http.post("/message:send", json={"message": said("message a")}, headers=headers)).is_success
     reply = await plane.http.post("/message:send", json={"message": said("message b")}, headers=headers)
@@ -181,12 +187,14 @@ async def test_a_key_used_for_another_message_is_a_conflict(plane: Plane) -> Non
 
 
 async def test_each_agent_has_the_rest_paths_below_its_address(plane: Plane) -> None:
+    """a2a A3."""
     for base in ("", "/agents/demo"):
         reply = await plane.http.post(f"{base}/message:send", json={"message": said("message hello")})
         assert reply.json()["message"]["parts"] == [{"text": "hello"}]
 
 
 async def test_the_official_client_streams_gets_lists_cancels_and_reads_errors(plane: Plane) -> None:
+    """a2a K7, K16."""
     card = AgentCard(name="demo", version="1", capabilities={"streaming": True})
     card.supported_interfaces.append(
         AgentInterface(url=plane.gateway.url, protocol_binding="HTTP+JSON", protocol_version="1.0")

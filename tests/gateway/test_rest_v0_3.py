@@ -47,6 +47,7 @@ async def sent(plane: Plane, text: str, **configuration: Any) -> Json:
 
 
 async def test_a_send_is_answered_in_protojson_with_a_wrapper(plane: Plane) -> None:
+    """a2a B15, H9."""
     task = (await sent(plane, "hello", blocking=True))["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["content"] == [{"text": "hello"}]
@@ -55,7 +56,7 @@ async def test_a_send_is_answered_in_protojson_with_a_wrapper(plane: Plane) -> N
 
 
 async def test_a_send_that_does_not_block_is_answered_once_its_task_has_begun(plane: Plane) -> None:
-    """False cannot be told from a flag that is missing."""
+    """a2a C3, K17: false cannot be told from a flag that is missing."""
     for configuration in ({}, {"blocking": False}):
         task = (await sent(plane, "slow 200", **configuration))["task"]
         assert task["status"]["state"] == "TASK_STATE_WORKING"
@@ -64,6 +65,7 @@ async def test_a_send_that_does_not_block_is_answered_once_its_task_has_begun(pl
 
 
 async def test_a_stream_is_the_task_without_history_and_updates_the_last_of_which_is_final(plane: Plane) -> None:
+    """a2a C20, C21, C24."""
     async with plane.http.stream("POST", "/v1/message:stream", json={"request": said("hello")}) as reply:
         found = [event.data async for event in events(reply)]
     assert (list(found[0]), "history" in found[0]["task"]) == (["task"], False)
@@ -73,6 +75,7 @@ async def test_a_stream_is_the_task_without_history_and_updates_the_last_of_whic
 
 
 async def test_a_subscription_is_made_by_get_and_by_post_and_a_body_may_be_missing(tmp_path: Path) -> None:
+    """a2a A4, H11, K9."""
     agent = Stepped()
     async with open_all(tmp_path, ("a", agent)) as plane:
         task = (await sent(plane, "go"))["task"]
@@ -120,6 +123,7 @@ async def test_a_subscription_is_made_by_get_and_by_post_and_a_body_may_be_missi
 async def test_each_mistake_has_its_status_its_name_and_its_code(
     plane: Plane, method: str, path: str, request_: dict[str, Any], status: int, name: str, code: int
 ) -> None:
+    """a2a A7, H9, H10, I6, I7."""
     reply = await plane.http.request(method, f"/v1/{path}", **request_)
     assert (reply.status_code, reply.headers["content-type"]) == (status, "application/json")
     body = reply.json()
@@ -188,12 +192,14 @@ async def test_other_errors_have_the_statuses_of_0_3_or_of_http(error: PlaneErro
 
 @pytest.mark.parametrize("version", ["", "0.3", "0.3.0", "1.0", "1.0.1"])
 async def test_the_path_says_0_3_whichever_version_a_client_names(plane: Plane, version: str) -> None:
+    """a2a A10, H3, K2."""
     task = (await sent(plane, "hello", blocking=True))["task"]
     reply = await plane.http.get(f"/v1/tasks/{task['id']}", headers={"a2a-version": version})
     assert (reply.status_code, "content" in reply.json()["history"][0]) == (200, True)
 
 
 async def test_a_query_has_either_spelling_and_0_is_the_whole_history(plane: Plane) -> None:
+    """a2a B17, C7, J11."""
     context = fresh()
     asked = await plane.http.post(
         "/v1/message:send", json={"message": said("ask", contextId=context), "configuration": {"blocking": True}}
@@ -207,6 +213,7 @@ async def test_a_query_has_either_spelling_and_0_is_the_whole_history(plane: Pla
 
 
 async def test_extensions_are_named_in_either_header_and_echoed_in_that_of_0_3(plane: Plane) -> None:
+    """a2a H5."""
     for header in ("A2A-Extensions", "X-A2A-Extensions"):
         headers = {header: growing_text.EXTENSION}
         reply = await plane.http.post("/v1/message:send", json={"message": said("message hi")}, headers=headers)
@@ -237,6 +244,7 @@ def question(text: str, **fields: Any) -> SendMessageRequest:
 
 
 async def test_the_official_client_sends_streams_gets_and_cancels(plane: Plane) -> None:
+    """a2a K7, K10, K13."""
     client = official(plane)
     async with asyncio.timeout(20):
         found = [MessageToDict(one) async for one in client.send_message(question("chunks 3 4"))]
@@ -253,6 +261,7 @@ async def test_the_official_client_sends_streams_gets_and_cancels(plane: Plane) 
 
 
 async def test_the_official_client_reads_errors_by_their_type(plane: Plane) -> None:
+    """a2a I7."""
     client = official(plane)
     task = (await sent(plane, "hello", blocking=True))["task"]
     with pytest.raises(TaskNotCancelableError):
@@ -266,6 +275,7 @@ async def test_the_official_client_reads_errors_by_their_type(plane: Plane) -> N
 
 
 async def test_the_official_client_resumes_by_the_header_of_its_call(plane: Plane) -> None:
+    """a2a K15."""
     client = official(plane)
     found = [one async for one in client.send_message(question("chunks 5 4"))]
     task = found[0].task

@@ -13,6 +13,7 @@ from taskplane.runtime.errors import NotFound
 
 
 def test_only_cards_probes_and_the_page_are_public() -> None:
+    """a2a H15."""
     public = {route.path for route in ROUTES if isinstance(route, PublicRoute)}
     api = {path for path in public if path.startswith("/api/") and not path.endswith(".json")}
     assert api == {"/api/ui-config", "/api/agents/{agent}"}
@@ -37,6 +38,7 @@ def test_only_cards_probes_and_the_page_are_public() -> None:
     ],
 )
 def test_ids_in_paths_are_decoded_after_the_path_was_matched(path: str, arguments: dict[str, str]) -> None:
+    """a2a K5."""
     assert RouteTable().find("GET", path)[1] == arguments
 
 

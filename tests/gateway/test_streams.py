@@ -23,7 +23,8 @@ def generations(events: list[Event]) -> list[int]:
 
 
 async def test_a_stream_has_the_task_and_then_its_events_without_a_gap(client: Client) -> None:
-    """P3: first the submitted task with the user's message, then working, then the rest; T1: one wrapper key each."""
+    """P3, a2a C8, C14, C18: first the submitted task with the user's message, then working, then the rest; T1: one
+    wrapper key each."""
     params = {"message": said("chunks 5 8"), "configuration": {"historyLength": 10}}
     events = await client.streamed("SendStreamingMessage", params)
     first = events[0].result["task"]
@@ -39,7 +40,7 @@ async def test_a_stream_has_the_task_and_then_its_events_without_a_gap(client: C
 
 
 async def test_the_first_task_of_a_0_3_stream_has_a_history_on_request_only(plane: Plane) -> None:
-    """T8: clients that replace their conversation by any full Task with a history keep theirs."""
+    """T8, a2a C20, C21, C24: clients that replace their conversation by any full Task with a history keep theirs."""
     plain = await plane.streamed("message/stream", {"message": said_0_3("hello")})
     assert plain[0].result["kind"] == "task"
     assert "history" not in plain[0].result
@@ -50,6 +51,7 @@ async def test_the_first_task_of_a_0_3_stream_has_a_history_on_request_only(plan
 
 
 async def test_history_length_limits_the_history_of_the_first_task_of_a_stream(client: Client) -> None:
+    """a2a C6, C8, C24."""
     asked = await client.send("ask")
     for length, text in ((0, "a"), (1, "b"), (9, "c")):
         params = {"message": said(text), "configuration": {"historyLength": length}}
@@ -61,12 +63,13 @@ async def test_history_length_limits_the_history_of_the_first_task_of_a_stream(c
 
 
 async def test_a_direct_answer_is_one_message_without_a_cursor(client: Client) -> None:
-    """P13: the stream ends after it."""
+    """P13, a2a C5, C8: the stream ends after it."""
     events = await client.streamed("SendStreamingMessage", {"message": said("message hi")})
     assert [(event.id, list(event.result)) for event in events] == [("", ["message"])]
 
 
 async def test_a_stream_ends_at_input_required_and_stays_open_at_auth_required(client: Client) -> None:
+    """a2a C9, D8."""
     asked = await client.streamed("SendStreamingMessage", {"message": said("ask")})
     assert states(asked)[-1] == "INPUT_REQUIRED"
     async with client.stream("SendStreamingMessage", {"message": said("auth")}) as events:
@@ -83,6 +86,7 @@ async def test_a_stream_ends_at_input_required_and_stays_open_at_auth_required(c
 
 
 async def test_the_answer_to_a_question_streams_the_task_and_then_only_new_events(client: Client) -> None:
+    """a2a C19, C20, K12."""
     asked = await client.send("ask")
     events = await client.streamed("SendStreamingMessage", {"message": said("Ann", taskId=asked["id"])}, **GROWING)
     assert events[0].result["task"]["id"] == asked["id"]
@@ -92,6 +96,7 @@ async def test_the_answer_to_a_question_streams_the_task_and_then_only_new_event
 
 
 async def test_a_subscription_to_a_paused_task_waits_for_the_answer_and_the_end(client: Client) -> None:
+    """a2a C11, C22."""
     asked = await client.send("ask")
     async with client.stream("SubscribeToTask", {"id": asked["id"]}) as events:
         first = await anext(events)
@@ -103,7 +108,7 @@ async def test_a_subscription_to_a_paused_task_waits_for_the_answer_and_the_end(
 
 
 async def test_all_streams_of_a_task_have_the_same_events_in_the_same_order(binding: Binding, tmp_path: Path) -> None:
-    """This includes streams over other bindings."""
+    """a2a C10: this includes streams over other bindings."""
     agent = Stepped()
     async with (
         open_all(tmp_path, ("a", agent)) as plane,
@@ -123,6 +128,7 @@ async def test_all_streams_of_a_task_have_the_same_events_in_the_same_order(bind
 
 
 async def test_a_subscription_to_an_ended_or_unknown_task_is_refused(client: Client) -> None:
+    """a2a C11, C23."""
     task = await client.send("hello")
     ended = await client.error("SubscribeToTask", {"id": task["id"]})
     assert (ended.code, ended.reason, ended.metadata) == (-32004, "UNSUPPORTED_OPERATION", {"taskId": task["id"]})
@@ -132,7 +138,7 @@ async def test_a_subscription_to_an_ended_or_unknown_task_is_refused(client: Cli
 
 
 async def test_an_error_before_the_first_event_of_a_0_3_stream_is_an_event(plane: Plane) -> None:
-    """The official 0.3 client reads only event streams."""
+    """a2a C23: the official 0.3 client reads only event streams."""
     task = await plane.send("hello")
     for task_id, code in ((task["id"], -32004), ("none", -32001)):
         (event,) = await plane.streamed("tasks/resubscribe", {"id": task_id})
@@ -142,7 +148,7 @@ async def test_an_error_before_the_first_event_of_a_0_3_stream_is_an_event(plane
 
 
 async def test_every_cursor_of_a_finished_stream_resumes_to_exactly_the_rest(client: Client) -> None:
-    """P12: without loss by event id, also after the task has ended."""
+    """P12, a2a C12: without loss by event id, also after the task has ended."""
     events = await client.streamed("SendStreamingMessage", {"message": said("chunks 7 4")})
     task_id = events[0].result["task"]["id"]
     for index, event in enumerate(events):
@@ -156,6 +162,7 @@ async def test_every_cursor_of_a_finished_stream_resumes_to_exactly_the_rest(cli
 
 
 async def test_an_interrupted_stream_is_resumed_after_its_last_event(client: Client) -> None:
+    """a2a C12."""
     async with client.stream("SendStreamingMessage", {"message": said("slow 6")}) as events:
         seen = [await anext(events) for _ in range(4)]
     task_id = seen[0].result["task"]["id"]
@@ -166,7 +173,7 @@ async def test_an_interrupted_stream_is_resumed_after_its_last_event(client: Cli
 
 
 async def test_an_unusable_cursor_gets_a_task_with_the_reason_and_the_later_events(client: Client) -> None:
-    """C4: there is never a silent gap, also while the task continues."""
+    """C4, a2a C12: there is never a silent gap, also while the task continues."""
     task = await client.send("ask")
     events = await client.streamed("SendStreamingMessage", {"message": said("hello")})
     ahead = events[0].id.partition("-")[0] + "-999"
@@ -200,7 +207,7 @@ async def test_a_malformed_cursor_is_refused_as_invalid_params(client: Client, c
 
 
 async def test_a_send_with_a_cursor_but_without_a_key_is_refused(client: Client) -> None:
-    """C5, C10: so a client library that reconnects does not send the message twice."""
+    """C5, C10, a2a C12: so a client library that reconnects does not send the message twice."""
     context = fresh()
     params: Any = {"message": said("hello", contextId=context)}
     events = await client.streamed("SendStreamingMessage", params)
@@ -211,7 +218,8 @@ async def test_a_send_with_a_cursor_but_without_a_key_is_refused(client: Client)
 
 
 async def test_a_repeated_stream_under_its_key_attaches_to_the_task(client: Client) -> None:
-    """C10, P12: without a cursor it has the task and the later events, with one exactly the events after it."""
+    """C10, P12, a2a C12, D11, D12: without a cursor it has the task and the later events, with one exactly the events
+    after it."""
     params: Any = {"message": said("chunks 3 4")}
     key = fresh()
     events = await client.streamed("SendStreamingMessage", params, idempotency_key=key)
@@ -223,7 +231,7 @@ async def test_a_repeated_stream_under_its_key_attaches_to_the_task(client: Clie
 
 
 async def test_a_cancel_ends_the_streams_of_its_task(client: Client) -> None:
-    """P8: their last state is canceled."""
+    """P8, a2a E7: their last state is canceled."""
     async with client.stream("SendStreamingMessage", {"message": said("slow 200")}) as events:
         task = (await anext(events)).result["task"]
         await client.result("CancelTask", {"id": task["id"]})

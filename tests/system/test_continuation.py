@@ -65,7 +65,7 @@ async def test_the_answer_to_a_pause_continues_the_same_task(plane: Plane, state
 
 
 async def test_a_message_to_a_running_task_gets_a_separate_turn(plane: Plane) -> None:
-    """I1: it is accepted, appended, and answered by a further turn before the task completes."""
+    """I1, a2a D9: it is accepted, appended, and answered by a further turn before the task completes."""
     async with client(plane.url) as http:
         for text in ("slow 4", "slow 16", "slow 64"):
             async with stream(http, "SendStreamingMessage", {"message": text_message(text)}) as events:
@@ -123,7 +123,7 @@ async def test_a_message_to_an_unknown_task_or_to_a_task_elsewhere_is_refused(pl
 
 @both_versions
 async def test_references_are_stored_without_foreign_and_unknown_ones(plane: Plane, method: str) -> None:
-    """I3, I5: a message after a terminal task is a new task; the other references are dropped silently."""
+    """I3, I5, a2a D7: a message after a terminal task is a new task; the other references are dropped silently."""
     async with client(plane.url) as http, client(plane.url, **{"X-User-Id": uuid4().hex}) as stranger:
         first, second = (await send(http, "ask"))["task"], (await send(http, "echo other"))["task"]
         first = (await send(http, "Ann", taskId=first["id"]))["task"]

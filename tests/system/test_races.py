@@ -100,7 +100,8 @@ async def test_after_a_cancel_the_agent_stops_and_nothing_is_appended(plane: Pla
 
 @pytest.mark.parametrize("command", ["chunks", "ask"])
 async def test_a_message_to_a_running_task_is_answered_before_the_task_completes(plane: Plane, command: str) -> None:
-    """I1, C8: races of a message against a completion and against a pause; none is lost, and no task is stuck."""
+    """I1, C8, a2a D9: races of a message against a completion and against a pause; none is lost, and no task is
+    stuck."""
     rng = random.Random(11)
     accepted = refused = 0
 

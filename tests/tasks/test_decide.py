@@ -246,7 +246,8 @@ def test_a_changed_row_differs_in_the_named_fields_only() -> None:
 
 
 def test_nothing_is_appended_to_an_artifact_that_is_not_there() -> None:
-    """P5: the item is refused as a whole; one that begins the artifact first is taken, and so is what follows it."""
+    """P5, a2a C18: the item is refused as a whole; one that begins the artifact first is taken, and so is what follows
+    it."""
     log = started()
     before = row_of(log), len(log.events)
     said = status(WORKING, message("a", "m1"))

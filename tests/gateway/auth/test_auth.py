@@ -49,7 +49,7 @@ async def owners(plane: Plane, headers: dict[str, str], path: str = "/api/sessio
 
 
 async def test_a_valid_key_is_required_and_identifies_the_caller(tmp_path: Path, keys: Path) -> None:
-    """S2: with authentication the caller is the owner of the key."""
+    """S2, a2a H15: with authentication the caller is the owner of the key."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         for headers in ({}, {"Authorization": "Basic YTpi"}, {"X-User-Id": "ann"}):
             reply = await sent(plane, headers)
@@ -81,6 +81,7 @@ async def test_user_names_in_headers_and_queries_are_ignored_with_authentication
 
 
 async def test_a_write_with_a_read_only_key_is_refused_with_403(tmp_path: Path, keys: Path) -> None:
+    """a2a H15."""
     async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys)) as plane:
         task = (await sent(plane, bearer("ann_1"))).json()["result"]["task"]
         got = await plane.http.post("/", json=request("GetTask", {"id": task["id"]}), headers=bearer("eve_1"))

@@ -70,7 +70,7 @@ async def test_an_unambiguous_part_of_an_older_client_is_converted(
 
 
 async def test_a_send_with_a_part_of_an_older_client_is_refused(plane: Plane) -> None:
-    """A2A B13: a part with `type` instead of `kind` is invalid params."""
+    """a2a B13: a part with `type` instead of `kind` is invalid params."""
     message = said_0_3("", parts=[{"type": "text", "text": "hi"}])
     assert (await plane.error("message/send", {"message": message}))["code"] == -32602
 

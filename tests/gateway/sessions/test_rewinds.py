@@ -77,7 +77,8 @@ async def test_a_session_shows_if_its_newest_rewind_can_be_undone(plane: Plane) 
 
 @each_way
 async def test_a_rewind_with_a_text_runs_it_as_a_new_turn(plane: Plane, way: Way) -> None:
-    """R6, T8: one full Task with its history, then the new task from `submitted` on, and no second Task."""
+    """R6, T8, a2a C20, C24: one full Task with its history, then the new task from `submitted` on, and no second
+    Task."""
     context = await session_of(plane, way, "A", "B")
     found = await rewind(plane, way, context, await invocation(plane, context, "B"), "E")
     last = found[-1][1]
@@ -102,7 +103,7 @@ async def test_a_rewind_with_a_text_runs_it_as_a_new_turn(plane: Plane, way: Way
 async def test_the_task_of_a_rewind_has_its_history_for_every_history_length(
     plane: Plane, version_of: str, length: int
 ) -> None:
-    """T8, R4: it has no cursor, since the session has no task log."""
+    """T8, R4, a2a C24: it has no cursor, since the session has no task log."""
     stream, unary = Way(version_of, True), Way(version_of, False)
     context = await session_of(plane, stream, "A", "B", "C")
     params = stream.params(context, "", {REWIND: await invocation(plane, context, "C")}, historyLength=length)

@@ -12,6 +12,7 @@ from taskplane.gateway.translate.timestamps import from_text, to_text
 @unhurried
 @given(st.integers(-62135596800, 253402300799), st.integers(0, 999_999_999))
 def test_a_time_is_written_as_in_protojson(seconds: int, nanos: int) -> None:
+    """a2a B3."""
     stamp = Timestamp(seconds=seconds, nanos=nanos)
     assert to_text(stamp) == stamp.ToJsonString()
 

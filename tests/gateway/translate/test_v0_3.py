@@ -61,6 +61,7 @@ def test_the_official_library_reads_each_element_without_what_0_3_cannot_say(
     ],
 )
 def test_final_is_true_for_ended_tasks_and_input_required(state: str, final: bool) -> None:
+    """a2a B10, C21."""
     number = next(number for number, name in STATES.items() if name == state)
     update = a2a.TaskStatusUpdateEvent()
     update.status.state = a2a.TaskState.ValueType(number)
@@ -85,7 +86,7 @@ def test_a_cursor_stands_in_the_metadata_of_every_event_of_a_task(metadata: dict
 @unhurried
 @given(values)
 def test_any_data_is_unchanged_by_writing_and_reading(value: Any) -> None:
-    """Values without a form in 0.3 are wrapped and marked on output, and unwrapped on input."""
+    """a2a B14: values without a form in 0.3 are wrapped and marked on output, and unwrapped on input."""
     bad = Reading()
     message = a2a.Message()
     given_part = {"kind": "data", "data": {"value": value}, "metadata": {"data_part_compat": True}}
@@ -111,6 +112,7 @@ def violations(*parts: Any, **message: Any) -> list[str]:
 
 
 def test_each_kind_of_part_is_read() -> None:
+    """a2a B14."""
     parts = read(
         {"kind": "text", "text": "hi", "metadata": {"a": 1}},
         {"kind": "file", "file": {"name": "n", "mimeType": "text/csv", "bytes": "aGk="}},
@@ -138,10 +140,12 @@ def test_each_kind_of_part_is_read() -> None:
     ],
 )
 def test_an_invalid_part_is_refused_with_its_path(part: Any, path: str) -> None:
+    """a2a B13."""
     assert violations(part) == [path]
 
 
 def test_unknown_fields_are_ignored_and_an_unknown_role_is_refused() -> None:
+    """a2a B13."""
     assert read(role="agent", extra=1).role == a2a.ROLE_AGENT
     assert violations(role="assistant") == ["message.role"]
     assert violations(parts=[]) == ["message.parts"]
@@ -152,6 +156,7 @@ def test_unknown_fields_are_ignored_and_an_unknown_role_is_refused() -> None:
     [({}, Wait.GRACE), (None, Wait.GRACE), ({"blocking": True}, Wait.AT_REST), ({"blocking": False}, Wait.EXISTS)],
 )
 def test_blocking_decides_how_long_a_send_waits(configuration: Any, wait: Wait) -> None:
+    """a2a B12, C2, C3."""
     params = {
         "message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "a"}]},
         "configuration": configuration,

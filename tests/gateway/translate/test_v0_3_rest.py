@@ -26,7 +26,7 @@ from taskplane.runtime.errors import Invalid
 @unhurried
 @given(responses())
 def test_every_event_is_the_protojson_of_what_grpc_sends(response: a2a.StreamResponse) -> None:
-    """The official client refuses a body with a member that its messages do not have."""
+    """a2a B15, B18: the official client refuses a body with a member that its messages do not have."""
     payload = getattr(response, response.WhichOneof("payload") or "task")
     written = json.loads(json_lines.encode(V0_3_REST.event(payload)))
     assert ParseDict(written, old.StreamResponse()) == event(payload)
@@ -50,6 +50,7 @@ def without_empty(request: a2a.SendMessageRequest) -> a2a.SendMessageRequest:
 def test_a_send_is_read_as_over_grpc_by_the_names_of_json_and_of_the_protobuf(
     request: old.SendMessageRequest, proto_names: bool
 ) -> None:
+    """a2a B16."""
     kinds = [(part.WhichOneof("part"), part.file.WhichOneof("file")) for part in request.request.content]
     assume(all(kind and (kind != "file" or file) for kind, file in kinds))
     sent = MessageToDict(request, preserving_proto_field_name=proto_names)
@@ -77,12 +78,14 @@ def read(*parts: Any, **message: Any) -> a2a.Message:
     ],
 )
 def test_a_message_is_read_in_each_spelling(sent: Any) -> None:
+    """a2a B16."""
     expected = a2a.Message(message_id="m", role=a2a.ROLE_USER)
     expected.parts.add().text = "hi"
     assert read_send(V0_3_REST, sent).message == expected
 
 
 def test_a_file_and_data_are_read_in_each_spelling() -> None:
+    """a2a B16."""
     files = read(
         {"file": {"fileWithBytes": "aGk=", "mimeType": "text/csv", "name": "n"}},
         {"file": {"file_with_bytes": "aGk=", "mime_type": "text/csv", "name": "n"}},
@@ -127,6 +130,7 @@ def test_only_a_send_that_blocks_waits_for_its_end(configuration: Any, wait: Wai
 
 
 def test_no_history_length_and_0_are_the_same() -> None:
+    """a2a C7, J11."""
     message = {"messageId": "m", "role": "user", "content": [{"text": "a"}]}
     for length, found in ((0, None), ("0", None), (2, 2)):
         sent = read_send(V0_3_REST, {"message": message, "configuration": {"history_length": length}}).configuration
@@ -140,12 +144,14 @@ def test_no_history_length_and_0_are_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["pushNotification", "push_notification", "pushNotificationConfig"])
 def test_a_webhook_has_three_names(name: str) -> None:
+    """a2a B16, B17."""
     message = {"messageId": "m", "role": "user", "content": [{"text": "a"}]}
     sent = read_send(V0_3_REST, {"message": message, "configuration": {name: {"url": "u", "authentication": {}}}})
     assert sent.configuration.HasField("task_push_notification_config")
 
 
 def test_an_answer_has_a_wrapper_unless_the_call_was_about_a_task() -> None:
+    """a2a B15."""
     task = a2a.Task(id="t", context_id="c")
     task.status.state = a2a.TASK_STATE_CANCELED
     shown = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_CANCELLED"}}

@@ -38,6 +38,7 @@ def protojson(found: Message) -> Any:
 @unhurried
 @given(responses())
 def test_every_event_is_written_as_in_protojson(response: a2a.StreamResponse) -> None:
+    """a2a B1, B3."""
     payload = getattr(response, response.WhichOneof("payload") or "task")
     if isinstance(payload, a2a.Task) and payload.id == payload.context_id:
         payload.context_id += "c"
@@ -47,6 +48,7 @@ def test_every_event_is_written_as_in_protojson(response: a2a.StreamResponse) ->
 @unhurried
 @given(tasks())
 def test_a_task_is_written_as_in_protojson_and_read_back_unchanged(task: a2a.Task) -> None:
+    """a2a B1."""
     task.context_id += "c" * (task.id == task.context_id)
     written = json.loads(json_lines.encode(V1_0.task(task)))
     assert written == protojson(task)
@@ -138,6 +140,7 @@ def violations(params: Any) -> dict[str, str]:
 
 
 def test_field_names_are_read_in_camel_case_and_snake_case() -> None:
+    """a2a B2."""
     camel = read(contextId="c", taskId="t", referenceTaskIds=["a"], extensions=["x"], metadata={"k": [1, None]})
     snake = read(context_id="c", task_id="t", reference_task_ids=["a"], extensions=["x"], metadata={"k": [1, None]})
     assert camel == snake
@@ -146,10 +149,12 @@ def test_field_names_are_read_in_camel_case_and_snake_case() -> None:
 
 
 def test_unknown_fields_are_ignored_and_null_means_absent() -> None:
+    """a2a B2."""
     assert read(contextId=None, metadata=None, kind="message", whatever={"a": 1}) == read()
 
 
 def test_all_missing_required_fields_are_named_together() -> None:
+    """a2a B5."""
     assert violations({"message": {}}) == {
         "message.messageId": "is required",
         "message.role": "is required",
@@ -175,10 +180,12 @@ def test_all_missing_required_fields_are_named_together() -> None:
     ],
 )
 def test_an_invalid_part_is_refused_with_its_path(part: Any, path: str) -> None:
+    """a2a B4."""
     assert list(violations({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}})) == [path]
 
 
 def test_each_kind_of_part_is_read() -> None:
+    """a2a B4."""
     parts = read(
         parts=[
             {"text": ""},
@@ -254,12 +261,14 @@ def test_the_configuration_of_a_send_is_read_in_either_spelling() -> None:
     ],
 )
 def test_an_invalid_filter_of_a_list_is_refused_with_its_name(params: Any, path: str) -> None:
+    """a2a E3, E4."""
     with pytest.raises(Invalid) as caught:
         read_params(V1_0, "ListTasks", params)
     assert list(caught.value.fields) == [path]
 
 
 def test_a_list_has_all_four_members_and_artifacts_on_request_only() -> None:
+    """a2a E2, E6."""
     empty = V1_0.result(Listing([], "", 50, 0))
     assert empty == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
     task = a2a.Task(id="t")

@@ -26,6 +26,7 @@ FORMS = pytest.mark.parametrize("form", PAIRS, ids=lambda form: form.__name__)
 @unhurried
 @given(st.data())
 def test_a_message_of_1_0_comes_back_without_what_0_3_cannot_say(form: type[Message], data: st.DataObject) -> None:
+    """a2a B14, J12, K4."""
     found = data.draw(instances(PAIRS[form].new))
     if isinstance(found, a2a.AgentCard):
         for interface in found.supported_interfaces[:2]:
@@ -41,6 +42,7 @@ def test_a_message_of_1_0_comes_back_without_what_0_3_cannot_say(form: type[Mess
 @unhurried
 @given(st.data())
 def test_a_message_of_0_3_comes_back_as_it_was_or_as_1_0_has_it(form: type[Message], data: st.DataObject) -> None:
+    """a2a J12, K4."""
     found = data.draw(instances(form))
     for name in ("name", "parent"):
         if hasattr(found, name) and form is not old.AgentCard and data.draw(st.booleans()):
@@ -57,6 +59,7 @@ def test_a_message_of_0_3_comes_back_as_it_was_or_as_1_0_has_it(form: type[Messa
 
 @pytest.mark.parametrize("value", [None, True, 1.5, "a", [1, {"a": None}]])
 def test_data_that_is_no_object_is_wrapped_and_comes_back(value: Any) -> None:
+    """a2a B14."""
     part = a2a.Part()
     part.metadata.update({"mine": 1})
     ParseDict(value, part.data)
@@ -89,11 +92,12 @@ def test_an_object_that_looks_wrapped_is_unwrapped_only_with_the_mark() -> None:
     ],
 )
 def test_a_name_has_the_ids_of_a_task_and_a_config(name: str, ids: tuple[str, str]) -> None:
+    """a2a A9."""
     assert names.config_ids(name) == ids
 
 
 def test_the_id_of_a_new_config_is_never_taken_from_its_name() -> None:
-    """The official client writes `None` there."""
+    """a2a F7: the official client writes `None` there."""
     request = old.CreateTaskPushNotificationConfigRequest(parent="tasks/t")
     request.config.name = "tasks/t/pushNotificationConfigs/None"
     request.config.push_notification_config.url = "https://example.com"
@@ -102,6 +106,7 @@ def test_the_id_of_a_new_config_is_never_taken_from_its_name() -> None:
 
 
 def test_the_official_library_reads_a_task_in_0_3_as_it_was() -> None:
+    """a2a J12."""
     task = a2a.Task(id="t", context_id="c")
     task.status.state = a2a.TASK_STATE_CANCELED
     task.status.timestamp.FromJsonString("2025-01-02T03:04:05.678Z")
@@ -136,6 +141,7 @@ def test_an_event_and_an_answer_have_the_wrapper_of_their_payload_and_its_cursor
 
 @pytest.mark.parametrize("blocking", [True, False])
 def test_a_send_that_does_not_block_is_answered_once_its_task_has_begun(blocking: bool) -> None:
+    """a2a C3, J11."""
     request = old.SendMessageRequest(configuration=old.SendMessageConfiguration(blocking=blocking))
     assert read(request).wait is (Wait.AT_REST if blocking else Wait.GRACE)
     assert read(old.GetTaskRequest()).wait is None

@@ -19,6 +19,7 @@ ANN = Principal("tenant", "ann", "ann")
 
 
 def test_an_event_has_an_id_line_one_data_line_and_a_blank_line() -> None:
+    """a2a C14, C15."""
     assert event(b"{}", "abc-1") == b"id: abc-1\ndata: {}\n\n"
     assert event(b"{}") == b"data: {}\n\n"
     assert event(b"{}", name="error") == b"event: error\ndata: {}\n\n"
@@ -26,12 +27,14 @@ def test_an_event_has_an_id_line_one_data_line_and_a_blank_line() -> None:
 
 @pytest.mark.parametrize("cursor", ["a\nb", "a\rb", "a\0b", "a\r\ndata: forged"])
 def test_an_event_id_with_a_line_break_or_nul_is_refused(cursor: str) -> None:
+    """a2a C15."""
     with pytest.raises(ValueError, match="event id"):
         event(b"{}", cursor)
 
 
 @pytest.mark.parametrize("data", [b"", b"a\nb", b"a\rb"])
 def test_empty_or_multi_line_data_is_refused(data: bytes) -> None:
+    """a2a C14, C15."""
     with pytest.raises(ValueError, match="data"):
         event(data)
 
@@ -128,7 +131,7 @@ async def test_the_response_headers_disable_buffering_by_proxies() -> None:
 
 
 async def test_a_silent_stream_gets_comment_lines_without_blank_lines() -> None:
-    """C3, C5: clients do not see comments as events."""
+    """C3, C5, a2a C15, K14: clients do not see comments as events."""
     async with serving(keep_alive=0.05) as server, asyncio.timeout(10):
         # The event comes before the first silence.
         await server.source.queue.put(event(b"1", "a-1"))
