@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.typescript import Json, acted, official, packages
+from tests.client.typescript import Json, acted, acting, packages
 from tests.executor.scripted import Stepped
 from tests.gateway.plane import Plane, fresh, open_all, open_behind, open_front, said
 from tests.support.cutting import CuttingProxy, cutting
@@ -63,19 +63,19 @@ async def test_p12_a_stream_of_the_official_client_that_is_cut_every_20_events_h
     plane: Plane, proxy: CuttingProxy, version: str, binding: str
 ) -> None:
     """C5: 0 missing, 0 repeated, equal text."""
-    whole = await acted(act="stream", **at(plane), request=request(f"chunks {_EVENTS - 3} 8"))
+    whole = await acted("stream", at(plane), request=request(f"chunks {_EVENTS - 3} 8"))
     proxy.cut_every = _EVERY
     context, key = fresh(), fresh()
     sent = request(f"chunks {_EVENTS - 3} 8", contextId=context)
     where = at(plane, proxy.port, version, binding)
-    events = await acted(act="stream", **where, request=sent, key=key)
+    events = await acted("stream", where, request=sent, key=key)
     assert generations(events) == list(range(1, _EVENTS + 1))
     assert text(events) == text(whole) != ""
     assert state(events[-1]) == "COMPLETED"
     assert proxy.cuts >= _EVENTS // _EVERY - 1
     # A program that starts again under its key gets the same task, as it is.
     proxy.cut_every = None
-    (again,) = await acted(act="stream", **where, request=sent, key=key)
+    (again,) = await acted("stream", where, request=sent, key=key)
     assert (again["task"]["id"], state(again)) == (payload(events[0])["id"], "COMPLETED")
     assert await tasks_in(plane, context) == 1
 
@@ -86,7 +86,7 @@ async def test_c10_fifty_concurrent_sends_of_the_official_client_under_one_key_m
 ) -> None:
     context = fresh()
     where, sent = at(plane, 0, version, binding), request("chunks 5 4", contextId=context)
-    (ids,) = await acted(act="together", **where, request=sent, key=fresh())
+    (ids,) = await acted("together", where, request=sent, key=fresh())
     assert len(ids) == 50
     assert len(set(ids)) == await tasks_in(plane, context) == 1
     assert all(ids)
@@ -99,7 +99,7 @@ async def test_c10_a_cut_before_the_first_event_sends_under_the_same_key(
     proxy.cut_after = 40
     context = fresh()
     sent = request("chunks 5 8", contextId=context)
-    events = await acted(act="stream", **at(plane, proxy.port), request=sent, plain=plain)
+    events = await acted("stream", at(plane, proxy.port), request=sent, plain=plain)
     assert proxy.cuts == 1
     assert state(events[-1]) == "COMPLETED"
     assert await tasks_in(plane, context) == 1
@@ -116,7 +116,7 @@ async def test_c5_a_stream_of_the_official_client_continues_after_a_restart_of_t
         async with (
             asyncio.timeout(60),
             cutting("127.0.0.1", first.gateway.port) as proxy,
-            official(act="stream", **at(first, proxy.port, version, binding), request=request("go")) as printed,
+            acting("stream", at(first, proxy.port, version, binding), request=request("go")) as printed,
         ):
             events: list[Json] = []
             while text(events) != "begun, ":
@@ -136,13 +136,13 @@ async def test_p12_a_task_that_has_ended_is_resumed_after_any_of_its_cursors(
     plane: Plane, version: str, binding: str
 ) -> None:
     where = at(plane, 0, version, binding)
-    events = await acted(act="stream", **where, request=request("chunks 5 8"))
+    events = await acted("stream", where, request=request("chunks 5 8"))
     task = payload(events[0])["id"]
     for position in (0, 3, len(events) - 1):
         place = {"taskId": task, "cursor": cursors(events)[position]}
-        rest = await acted(act="resume", **where, place=place)
+        rest = await acted("resume", where, place=place)
         assert cursors(rest) == cursors(events)[position + 1 :]
-    (refused,) = await acted(act="resume", **where, place={"taskId": task})
+    (refused,) = await acted("resume", where, place={"taskId": task})
     assert refused["failed"].endswith("UnsupportedOperationError")
 
 
@@ -152,10 +152,10 @@ async def test_c4_a_cursor_that_is_not_available_gives_the_task_and_the_later_ev
 ) -> None:
     """There is never a silent gap."""
     where = at(plane, 0, version, binding)
-    asked = await acted(act="stream", **where, request=request("ask"))
-    other = await acted(act="stream", **where, request=request("hello"))
+    asked = await acted("stream", where, request=request("ask"))
+    other = await acted("stream", where, request=request("hello"))
     place = {"taskId": payload(asked[0])["id"], "cursor": cursors(other)[0]}
-    async with asyncio.timeout(30), official(act="resume", **where, place=place) as printed:
+    async with asyncio.timeout(30), acting("resume", where, place=place) as printed:
         first = await anext(printed)
         assert first["task"]["metadata"]["taskplane.dev/resync"] == "CURSOR_FOREIGN"
         assert (first["task"]["id"], state(first)) == (place["taskId"], "INPUT_REQUIRED")
@@ -169,30 +169,30 @@ async def test_c4_a_cursor_that_is_not_available_gives_the_task_and_the_later_ev
 @every_binding
 async def test_a_question_ends_the_events_and_a_direct_answer_is_all(plane: Plane, version: str, binding: str) -> None:
     where = at(plane, 0, version, binding)
-    asked = await acted(act="stream", **where, request=request("ask"))
+    asked = await acted("stream", where, request=request("ask"))
     assert state(asked[-1]) == "INPUT_REQUIRED"
     task = payload(asked[0])
     answer = request("Ann", taskId=task["id"], contextId=task["contextId"])
-    assert state((await acted(act="stream", **where, request=answer))[-1]) == "COMPLETED"
-    (direct,) = await acted(act="stream", **where, request=request("message hi"))
+    assert state((await acted("stream", where, request=answer))[-1]) == "COMPLETED"
+    (direct,) = await acted("stream", where, request=request("message hi"))
     assert direct["message"]["parts"] == [{"text": "hi"}]
 
 
 async def test_a_rewind_goes_on_with_its_turn_or_ends(plane: Plane) -> None:
     where, context = at(plane), fresh()
-    done = await acted(act="stream", **where, request=request("hello", contextId=context))
+    done = await acted("stream", where, request=request("hello", contextId=context))
     task = await plane.result("GetTask", {"id": payload(done[0])["id"]})
     cut = {"kagent_rewind_before_invocation_id": task["history"][0]["metadata"]["kagent_invocation_id"]}
-    events = await acted(act="stream", **where, request=request("count 2", contextId=context, metadata=cut))
+    events = await acted("stream", where, request=request("count 2", contextId=context, metadata=cut))
     assert (payload(events[0])["id"], state(events[0]), state(events[-1])) == (context, "COMPLETED", "COMPLETED")
     assert payload(events[-1])["taskId"] != context
     # The turn is cut already.
-    (missing,) = await acted(act="stream", **where, request=request("count 2", contextId=context, metadata=cut))
+    (missing,) = await acted("stream", where, request=request("count 2", contextId=context, metadata=cut))
     assert (payload(missing)["contextId"], state(missing)) == (context, "FAILED")
     turn = await plane.result("GetTask", {"id": payload(events[-1])["taskId"]})
     cut = {"kagent_rewind_before_invocation_id": turn["history"][0]["metadata"]["kagent_invocation_id"]}
     alone = request("", contextId=context, metadata=cut, parts=[])
-    (session,) = await acted(act="stream", **where, request=alone)
+    (session,) = await acted("stream", where, request=alone)
     assert (payload(session)["id"], state(session)) == (context, "COMPLETED")
 
 
@@ -201,15 +201,15 @@ async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told
     plane: Plane, version: str, binding: str
 ) -> None:
     where = at(plane, 0, version, binding)
-    (refused,) = await acted(act="stream", **where, request=request("hi", taskId=fresh()))
+    (refused,) = await acted("stream", where, request=request("hi", taskId=fresh()))
     assert refused["failed"].endswith("TaskNotFoundError")
     away = {**where, "port": free_port()}
-    (unreachable,) = await acted(act="stream", **away, request=request("hi"))
+    (unreachable,) = await acted("stream", away, request=request("hi"))
     assert (unreachable["failed"], unreachable["reason"]) == ("Unreachable", "UNREACHABLE")
 
 
 async def test_an_abort_ends_the_stream_at_once_and_leaves_no_timers(plane: Plane) -> None:
-    (ended,) = await acted(act="abort", **at(plane), request=request("slow 200"))
+    (ended,) = await acted("abort", at(plane), request=request("slow 200"))
     assert (ended["reason"], ended["timers"]) == ("Error: enough", [])
     assert ended["milliseconds"] < 1_000
     await plane.at_zero()
@@ -223,5 +223,5 @@ async def test_a_limit_of_streams_is_waited_for(tmp_path: Path, version: str, bi
     ):
         await anext(first)
         where = at(plane, 0, version, binding)
-        (refused,) = await acted(act="stream", **where, request=request("hi"), giveUpAfter=0.5)
+        (refused,) = await acted("stream", where, request=request("hi"), giveUpAfter=0.5)
         assert refused["failed"] == "Unreachable"

@@ -1,9 +1,9 @@
-"""Programs in Node that use the client in TypeScript."""
+"""Programs in Node that use the client in TypeScript, and the official client in JavaScript."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -16,11 +16,64 @@ packages: Final = pytest.mark.skipif(bool(NO_TYPESCRIPT), reason=NO_TYPESCRIPT)
 _LONGEST: Final = 64 * 1024 * 1024
 
 
+class Program:
+    """A program of `clients/typescript/test`, which reads and prints lines of JSON."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self._sent, self._printed = process.stdin, process.stdout
+
+    async def say(self, line: Any) -> None:
+        """Send a line."""
+        self._sent.write(f"{json.dumps(line)}\n".encode())
+        await self._sent.drain()
+
+    async def hear(self) -> Any:
+        """Return the next line."""
+        async with asyncio.timeout(60):
+            line = await self._printed.readline()
+        assert line, "the program has ended"
+        return json.loads(line)
+
+
+class Official(Program):
+    """The official client of A2A. Its acts are those of `clients/typescript/test/official.ts`."""
+
+    async def act(self, act: str, **given: Any) -> AsyncGenerator[Any]:
+        """Yield the events or the answer of an act; the last one is its failure, if it fails."""
+        await self.say({"act": act, **given})
+        while True:
+            heard = await self.hear()
+            if heard == {"ended": act}:
+                return
+            yield heard
+            if "failed" in heard:
+                return
+
+    async def acted(self, act: str, **given: Any) -> list[Any]:
+        """Return what an act yields."""
+        return [each async for each in self.act(act, **given)]
+
+
+class Calls(Program):
+    """The methods of `Sessions`, called by their names."""
+
+    async def __call__(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of a method; of `watch`, the first change."""
+        await self.say([method, *arguments])
+        return await self.hear()
+
+    async def until(self, change: str) -> Json:
+        """Return the next change of this name of a watch; `end`: the watch ended."""
+        while (found := await self.hear())["name"] != change:
+            assert found["name"] != "end"
+        return dict(found)
+
+
 @asynccontextmanager
-async def program(name: str, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """Run a program of `clients/typescript/test`, and end it if it still runs."""
+async def _running(name: str, argument: str) -> AsyncGenerator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *(NODE, f"test/{name}.ts", *arguments),
+        *(NODE, f"test/{name}.ts", argument),
         cwd=TYPESCRIPT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -29,57 +82,32 @@ async def program(name: str, *arguments: str) -> AsyncGenerator[asyncio.subproce
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def lines(process: asyncio.subprocess.Process) -> AsyncIterator[Any]:
-    """Yield what a program prints, until it ends."""
-    assert process.stdout is not None
-    while line := await process.stdout.readline():
-        yield json.loads(line)
-    assert await process.wait() == 0
+        process.kill()
+        await process.wait()
 
 
 @asynccontextmanager
-async def official(**given: Any) -> AsyncGenerator[AsyncIterator[Any]]:
-    """Let the official client act, and yield what it prints."""
-    async with program("official", json.dumps(given)) as process:
-        yield lines(process)
+async def official(**given: Any) -> AsyncGenerator[Official]:
+    """Run the official client of a version over a binding."""
+    async with _running("official", json.dumps(given)) as process:
+        yield Official(process)
 
 
-async def acted(**given: Any) -> list[Any]:
-    """Let the official client act, and return what it printed."""
-    async with asyncio.timeout(60), official(**given) as found:
-        return [each async for each in found]
+async def acted(act: str, where: Json, **given: Any) -> list[Any]:
+    """Let the official client act once, and return what it printed."""
+    async with official(**where) as client:
+        return await client.acted(act, **given)
 
 
-class Calls:
-    """The methods of `Sessions`, called by their names."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        self._sent = process.stdin
-        self._printed = lines(process)
-
-    async def __call__(self, method: str, *arguments: Any) -> Any:
-        """Return the answer of a method; of `watch`, the first change."""
-        self._sent.write(f"{json.dumps([method, *arguments])}\n".encode())
-        await self._sent.drain()
-        async with asyncio.timeout(30):
-            return await anext(self._printed)
-
-    async def until(self, change: str) -> Json:
-        """Return the next change of this name of a watch; `end`: the watch ended."""
-        async with asyncio.timeout(30):
-            while (found := await anext(self._printed))["name"] != change:
-                assert found["name"] != "end"
-        return dict(found)
+@asynccontextmanager
+async def acting(act: str, where: Json, **given: Any) -> AsyncGenerator[AsyncGenerator[Any]]:
+    """Let the official client act once, and yield what it prints."""
+    async with official(**where) as client, aclosing(client.act(act, **given)) as printed:
+        yield printed
 
 
 @asynccontextmanager
 async def sessions(url: str) -> AsyncGenerator[Calls]:
     """Yield the sessions of a server."""
-    async with program("sessions", url) as process:
+    async with _running("sessions", url) as process:
         yield Calls(process)

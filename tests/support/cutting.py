@@ -24,6 +24,8 @@ class CuttingProxy:
         """Cuts a connection once it has passed so many bytes towards the client; then never again by itself."""
         self.cut_every: int | None = None
         """Cuts each connection once it has passed so many server-sent events towards the client."""
+        self.cut_every_bytes: int | None = None
+        """Cuts each connection once it has passed so many bytes towards the client."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forwards one connection."""
@@ -79,6 +81,9 @@ class CuttingProxy:
             if counted and self.cut_after is not None and passed + len(data) >= self.cut_after:
                 await self._cut_with(writer, data[: self.cut_after - passed])
                 self.cut_after = None
+                return
+            if counted and self.cut_every_bytes is not None and passed + len(data) >= self.cut_every_bytes:
+                await self._cut_with(writer, data[: self.cut_every_bytes - passed])
                 return
             self.answers += counted and not passed
             passed += len(data)
