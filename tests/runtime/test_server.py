@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from tests.runtime.conftest import SERVICE, add_echo, as_alice, echo_services, say_back, tell_bytes
+from tests.runtime.conftest import SERVICE, Held, add_echo, as_alice, echo_services, say_back, tell_bytes
 
 from taskplane.runtime import errors
 from taskplane.runtime import server as server_module
@@ -320,3 +320,29 @@ async def test_a_channel_that_nobody_uses_does_not_hold_up_a_drain() -> None:
         async with serving(echo_services(), "127.0.0.1:0", grace=600) as server:
             stub = as_alice(await stack.enter_async_context(connect(server.address)))
             assert await stub.Say(HELLO) == HELLO
+
+
+async def test_calls_beyond_the_limit_are_refused_or_wait_in_their_client() -> None:
+    """The limit of a server refuses; that of a connection lets further calls wait."""
+    held = Held()
+    async with (
+        serving(echo_services(held.say), "127.0.0.1:0", grace=0.1, max_calls=1) as server,
+        connect(server.address) as channel,
+    ):
+        first = asyncio.ensure_future(as_alice(channel).Say(HELLO))
+        await held.begun.wait()
+        with pytest.raises(errors.Exhausted):
+            await as_alice(channel).Say(HELLO)
+        held.release.set()
+        assert await first == HELLO
+    waiting = Held()
+    async with (
+        serving(echo_services(waiting.say), "127.0.0.1:0", grace=0.1, max_connection_calls=1) as server,
+        connect(server.address) as channel,
+    ):
+        calls = [asyncio.ensure_future(as_alice(channel).Say(HELLO)) for _ in range(2)]
+        await waiting.begun.wait()
+        with pytest.raises(errors.DeadlineExceeded):
+            await as_alice(channel).Look(HELLO, timeout=0.2)
+        waiting.release.set()
+        assert await asyncio.gather(*calls) == [HELLO] * 2

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -183,26 +183,29 @@ def _answer(error: BaseException, request_id: str) -> BaseException:
 
 
 def wrap(handler: "grpc.RpcMethodHandler[Any, Any]", method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
-    """Return the wrapped handler. TypeError: the method streams requests, which is not supported."""
+    """Return the wrapped handler. TypeError: a method that is not public streams requests, which is not supported.
+
+    A public method may take its one request as a stream: it then finds out who calls before it reads the request.
+    """
     tracing.look_for_sdk()
-    if handler.request_streaming:
+    reads = handler.request_streaming
+    if reads and method.access is not Access.PUBLIC:
         raise TypeError(f"{method.path}: methods with request streams are not supported")
+    behaviour: Any
+    make: Any
     if handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(
-            cast(
-                "Any",
-                _wrap_handler(
-                    _write_stream(cast("Any", handler.unary_stream), OPEN_STREAMS.labels(method.path)), method
-                ),
-            ),
-            _parse_or_malformed(handler.request_deserializer),
-            handler.response_serializer,
-        )
-    return grpc.unary_unary_rpc_method_handler(
-        cast("Any", _wrap_handler(cast("Any", handler.unary_unary), method)),
+        streams: Any = handler.stream_stream if reads else handler.unary_stream
+        behaviour = _write_stream(streams, OPEN_STREAMS.labels(method.path))
+        make = grpc.stream_stream_rpc_method_handler if reads else grpc.unary_stream_rpc_method_handler
+    else:
+        behaviour = handler.stream_unary if reads else handler.unary_unary
+        make = grpc.stream_unary_rpc_method_handler if reads else grpc.unary_unary_rpc_method_handler
+    wrapped: grpc.RpcMethodHandler[Any, Any] = make(
+        _wrap_handler(behaviour, method),
         _parse_or_malformed(handler.request_deserializer),
         handler.response_serializer,
     )
+    return wrapped
 
 
 def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
@@ -285,7 +288,10 @@ async def _refuse(
         finally:
             del error  # the exception refers to this frame by its traceback: a reference cycle
     whole = to_status(error)
-    await context.abort(status.code_of(whole), whole.message, trailing_metadata=status.trailers(whole))
+    try:
+        await context.abort(status.code_of(whole), whole.message, trailing_metadata=status.trailers(whole))
+    except grpc.aio.InternalError as gone:  # a client that has gone before its status
+        raise ClientGone from gone
 
 
 def _write_stream(behaviour: Callable[[Any, Context], AsyncIterator[Any]], open_streams: Number) -> Handler:

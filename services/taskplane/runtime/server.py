@@ -71,6 +71,8 @@ async def serving(
     period: float = PERIOD,
     connection_age: float | None = CONNECTION_AGE,
     connection_grace: float = CONNECTION_GRACE,
+    max_calls: int | None = None,
+    max_connection_calls: int | None = None,
     setting: str = "",
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> AsyncGenerator[Serving]:
@@ -79,7 +81,9 @@ async def serving(
     Health follows `ready`; see `health.Health`. On exit it says NOT_SERVING, takes no new calls, and gives those that
     run `grace` seconds before they are cancelled. A connection takes new calls for `connection_age` seconds, and has
     `connection_grace` seconds more for those that run; None: no limit, for clients that would not go on with a stream
-    on another connection. `interceptors` see every call before our own handlers do. `setting` names the address.
+    on another connection. `max_calls`: further ones get RESOURCE_EXHAUSTED, without details. `max_connection_calls`:
+    further ones of one connection wait in its client. `interceptors` see every call before our own handlers do.
+    `setting` names the address.
     Invalid: a non-loopback address for internal services without a secret. Unavailable: the address cannot be had.
     """
     host = _host(listen)
@@ -94,7 +98,9 @@ async def serving(
     if connection_age is not None:
         options.append(("grpc.max_connection_age_ms", int(connection_age * 1_000)))
         options.append(("grpc.max_connection_age_grace_ms", int(connection_grace * 1_000)))
-    server = grpc.aio.server(options=options, interceptors=interceptors)
+    if max_connection_calls is not None:
+        options.append(("grpc.max_concurrent_streams", max_connection_calls))
+    server = grpc.aio.server(options=options, interceptors=interceptors, maximum_concurrent_rpcs=max_calls)
     services.register(server)
     health = Health(services.names, ready, period=period, patience=patience)
     await health.register(server)

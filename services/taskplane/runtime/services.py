@@ -81,8 +81,9 @@ class Services:
         to_status: Callable[[PlaneError], status_pb2.Status],
     ) -> None:
         """Register the service of `file` with handlers that authenticate their callers themselves; no principal of a
-        call and no secret reaches them. `file` is only read by reflection, so that its names may be those of a package
-        which a library of this process has as well. `to_status` returns the status of an error."""
+        call and no secret reaches them. A handler may take its request as a stream, to read it when its caller is
+        known. `file` is only read by reflection, so that its names may be those of a package which a library of this
+        process has as well. `to_status` returns the status of an error."""
         (service,) = file.service
         name = f"{file.package}.{service.name}"
         self.names.append(name)
