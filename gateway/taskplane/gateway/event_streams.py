@@ -3,8 +3,8 @@
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.http import Headers
+from taskplane.gateway.web.slots import Slot
 from taskplane.gateway.web.sse import Events, EventStream
-from taskplane.gateway.web.streams import Slot
 
 
 def event_stream(

@@ -10,8 +10,9 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskplane.gateway.web.protocol import Protocol
+from taskplane.gateway.web.slots import Slot
 from taskplane.gateway.web.sse import EventStream, event
-from taskplane.gateway.web.streams import Slot, Streams
+from taskplane.gateway.web.streams import Streams
 from taskplane.runtime.errors import Exhausted
 from taskplane.runtime.principal import Principal
 

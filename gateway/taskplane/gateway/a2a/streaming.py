@@ -31,7 +31,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
     rewind the session task and the events of the next task.
 
     A repeated send continues after the cursor of the call. Raise as `sending.send` does, and Invalid for a cursor
-    without an idempotency key.
+    without an idempotency key. While this process drains, raise Unavailable `SHUTTING_DOWN` and send nothing.
     """
     if call.missing is not None and not is_rewind(request.message):
         raise call.missing
@@ -44,20 +44,13 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
     check_parts(call, request.message)
+    call.plane.streams.check_open()
     reply = await submit(call.plane, submitted, call.size)
-    if reply.HasField("message"):
-        return _stream(call, single(reply.message))
     asked = request.configuration
     history_length = asked.history_length if asked.HasField("history_length") else call.rules.stream_history
-    if reply.HasField("rewound"):
-        return await _rewind_stream(call, reply.rewound, cursor, history_length)
-    reference = reply.task
-    if cursor:
-        return _stream(call, _events(call, reference.task_id, cursor, history_length))
-    begin = reference.task if reference.cursor and reference.HasField("task") else None
-    place = reference.cursor if begin is not None else ""
-    flow = _stream(call, _events(call, reference.task_id, place, history_length, begin=begin))
-    await flow.prime()
+    flow = await _answering(call, reply, cursor, history_length)
+    if not cursor:
+        await flow.prime()
     return flow
 
 
@@ -97,8 +90,26 @@ async def subscribe(call: Call, request: a2a.SubscribeToTaskRequest) -> PayloadS
     return flow
 
 
+async def _answering(call: Call, reply: xb.SubmitResponse, cursor: str, history_length: int | None) -> PayloadStream:
+    """Return the stream of what became of a send."""
+    if reply.HasField("message"):
+        return _whole(call, reply.message)
+    if reply.HasField("rewound"):
+        return await _rewind_stream(call, reply.rewound, cursor, history_length)
+    reference = reply.task
+    if cursor:
+        return _stream(call, _events(call, reference.task_id, cursor, history_length))
+    begin = reference.task if reference.cursor and reference.HasField("task") else None
+    place = reference.cursor if begin is not None else ""
+    return _stream(call, _events(call, reference.task_id, place, history_length, begin=begin))
+
+
 def _stream(call: Call, batches: AsyncGenerator[list[Item], None]) -> PayloadStream:
     return PayloadStream(batches, growing_text=call.growing_text, numbered=call.numbered)
+
+
+def _whole(call: Call, *payloads: Payload) -> PayloadStream:
+    return PayloadStream(single(*payloads), growing_text=call.growing_text, numbered=call.numbered, whole=True)
 
 
 def _events(
@@ -128,7 +139,7 @@ async def _rewind_stream(call: Call, rewound: xb.Rewound, cursor: str, history_l
     a cursor, which belongs to the new task, only the events after it."""
     plane = call.plane
     if not rewound.HasField("next"):
-        return _stream(call, single(*rewinding.shown(await rewinding.rewound_task(plane, rewound))))
+        return _whole(call, *rewinding.shown(await rewinding.rewound_task(plane, rewound)))
     task_id = rewound.next.task_id
     place = cursor or await rewinding.first_cursor(plane, rewound.next)
     events = _events(call, task_id, place, history_length, task_sent=True)

@@ -9,24 +9,30 @@ from taskplane.gateway.a2a.generations import all_numbered
 from taskplane.gateway.a2a.plain_text import PlainText
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.translate.dialect import Payload
-from taskplane.gateway.web.streams import Slot
+from taskplane.gateway.web.slots import Slot
 from taskplane.runtime.errors import Refused
 
 
 class PayloadStream:
     """The elements of a stream in batches. Close it with `aclose`, at its end or before."""
 
-    __slots__ = ("_batches", "_first", "_numbered", "_plain")
+    __slots__ = ("_batches", "_first", "_numbered", "_plain", "_whole")
 
     def __init__(
-        self, batches: AsyncGenerator[list[Item], None], *, growing_text: bool, numbered: bool = False
+        self,
+        batches: AsyncGenerator[list[Item], None],
+        *,
+        growing_text: bool,
+        numbered: bool = False,
+        whole: bool = False,
     ) -> None:
         """Take the batches. `growing_text`: the pieces of growing texts stay among them. `numbered`: the elements have
-        their generations."""
+        their generations. `whole`: nothing has to be waited for."""
         self._batches = batches
         self._first: list[Item] | None = None
         self._plain = None if growing_text else PlainText()
         self._numbered = numbered
+        self._whole = whole
 
     async def prime(self) -> list[Item]:
         """Wait for the first batch and return it, empty if there is none; the iteration still begins with it."""
@@ -35,6 +41,12 @@ class PayloadStream:
         except StopAsyncIteration:
             return []
         return self._first
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the next batch may have to be waited for: not the first one of a send, nor the end after a
+        direct answer."""
+        return self._first is None and not self._whole
 
     def __aiter__(self) -> "PayloadStream":
         return self

@@ -55,8 +55,11 @@ class EndedStream:
         )
 
     async def following(self, flow: PayloadStream) -> list[Item] | None:
-        """Return the next elements of a stream, None at its end. Raise the error of another end."""
-        if self._end is not None:
+        """Return the next elements of a stream, None at its end. Raise the error of another end.
+
+        Elements at hand come before it: they tell the client of a send which task it began.
+        """
+        if self._end is not None and flow.waits:
             raise self._end
         self._reading = True
         try:

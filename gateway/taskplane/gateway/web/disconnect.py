@@ -30,13 +30,7 @@ async def cancel_on_disconnect(request: Request, streams: Streams) -> AsyncGener
 async def cancel_on_drain(streams: Streams) -> AsyncGenerator["Wait"]:
     """Cancel the body, and raise Unavailable `SHUTTING_DOWN`, if this process drains; if it drains already, the body
     does not run."""
-    if streams.draining:
-        raise Unavailable(
-            "this server is shutting down; the message was not sent",
-            reason="SHUTTING_DOWN",
-            suggestion="send the message again in a moment",
-            retry_after=1.0,
-        )
+    streams.check_open()
     task = asyncio.current_task()
     assert task is not None
     wait = Wait(task)

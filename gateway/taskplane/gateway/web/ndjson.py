@@ -7,7 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from taskplane.gateway.web.http import Headers
 from taskplane.gateway.web.piecewise import PieceStream
-from taskplane.gateway.web.streams import Slot, Streams
+from taskplane.gateway.web.slots import Slot
+from taskplane.gateway.web.streams import Streams
 
 
 class LineStream(PieceStream):

@@ -12,7 +12,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from taskplane.gateway.metrics import STREAMS
 from taskplane.gateway.web.http import NOSNIFF, Headers
-from taskplane.gateway.web.streams import Slot, Streams
+from taskplane.gateway.web.slots import Slot
+from taskplane.gateway.web.streams import Streams
 
 CONTENT_TYPE: Final = b"text/event-stream"
 ABORT: Final = "taskplane.abort"
@@ -114,7 +115,8 @@ class EventStream:
             with self._streams.running(self), STREAMS.labels().during():
                 supervisor = asyncio.create_task(self._supervise(receive, send))
                 if self._streams.draining:
-                    self._stop(_End.DRAIN)
+                    # After the event that is at hand: it tells the client of a send which task it began.
+                    asyncio.get_running_loop().call_soon(self._stop, _End.DRAIN)
                 try:
                     await self._send_all(send)
                 except asyncio.CancelledError:

@@ -1,11 +1,11 @@
-"""Limits on open streams per principal and in total, and the drain of everything that takes long."""
+"""Limits on open streams, and the drain of everything that takes long."""
 
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from taskplane.runtime.errors import Exhausted
+from taskplane.gateway.web.slots import Slot, Slots
+from taskplane.runtime.errors import Exhausted, Unavailable
 from taskplane.runtime.principal import Principal
 
 
@@ -21,10 +21,7 @@ class Streams:
     """The open streams of each principal."""
 
     def __init__(self, most: int, most_per_principal: int) -> None:
-        self._most = most
-        self._most_per_principal = most_per_principal
-        self._open: Counter[tuple[str, str]] = Counter()
-        self._total = 0
+        self._slots = Slots(most, most_per_principal, _too_many)
         self._running: set[Stream] = set()
         self._draining = False
 
@@ -33,29 +30,25 @@ class Streams:
         """Return whether new streams end at once and new waits are refused."""
         return self._draining
 
+    def check_open(self) -> None:
+        """Raise Unavailable `SHUTTING_DOWN` if this process drains, before a message is sent."""
+        if self._draining:
+            raise Unavailable(
+                "this server is shutting down; the message was not sent",
+                reason="SHUTTING_DOWN",
+                suggestion="send the message again in a moment",
+                retry_after=1.0,
+            )
+
     @property
     def total(self) -> int:
         """Return the number of slots that are taken."""
-        return self._total
+        return self._slots.total
 
-    def take(self, principal: Principal) -> "Slot":
+    def take(self, principal: Principal) -> Slot:
         """Return a slot for one stream. Raise Exhausted `TOO_MANY_STREAMS` if the principal, or all together, have too
         many."""
-        owner = (principal.tenant, principal.owner)
-        if self._open[owner] >= self._most_per_principal:
-            raise _too_many(f"at most {self._most_per_principal:,} per caller")
-        if self._total >= self._most:
-            raise _too_many(f"at most {self._most:,} per process")
-        self._open[owner] += 1
-        self._total += 1
-        return Slot(self, owner)
-
-    def release(self, owner: tuple[str, str]) -> None:
-        """Give a slot back."""
-        self._open[owner] -= 1
-        self._total -= 1
-        if not self._open[owner]:
-            del self._open[owner]
+        return self._slots.take(principal)
 
     @contextmanager
     def running(self, stream: Stream) -> Generator[None]:
@@ -80,19 +73,3 @@ def _too_many(limit: str) -> Exhausted:
         suggestion="close a stream, or read several tasks one after the other",
         retry_after=1.0,
     )
-
-
-class Slot:
-    """The right to one open stream."""
-
-    __slots__ = ("_owner", "_streams")
-
-    def __init__(self, streams: Streams, owner: tuple[str, str]) -> None:
-        self._streams: Streams | None = streams
-        self._owner = owner
-
-    def release(self) -> None:
-        """Give the slot back; further calls do nothing."""
-        if self._streams is not None:
-            self._streams.release(self._owner)
-            self._streams = None

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import ExitStack, contextmanager
+from typing import Final, TypeVar
 
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.http import BodyTooLarge, BodyTooSlow, ClientGone, Request
@@ -17,6 +17,8 @@ AT_ONCE: Final = 1.0
 GRACE: Final = 5.0
 # Seconds to wait before another import, told to the refused caller.
 _IMPORT_RETRY: Final = 5.0
+
+T = TypeVar("T")
 
 
 class Uploads:
@@ -50,6 +52,30 @@ class Uploads:
                     chunks.append(chunk)
         request.size = body.size
         return b"".join(chunks)
+
+    async def message(self, arriving: Awaitable[T]) -> T:
+        """Return a request that arrives in one piece. Raise BodyTooSlow, and Exhausted `TOO_MANY_UPLOADS` as `whole`
+        does."""
+        settings, principal, loop = self._settings, caller(), asyncio.get_running_loop()
+        error: Exhausted | BodyTooSlow = BodyTooSlow("the request took too long to arrive", "BODY_TIMEOUT")
+
+        def late() -> None:
+            nonlocal error
+            try:
+                slow.enter_context(self._slowly(principal))
+            except Exhausted as too_many:
+                error = too_many
+                bound.reschedule(loop.time())
+
+        timer = loop.call_later(min(AT_ONCE, settings.body_timeout), late)
+        try:
+            with ExitStack() as slow:
+                async with asyncio.timeout(settings.body_timeout) as bound:
+                    return await arriving
+        except TimeoutError:
+            raise error from None
+        finally:
+            timer.cancel()
 
     @contextmanager
     def importing(self, principal: Principal) -> Generator[None]:
