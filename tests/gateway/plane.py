@@ -246,7 +246,7 @@ async def open_front(
     a2a, public = GrpcBinding(), Services(policy={})
     a2a.register(public)
     async with (
-        serving(public, "127.0.0.1:0", ready=a2a.ready, grace=2.0, connection_age=None) as listening,
+        serving(public, "127.0.0.1:0", ready=a2a.ready, grace=0.5, connection_age=None) as listening,
         grpc.aio.insecure_channel(listening.address) as channel,
         open_gateway(
             GatewaySettings(**values),
@@ -278,3 +278,10 @@ async def open_all(
         open_front(behind, **settings) as plane,
     ):
         yield plane
+
+
+@asynccontextmanager
+async def unhurried(public: Serving) -> AsyncGenerator[grpc.aio.Channel, None]:
+    """Open a channel that takes 64 KiB of a reply before it is read, as slow networks do."""
+    async with grpc.aio.insecure_channel(public.address, options=[("grpc.http2.bdp_probe", 0)]) as channel:
+        yield channel

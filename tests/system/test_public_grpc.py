@@ -1,6 +1,7 @@
 """A2A over gRPC beside the internal services, and on the port of a gateway process."""
 
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from tests.cli.command import taskplane
+from tests.support.half_sent import HalfSent
 from tests.support.ports import free_port
 from tests.system.plane import STEADY, running
 from tests.system.stores import task_store
@@ -59,6 +61,31 @@ async def test_a_gateway_process_has_a_port_for_a2a_alone(tmp_path: Path) -> Non
                 async with task_store(plane, service=True, secret=secret.encode()) as (_, queue):
                     await queue.Renew(pb.RenewRequest(process_id="anybody"))
             assert getattr(missing.value, "code", "") == "UNIMPLEMENTED"
+
+
+@pytest.mark.more
+async def test_a_gateway_process_ends_in_time_whoever_reads_or_sends_nothing(tmp_path: Path) -> None:
+    """C14: exit code 0, since both servers have the same deadline; one deadline after the other would be too late."""
+    port = free_port()
+    settings = {
+        "TASKPLANE_GATEWAY_GRPC_PORT": str(port),
+        "TASKPLANE_GATEWAY_DRAIN_DELAY": "0",
+        "TASKPLANE_GATEWAY_SHUTDOWN_TIMEOUT": "7",
+    }
+    slow = [("grpc.http2.bdp_probe", 0)]
+    async with (
+        running("four", tmp_path, {**STEADY, **settings}) as plane,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=slow) as channel,
+    ):
+        stub: Any = A2AServiceStub(channel)  # type: ignore[no-untyped-call]
+        unread = stub.SendStreamingMessage(saying("message " + "x" * 1_000_000))
+        await unread.initial_metadata()
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "none"}}
+        half = await HalfSent.begun(int(plane.url.rpartition(":")[2]), "POST", "/", body)
+        began = time.monotonic()
+        assert await plane.terminate("gateway") == 0
+        assert 7.0 < time.monotonic() - began < 11.0
+        await half.rest(send=False)
 
 
 def test_a_port_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> None:

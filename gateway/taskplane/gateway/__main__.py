@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 from functools import partial
+from typing import Final
 
 from taskplane.api.executor.v1 import executor_pb2
 from taskplane.api.sessions.v1 import sessions_pb2
@@ -16,6 +17,11 @@ from taskplane.runtime.channel import connect
 from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
+
+# Calls of health checks and reflection, and those that are being refused, besides the open calls of clients.
+_SPARE_CALLS: Final = 200
+# Seconds for the statuses of refused calls. All others have ended with the gateway.
+_GRACE: Final = 0.5
 
 _log = logging.getLogger("taskplane.gateway")
 
@@ -35,8 +41,10 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
             public,
             settings.grpc_listen,
             ready=a2a.ready,
-            grace=settings.shutdown_timeout,
+            grace=_GRACE,
             connection_age=None,
+            max_calls=settings.max_grpc_calls + _SPARE_CALLS,
+            max_connection_calls=settings.max_grpc_calls_per_connection,
             setting="TASKPLANE_GATEWAY_GRPC_PORT",
         ) as listening,
         open_gateway(

@@ -66,7 +66,7 @@ async def open_gateway(
     schemes: Sequence[Configured] = SCHEMES,
 ) -> AsyncGenerator[Gateway]:
     """Serve HTTP until the context is left; then report not ready, end the streams after `drain_delay` seconds, and the
-    requests after `shutdown_timeout` seconds at the latest.
+    requests, also those over gRPC, `shutdown_timeout` seconds later at the latest.
 
     The channels are not wrapped by `client`. `ready` maps service names to readiness checks; None: use the gRPC health
     protocol, which in-process channels do not serve. `direct`: by the same names, channels that lead to services which
@@ -117,14 +117,16 @@ async def open_gateway(
             probes=ready if ready is not None else probes(clients(channels), clients(direct or {})),
             draining=drain.is_set,
         )
-        with a2a.open(plane) if a2a is not None else contextlib.nullcontext():
-            async with serving_http(_config(plane), listener):
-                try:
-                    yield gateway
-                finally:
-                    drain.set()
-                    await asyncio.sleep(settings.drain_delay)
-                    streams.drain()
+        async with (
+            a2a.open(plane) if a2a is not None else contextlib.nullcontext(),
+            serving_http(_config(plane), listener),
+        ):
+            try:
+                yield gateway
+            finally:
+                drain.set()
+                await asyncio.sleep(settings.drain_delay)
+                streams.drain()
 
 
 def _config(plane: Plane) -> uvicorn.Config:

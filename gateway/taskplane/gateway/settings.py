@@ -79,13 +79,14 @@ class GatewaySettings(Settings):
 
     # Maximum size of a request body in bytes; a larger one is refused. Must be more than 0.
     max_body: Size = 8 * 1024 * 1024
-    # Time in seconds for the arrival of a request body; for an import, the time between two parts. Must be more than 0.
+    # Time in seconds for the arrival of a request body or of a request over gRPC; for an import, the time between two
+    # parts. Must be more than 0.
     body_timeout: Interval = 30.0
     # Minimum average rate of a request body in bytes per second after its first 5 seconds; a slower one is refused with
     # BODY_TOO_SLOW. 0: no minimum.
     min_body_rate: Annotated[int, Range(0, 2**40, "bytes per second")] = 4096
-    # Maximum number of simultaneous request bodies per caller that take longer than a second to arrive; further ones
-    # are refused with TOO_MANY_UPLOADS. Must be more than 0.
+    # Maximum number of simultaneous request bodies, or requests over gRPC, per caller that take longer than a second to
+    # arrive; further ones are refused with TOO_MANY_UPLOADS. Must be more than 0.
     max_uploads_per_principal: Limit = 20
     # Time in seconds for the upload of an imported session, without the time for its processing. Must be more than 0.
     import_upload_timeout: Interval = 1800.0
@@ -102,6 +103,15 @@ class GatewaySettings(Settings):
     max_streams: Limit = 2_000
     # Maximum number of open streams per caller; further ones are refused with TOO_MANY_STREAMS. Must be more than 0.
     max_streams_per_principal: Limit = 50
+    # Maximum number of open calls over gRPC; further ones are refused with TOO_MANY_CALLS. A call is open until its
+    # client has taken the reply. Must be more than 0.
+    max_grpc_calls: Limit = 4_000
+    # Maximum number of open calls over gRPC per caller; further ones are refused with TOO_MANY_CALLS. Must be more than
+    # 0.
+    max_grpc_calls_per_principal: Limit = 500
+    # Maximum number of open calls over gRPC per connection; further ones wait in the client. `taskplane dev`, whose
+    # internal services share the port, has no such limit. Must be more than 0.
+    max_grpc_calls_per_connection: Limit = 100
     # Time in seconds without an event after which a stream sends a comment. Must be more than 0. Official clients give
     # up after 5 seconds of silence.
     keep_alive: Interval = 3.0

@@ -1,12 +1,13 @@
 """The gRPC binding of A2A (1.0 section 10): services under their official names, which authenticate their callers.
 
-A service is a table of methods and a codec. Checks are made in the order of the JSON-RPC binding. A method gets and
-returns bytes, so that large messages are parsed and written in the thread for large work.
+A service is a table of methods and a codec. A call is refused before its request is read if its caller is not known or
+has too many open calls; the further checks have the order of the JSON-RPC binding. A method reads and returns bytes, so
+that large messages are parsed and written in the thread for large work.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream, Unary
 from taskplane.gateway.a2a.streams import begin, take_slot
 from taskplane.gateway.bindings.grpc_calls import Metadata, call_of, echo
+from taskplane.gateway.bindings.grpc_open_calls import OpenCalls, at_end
 from taskplane.gateway.bindings.grpc_service import A2AService, Method
 from taskplane.gateway.bindings.grpc_streams import EndedStream
 from taskplane.gateway.bindings.grpc_v0_3 import V0_3
@@ -52,7 +54,7 @@ class GrpcBinding:
     """The services of a process. They answer as unavailable while no gateway is open."""
 
     def __init__(self) -> None:
-        self._plane: Plane | None = None
+        self._calls: OpenCalls | None = None
 
     def register(self, services: Services) -> None:
         """Add the services to those of the process, before its server starts."""
@@ -60,94 +62,113 @@ class GrpcBinding:
             handlers = {name: self._handler(service, method) for name, method in service.methods.items()}
             services.add_public(service.file, handlers, partial(self._status, service))
 
-    @contextmanager
-    def open(self, plane: Plane) -> Generator[None]:
-        """Serve the calls for a gateway while the body runs."""
-        self._plane = plane
-        try:
-            yield
-        finally:
-            self._plane = None
+    @asynccontextmanager
+    async def open(self, plane: Plane) -> AsyncGenerator[None]:
+        """Serve the calls for a gateway while the body runs. At its end wait for those that are open, until
+        `shutdown_timeout` seconds have passed since its streams were drained."""
+        self._calls = calls = OpenCalls(plane)
+        with plane.streams.running(calls):
+            try:
+                yield
+            finally:
+                self._calls = None
+                await calls.end()
 
     async def ready(self) -> bool:
         """Return whether a gateway is open and ready."""
-        return self._plane is not None and await probes.is_ready(self._plane)
+        return self._calls is not None and await probes.is_ready(self._calls.plane)
 
     def _handler(self, service: A2AService, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
+        # The requests are streams to the server, which reads a message when it wants to; nothing differs for clients.
         if isinstance(method.operation, Stream):
-            return grpc.unary_stream_rpc_method_handler(partial(self._stream, service, method, method.operation))
-        return grpc.unary_unary_rpc_method_handler(partial(self._unary, service, method, method.operation))
+            return grpc.stream_stream_rpc_method_handler(partial(self._stream, service, method, method.operation))
+        return grpc.stream_unary_rpc_method_handler(partial(self._unary, service, method, method.operation))
 
     async def _unary(
-        self, service: A2AService, method: Method, operation: Unary, data: bytes, context: Context
+        self, service: A2AService, method: Method, operation: Unary, _requests: object, context: Context
     ) -> bytes:
-        call, request = await self._admitted(service, method, data, context)
-        answer = await _with_task_errors(operation.serve(call, request))
+        calls = self._open_calls()
+        with calls.running():
+            call, request = await _admitted(calls, service, method, context)
+            answer = await _with_task_errors(operation.serve(call, request))
 
-        def written() -> bytes:
-            return service.result(operation, answer).SerializeToString()
+            def written() -> bytes:
+                return service.result(operation, answer).SerializeToString()
 
-        if call.used:
-            context.set_trailing_metadata(echo(call))
-        return await call.plane.worker.run(answer.total_bytes(), written)
+            if call.used:
+                context.set_trailing_metadata(echo(call))
+            return await call.plane.worker.run(answer.total_bytes(), written)
 
     async def _stream(
-        self, service: A2AService, method: Method, operation: Stream, data: bytes, context: Context
+        self, service: A2AService, method: Method, operation: Stream, _requests: object, context: Context
     ) -> AsyncGenerator[bytes, None]:
-        call, request = await self._admitted(service, method, data, context)
-        plane = call.plane
+        calls = self._open_calls()
+        with calls.running():
+            call, request = await _admitted(calls, service, method, context)
+            plane = call.plane
 
-        def written(items: Sequence[Item]) -> list[bytes]:
-            return [service.event(payload, cursor).SerializeToString() for cursor, payload in items]
+            def written(items: Sequence[Item]) -> list[bytes]:
+                return [service.event(payload, cursor).SerializeToString() for cursor, payload in items]
 
-        slot = take_slot(call)
-        flow = await _with_task_errors(begin(operation.serve(call, request), slot))
-        if call.used:
-            context.set_trailing_metadata(echo(call))
-        try:
-            # Before the first event: one that its client does not take could not be followed by a status otherwise.
-            await context.send_initial_metadata(())
-            with EndedStream.of(plane, call.caller) as stream:
-                while (items := await stream.following(flow)) is not None:
-                    for message in await plane.worker.run(total_bytes(items), written, items):
-                        with stream.writing():
-                            yield message
-        finally:
-            slot.release()
-            await flow.aclose()
+            slot = take_slot(call)
+            at_end(context, slot.release)
+            flow = await _with_task_errors(begin(operation.serve(call, request), slot))
+            if call.used:
+                context.set_trailing_metadata(echo(call))
+            try:
+                # Before the first event: one that its client does not take could not be followed by a status otherwise.
+                await context.send_initial_metadata(())
+                with EndedStream.of(plane, call.caller) as stream:
+                    while (items := await stream.following(flow)) is not None:
+                        for message in await plane.worker.run(total_bytes(items), written, items):
+                            with stream.writing():
+                                yield message
+            finally:
+                await flow.aclose()
 
-    async def _admitted(self, service: A2AService, method: Method, data: bytes, context: Context) -> tuple[Call, Any]:
-        """Return the call and the checked request."""
-        accepted = asyncio.get_running_loop().time()
-        plane = self._plane
-        if plane is None:
+    def _open_calls(self) -> OpenCalls:
+        if self._calls is None:
             raise Unavailable("this server is starting or stopping", reason="NOT_READY", retry_after=1.0)
-        metadata = Metadata(context.invocation_metadata() or ())
-        caller = plane.authenticator.identify(metadata)
-        caller.check_read()
-        enter(caller.principal)
-        operation, size = method.operation, len(data)
-        found = await plane.worker.run(size, _parsed, service, method, data)
-        request: Any = found.request
-        asked = metadata.header(b"a2a-version")
-        check_version(plane, service.version, asked, accepted=service.versions, offered=service.version)
-        call = call_of(plane, metadata, caller, service.version, size=size, accepted=accepted)
-        await _with_task_errors(admit(call, operation, getattr(request, "tenant", "")))
-        call.wait = found.wait
-        await plane.worker.run(size, _check, operation, request)
-        return call, request
+        return self._calls
 
     def _status(self, service: A2AService, error: PlaneError) -> Any:
-        error_map: ErrorMap = "1.0.1" if self._plane is None else self._plane.settings.error_map
+        error_map: ErrorMap = "1.0.1" if self._calls is None else self._calls.plane.settings.error_map
         return service.status(error, logs.request_id.get(), error_map)
+
+
+async def _admitted(calls: OpenCalls, service: A2AService, method: Method, context: Context) -> tuple[Call, Any]:
+    """Return the call and the checked request."""
+    accepted, plane = asyncio.get_running_loop().time(), calls.plane
+    metadata = Metadata(context.invocation_metadata() or ())
+    caller = plane.authenticator.identify(metadata)
+    caller.check_read()
+    enter(caller.principal)
+    calls.take(context, caller.principal)
+    data: Any = await plane.uploads.message(context.read())
+    if data is grpc.aio.EOF:
+        raise _malformed()
+    operation, size = method.operation, len(data)
+    found = await plane.worker.run(size, _parsed, service, method, data)
+    request: Any = found.request
+    asked = metadata.header(b"a2a-version")
+    check_version(plane, service.version, asked, accepted=service.versions, offered=service.version)
+    call = call_of(plane, metadata, caller, service.version, size=size, accepted=accepted)
+    await _with_task_errors(admit(call, operation, getattr(request, "tenant", "")))
+    call.wait = found.wait
+    await plane.worker.run(size, _check, operation, request)
+    return call, request
 
 
 def _parsed(service: A2AService, method: Method, data: bytes) -> Read:
     try:
         message = method.request.FromString(data)
     except DecodeError:
-        raise Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST") from None
+        raise _malformed() from None
     return service.read(method.operation, message)
+
+
+def _malformed() -> Invalid:
+    return Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST")
 
 
 def _check(operation: Operation, request: Message) -> None:
