@@ -25,7 +25,7 @@ def ids(pages: list[TaskPage]) -> list[str]:
 
 
 async def test_pages_hold_every_task_once_the_newest_state_change_first(plane: Plane) -> None:
-    """A2A 1.0 orders tasks by the time of their status, newest first; the total is counted once."""
+    """a2a E5: A2A 1.0 orders tasks by the time of their status, newest first; the total is counted once."""
     rows = [await plane.create() for _ in range(5)]
     await asyncio.gather(*(plane.put(f"d{number}", "x") for number in range(6)))
     await plane.complete(rows[0])
@@ -59,7 +59,7 @@ async def test_a_total_is_counted_up_to_a_bound(plane: Plane, monkeypatch: pytes
 
 
 async def test_a_listing_goes_on_where_it_was_although_tasks_change(plane: Plane) -> None:
-    """C1: a page token is a place, not a count."""
+    """C1, a2a E5: a page token is a place, not a count."""
     rows = [await plane.create() for _ in range(4)]
     first = await plane.log.list(ADA, TaskFilter(page_size=2))
     await plane.complete(rows[0])
@@ -70,7 +70,7 @@ async def test_a_listing_goes_on_where_it_was_although_tasks_change(plane: Plane
 
 
 async def test_filters_hold_together(plane: Plane) -> None:
-    """State, context, agent and time; a filter that matches nothing is an empty page."""
+    """a2a E4: state, context, agent and time; a filter that matches nothing is an empty page."""
     done, running = await plane.create(), await plane.create(agent="other")
     await plane.complete(done)
     since = (await plane.log.row_by_uid(done.uid)).status_at
@@ -90,7 +90,7 @@ async def test_filters_hold_together(plane: Plane) -> None:
 
 
 async def test_nobody_lists_the_tasks_of_another(plane: Plane) -> None:
-    """Tenant and owner stand in every statement."""
+    """a2a E5: tenant and owner stand in every statement."""
     await plane.create(name="mine")
     await plane.create(name="theirs", scope=BOB)
     await plane.create(name="elsewhere", scope=Scope("other", "ada", "ada"))
@@ -100,7 +100,7 @@ async def test_nobody_lists_the_tasks_of_another(plane: Plane) -> None:
 
 
 async def test_a_page_token_is_good_for_its_caller_and_its_filters_only(plane: Plane) -> None:
-    """Signed, so that it can be neither made nor changed; the page size may differ."""
+    """a2a E3: signed, so that it can be neither made nor changed; the page size may differ."""
     for _ in range(3):
         await plane.create()
     query = TaskFilter(page_size=1)
@@ -137,7 +137,7 @@ async def test_a_page_token_outlives_the_process_that_made_it(migrated: Migrated
 
 @pytest.mark.parametrize("size", [0, -1, 101])
 async def test_a_page_size_out_of_bounds_is_refused(plane: Plane, size: int) -> None:
-    """1 to 100."""
+    """a2a E3: 1 to 100."""
     with pytest.raises(Invalid) as refused:
         await plane.log.list(ADA, TaskFilter(page_size=size))
     assert list(refused.value.fields) == ["page_size"]

@@ -89,3 +89,26 @@ async def test_a_key_belongs_to_its_owner_and_its_agent(binding: Binding, tmp_pa
 
 async def ended(turn: Turn) -> AsyncIterator[Change]:
     yield Complete("Done.")
+
+
+async def test_a_repeat_of_a_send_that_was_answered_directly_gets_the_same_message(client: Client) -> None:
+    """C10, a2a C5, D12: streamed or not."""
+    params, key = {"message": said("message hi")}, fresh()
+    first = await client.result("SendMessage", params, idempotency_key=key)
+    assert await client.result("SendMessage", params, idempotency_key=key) == first
+    (event,) = await client.streamed("SendStreamingMessage", params, idempotency_key=key)
+    assert event.result == first
+
+
+async def test_an_id_that_a_client_has_chosen_names_its_task_from_then_on(binding: Binding, tmp_path: Path) -> None:
+    """I1, a2a D2, D5: the next message is one to this task, whether it is paused or has ended."""
+    async with open_all(tmp_path, client_task_ids="create") as plane:
+        made = await plane.send_0_3("ask", message={"taskId": "mine"}, blocking=True)
+        client = Client(plane, binding)
+        answered = await client.send("Ann", message={"taskId": "mine"})
+        assert (answered["id"], answered["contextId"]) == ("mine", made["contextId"])
+        assert answered["status"]["state"] == "TASK_STATE_COMPLETED"
+        refused = await client.error("SendMessage", {"message": said("more", taskId="mine")})
+        assert (refused.code, refused.reason) == (-32004, "TERMINAL")
+        foreign = await client.error("SendMessage", {"message": said("more", taskId="mine")}, x_user_id="bob")
+        assert foreign.code == -32001

@@ -283,6 +283,7 @@ async def test_a_stream_that_its_client_leaves_gives_its_slot_back_and_the_task_
 
 
 async def test_a_drain_ends_streams_and_waits_as_unavailable_and_health_says_so(tmp_path: Path) -> None:
+    """a2a C17."""
     held = Held()
     async with open_behind(tmp_path, ("a", held.agent)) as behind:
         async with open_front(behind) as plane:
@@ -346,6 +347,7 @@ async def test_a_stream_ends_when_its_key_is_taken_away(tmp_path: Path, monkeypa
 
 
 async def test_a_reader_that_stops_reading_is_cut_off_and_its_slot_given_back(tmp_path: Path) -> None:
+    """a2a C17."""
     async with open_all(tmp_path, write_timeout=0.3) as plane:
         stream = stub(plane).SendStreamingMessage(saying("chunks 2000 4000"))
         await first(stream)

@@ -88,7 +88,7 @@ async def test_it_sends_streams_reads_lists_and_cancels(plane: Plane) -> None:
 
 
 async def test_it_knows_each_error_by_its_reason(plane: Plane) -> None:
-    """a2a I5."""
+    """a2a I5, K11."""
     async with calling(plane) as client, calling(plane, streaming=False) as waiting:
         (done,) = [event async for event in waiting.send_message(saying("hello"))]
         with pytest.raises(official.TaskNotFoundError):

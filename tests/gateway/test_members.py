@@ -60,7 +60,7 @@ def lost(client: Client, task: Json) -> Json:
 
 
 async def test_a_task_with_every_member_is_the_same_over_each_binding(client: Client) -> None:
-    """a2a B4, B6, B14, K4: read and streamed."""
+    """a2a B4, B6, B14, C8, C24, K4: read and streamed."""
     whole = Client(client.plane, JsonRpc())
     sent = said(
         "go", parts=PARTS, metadata={"of": "user"}, extensions=[EXTENSION], contextId=fresh(), referenceTaskIds=["t"]
@@ -77,6 +77,17 @@ async def test_a_task_with_every_member_is_the_same_over_each_binding(client: Cl
         first = (await anext(events)).result["task"]
     assert {**first, "history": read["history"]} == read
     assert ("history" in first) == (client.binding.version == "1.0")
+
+
+async def test_the_length_of_a_history_changes_nothing_but_the_history(client: Client) -> None:
+    """a2a C6, C7: artifacts and the message of the status stay."""
+    task = await Client(client.plane, JsonRpc()).send("go")
+    await client.plane.send("more", message={"taskId": task["id"]})
+    whole = await client.result("GetTask", {"id": task["id"]})
+    assert len(whole["history"]) == 3
+    for length in (1, 2, 2**31 - 1):
+        cut = await client.result("GetTask", {"id": task["id"], "historyLength": length})
+        assert cut == {**whole, "history": whole["history"][-length:]}
 
 
 async def test_a_message_with_every_member_arrives_over_each_binding(client: Client) -> None:

@@ -18,10 +18,9 @@ from taskplane.agents.agent import AgentCard, Change, Complete, Turn
 from taskplane.gateway.a2a.follow import Item
 from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.bindings import rest
-from taskplane.gateway.errors import rest_status, rest_status_0_3
 from taskplane.gateway.settings import ErrorMap
 from taskplane.gateway.web.translation_thread import TranslationThread
-from taskplane.runtime.errors import Invalid, NotFound, PlaneError, Refused
+from taskplane.runtime.errors import Refused
 
 Column = tuple[int, str]
 
@@ -52,64 +51,6 @@ async def behind(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Beh
     agents = (("pictures", PICTURES), ("plain", agent()), ("any", agent(default_input_modes=["*/*"])))
     async with open_behind(tmp_path_factory.mktemp("plane"), *agents) as behind:
         yield behind
-
-
-def refused(reason: str) -> Refused:
-    return Refused("m", reason=reason)
-
-
-@pytest.mark.parametrize(
-    ("error", "in_1_0_1", "in_1_0_0", "in_0_3"),
-    [
-        (NotFound("m", reason="TASK_NOT_FOUND"), (404, "NOT_FOUND"), None, (404, "NOT_FOUND")),
-        (
-            refused("TASK_NOT_CANCELABLE"),
-            (400, "FAILED_PRECONDITION"),
-            (409, "FAILED_PRECONDITION"),
-            (409, "UNIMPLEMENTED"),
-        ),
-        (
-            refused("PUSH_NOTIFICATION_NOT_SUPPORTED"),
-            (400, "FAILED_PRECONDITION"),
-            (400, "UNIMPLEMENTED"),
-            (501, "UNIMPLEMENTED"),
-        ),
-        (refused("TERMINAL"), (400, "FAILED_PRECONDITION"), (400, "UNIMPLEMENTED"), (501, "UNIMPLEMENTED")),
-        (
-            Invalid("m", reason="MEDIA_TYPE_NOT_SUPPORTED"),
-            (400, "INVALID_ARGUMENT"),
-            (415, "INVALID_ARGUMENT"),
-            (415, "UNIMPLEMENTED"),
-        ),
-        (
-            Invalid("m", reason="CONTENT_TYPE_NOT_SUPPORTED"),
-            (415, "INVALID_ARGUMENT"),
-            None,
-            (415, "UNIMPLEMENTED"),
-        ),
-        (PlaneError("m", reason="INVALID_AGENT_RESPONSE"), (500, "INTERNAL"), (502, "INTERNAL"), (502, "INTERNAL")),
-        (refused("EXTENDED_AGENT_CARD_NOT_CONFIGURED"), (400, "FAILED_PRECONDITION"), None, (404, "UNKNOWN")),
-        (refused("EXTENSION_SUPPORT_REQUIRED"), (400, "FAILED_PRECONDITION"), None, (400, "FAILED_PRECONDITION")),
-        (
-            refused("VERSION_NOT_SUPPORTED"),
-            (400, "FAILED_PRECONDITION"),
-            (400, "UNIMPLEMENTED"),
-            (400, "FAILED_PRECONDITION"),
-        ),
-        (Invalid("m", reason="PARSE_ERROR"), (400, "INVALID_ARGUMENT"), None, (400, "INTERNAL")),
-        (Invalid("m", reason="INVALID_REQUEST"), (400, "INVALID_ARGUMENT"), None, (400, "INVALID_ARGUMENT")),
-        (Invalid("m"), (400, "INVALID_ARGUMENT"), None, (422, "INVALID_ARGUMENT")),
-        (PlaneError("m"), (500, "INTERNAL"), None, (500, "INTERNAL")),
-    ],
-    ids=lambda value: getattr(value, "reason", ""),
-)
-async def test_each_error_has_the_status_of_each_version(
-    error: PlaneError, in_1_0_1: Column, in_1_0_0: Column | None, in_0_3: Column
-) -> None:
-    """a2a I1, I6."""
-    assert rest_status(error) == rest_status(error, "1.0.1") == in_1_0_1
-    assert rest_status(error, "1.0.0") == (in_1_0_0 or in_1_0_1)
-    assert rest_status_0_3(error) == in_0_3
 
 
 @pytest.mark.parametrize(
@@ -184,7 +125,7 @@ async def told(plane: Plane, method: str, path: str, **sent: Any) -> Column:
 async def test_an_error_in_a_stream_follows_the_error_map() -> None:
     async def broken() -> AsyncGenerator[list[Item], None]:
         yield []
-        raise refused("TASK_NOT_CANCELABLE")
+        raise Refused("m", reason="TASK_NOT_CANCELABLE")
 
     cases: tuple[tuple[ErrorMap, int], ...] = (("1.0.1", 400), ("1.0.0", 409))
     for error_map, status in cases:

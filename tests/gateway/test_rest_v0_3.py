@@ -261,7 +261,7 @@ async def test_the_official_client_sends_streams_gets_and_cancels(plane: Plane) 
 
 
 async def test_the_official_client_reads_errors_by_their_type(plane: Plane) -> None:
-    """a2a I7."""
+    """a2a I7, K11."""
     client = official(plane)
     task = (await sent(plane, "hello", blocking=True))["task"]
     with pytest.raises(TaskNotCancelableError):

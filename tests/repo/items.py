@@ -38,12 +38,12 @@ ASKED: Final[dict[str, str]] = {
     "B9": "0.3 marks each object and part with its `kind`.",
     "B10": "0.3 writes states and roles in lower case.",
     "B11": "0.3 always has its required members, such as `final` and `contextId`.",
-    "B12": "0.3 reads `blocking`, `historyLength`, `acceptedOutputModes` and a webhook with several schemes.",
+    "B12": "0.3 reads `blocking`, `historyLength`, `acceptedOutputModes` and whether there is a webhook.",
     "B13": "A part of 0.3 with `type`, or with an unknown `kind`, is refused; unknown members are ignored.",
     "B14": "Files and data keep their content between the versions; data that is no object is wrapped and marked.",
     "B15": "REST of 0.3 is ProtoJSON of `a2a.v1`: `content`, `ROLE_USER`, `TASK_STATE_CANCELLED`, a wrapper key.",
     "B16": "REST of 0.3 reads either spelling: `content` or `parts`, `message` or `request`, either role, either case.",
-    "B17": "REST of 0.3 reads a webhook in snake case with its parent, and an empty `authentication`.",
+    "B17": "REST of 0.3 reads snake case in bodies and queries, and an empty `authentication`.",
     "B18": "REST of 0.3 writes no member that the messages of `a2a.v1` do not have.",
     "C1": "A send of 1.0 waits until its task ends or pauses; with `returnImmediately` only until the task exists.",
     "C2": "A send of 0.3 with `blocking: true` waits; with `false` it is answered once the task exists.",
@@ -185,7 +185,7 @@ _WEBHOOKS: Final = "with webhooks, in a later release"
 _OTHERS: Final = "a departure of another server, which this one does not copy"
 
 UNTESTED: Final[dict[str, str]] = {
-    **dict.fromkeys(("A6", "F2", "F3", "F5", "F6", "F8", "F9", "F10", "F11"), _WEBHOOKS),
+    **dict.fromkeys(("A6", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F10", "F11"), _WEBHOOKS),
     **dict.fromkeys((f"K{number}" for number in range(18, 28)), _OTHERS),
 }
 """Why an item has no test."""

@@ -91,7 +91,7 @@ async def test_the_client_streams(plane: Plane, version: str) -> None:
 
 @both_versions
 async def test_the_client_polls(plane: Plane, version: str) -> None:
-    """P1: the answer comes at once with the task, which the client polls."""
+    """P1, a2a C1, K13: the answer comes at once with the task, which the client polls."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 2"))
         assert answer.task.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
@@ -116,7 +116,7 @@ async def test_the_client_cancels(plane: Plane, version: str) -> None:
 
 @both_versions
 async def test_the_client_subscribes(plane: Plane, version: str) -> None:
-    """P12: the snapshot first, then the rest up to the end."""
+    """P12, a2a C11, C22, K7: the snapshot first, then the rest up to the end."""
     async with (
         official(plane, version, streaming=False) as client,
         official(plane, version, streaming=True) as watcher,
@@ -134,7 +134,7 @@ async def test_the_client_subscribes(plane: Plane, version: str) -> None:
 
 @both_versions
 async def test_the_client_resumes_with_its_last_event_id(plane: Plane, version: str) -> None:
-    """P12: call-level parameters carry the cursor without a patch of the library."""
+    """P12, a2a K15: call-level parameters carry the cursor without a patch of the library."""
     async with official(plane, version, streaming=False, polling=True) as client:
         (answer,) = await answers(client, message("slow 2"))
 

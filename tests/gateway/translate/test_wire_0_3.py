@@ -54,6 +54,18 @@ def test_a_message_of_0_3_comes_back_as_it_was_or_as_1_0_has_it(form: type[Messa
     assert again == lose(found, losses)
 
 
+def test_every_message_of_0_3_is_converted_by_itself_or_within_another() -> None:
+    """a2a J9, J12."""
+    reached = {form.DESCRIPTOR for form in PAIRS}
+    waiting = list(reached)
+    while waiting:
+        inner = {field.message_type for field in waiting.pop().fields if field.message_type is not None} - reached
+        reached |= inner
+        waiting.extend(inner)
+    everything = set(old.DESCRIPTOR.message_types_by_name.values())
+    assert {message.name for message in everything - reached} == set()
+
+
 # --- examples
 
 
