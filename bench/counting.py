@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import event
@@ -20,6 +22,16 @@ def bound_bytes() -> int:
 def count_bound_bytes() -> None:
     """Listens to every SQLAlchemy engine of this process from now on."""
     event.listen(Engine, "before_cursor_execute", _count)
+
+
+@contextmanager
+def bytes_counted() -> Generator[None]:
+    """Count the bytes that every SQLAlchemy engine of this process binds during the block."""
+    count_bound_bytes()
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", _count)
 
 
 def count_statements() -> None:

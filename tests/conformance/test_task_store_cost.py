@@ -78,7 +78,7 @@ async def test_the_statements_of_a_batch_do_not_depend_on_its_size(plane: Plane)
 
 
 async def test_an_append_reads_no_event_and_is_three_statements(plane: Plane) -> None:
-    """One SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log."""
+    """W2: one SELECT, one UPDATE, one INSERT, of however many items; the cost of an event is not that of its log."""
     rows = [await plane.create() for _ in range(8)]
     for row in rows:
         await plane.append(row, chunk("x"))
@@ -178,7 +178,7 @@ async def stored_bytes(plane: Plane) -> int:
 
 
 async def test_bytes_per_event_do_not_grow_with_the_log(plane: Plane) -> None:
-    """The stored size of an event is the same for the 250th and for the 2,000th, snapshots included."""
+    """W1: the stored size of an event is the same for the 250th and for the 2,000th, snapshots included."""
     row = await plane.create()
     start, per_event = await stored_bytes(plane), dict[int, float]()
     for number in range(25, 2001, 25):
@@ -246,7 +246,7 @@ def plan(conn: Connection, statement: str, parameters: Any) -> str:
 
 
 async def test_an_index_serves_every_query(plane: Plane) -> None:
-    """No operation and no read goes through a whole table."""
+    """W12, W17: no operation and no read goes through a whole table."""
     row = await plane.create()
     await plane.grow(row, 60, 9000)
     token = (await plane.log.list(ADA, TaskFilter(page_size=1))).next_page_token
@@ -314,7 +314,7 @@ async def test_an_index_serves_every_query(plane: Plane) -> None:
     ],
 )
 async def test_a_listing_walks_along_its_index(plane: Plane, query: TaskFilter, index: str) -> None:
-    """C1: a page costs its size, not the number of tasks: nothing is sorted."""
+    """C1, W17: a page costs its size, not the number of tasks: nothing is sorted."""
     for _ in range(3):
         await plane.create()
     with statements() as seen:

@@ -88,7 +88,7 @@ async def test_a_managed_task_is_not_replaced_and_an_id_belongs_to_one_owner(pla
 
 
 async def test_a_deleted_task_is_gone_with_its_events(plane: Plane) -> None:
-    """C16: managed and document tasks; a running task is canceled first, in the same commit."""
+    """C16, W13: managed and document tasks; a running task is canceled first, in the same commit."""
     live, ended, document = await plane.create(), await plane.create(), (await plane.put("doc", "one")).row
     await plane.complete(ended)
     item = await plane.item(live, chunk("late"))

@@ -50,7 +50,7 @@ async def test_a_conversation_is_listed_in_the_order_in_which_it_was_made(plane:
 
 
 async def test_a_total_is_counted_up_to_a_bound(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C13: the first page of a million tasks does not wait until all are counted."""
+    """C13, W17: the first page of a million tasks does not wait until all are counted."""
     monkeypatch.setattr("taskplane.tasks.sql.reads.MOST_COUNTED", 3)
     for _ in range(5):
         await plane.create()

@@ -44,7 +44,7 @@ async def test_generations_have_no_gap_with_several_writing_processes(planes: Pl
 
 
 async def test_of_concurrent_claims_in_several_processes_one_succeeds(planes: Planes) -> None:
-    """C8: two processes that read the same queue assign a task once."""
+    """C8, W5: two processes that read the same queue assign a task once."""
     rows = [await planes[0].queued() for _ in range(10)]
     for row in rows:
         claims = await asyncio.gather(*(plane.claim(row, f"p{number}") for number, plane in enumerate(planes)))

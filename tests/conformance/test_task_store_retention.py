@@ -41,7 +41,7 @@ async def trim(plane: Plane, row: Row, *, before: int = LATER, at_most: int = 50
 
 
 async def test_of_an_ended_task_what_it_was_asked_and_how_it_changed_stays(plane: Plane) -> None:
-    """C16: the head, the end, the records of turns and every change of the state; the task is what it was."""
+    """C16, W13: the head, the end, the records of turns and every change of the state; the task is what it was."""
     row = await worked(plane)
     before = await plane.log.get(ADA, row.id)
     infos = await plane.log.session(ADA, row.context_id)

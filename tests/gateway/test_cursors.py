@@ -104,7 +104,7 @@ async def test_cancelled_tasks_have_their_cursor(client: Client) -> None:
 
 
 async def test_a_stream_resumes_at_every_position_by_the_cursor_of_an_event(client: Client) -> None:
-    """P12, C5, a2a C12: none of 200 events is missing, none comes twice, wherever the stream was cut."""
+    """P12, C5, W10, a2a C12: none of 200 events is missing, none comes twice, wherever the stream was cut."""
     params, key = {"message": said(COMMAND)}, keyed()
     events = await client.streamed("SendStreamingMessage", params, **key)
     assert len(events) == EVENTS

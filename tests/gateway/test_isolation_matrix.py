@@ -342,8 +342,8 @@ def test_the_matrix_has_exactly_one_row_per_route_and_operation() -> None:
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_foreign_ids_are_answered_like_unknown_ids(world: World, other: str) -> None:
-    """S2, S6, T3, a2a E1, H15: status, code, headers and body are the same except for the id, and nothing of the owner
-    changes. This holds also under a forged name of the owner."""
+    """S2, S6, T3, W18, a2a E1, H15: status, code, headers and body are the same except for the id, and nothing of the
+    owner changes. This holds also under a forged name of the owner."""
     identity = OTHERS[other]
     made = await world.ask(identity, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
     share = {name: ids[list(OTHERS).index(other) :: len(OTHERS)] for name, ids in world.spare.items()}

@@ -11,7 +11,7 @@ IN_NAME: Final = re.compile(r"^test_([tmripscvwb][1-9]\d?)_")
 """The number with which the name of a test may begin."""
 
 # Folders of tests of whole processes, the broadest first. Other tests are listed if these folders have none.
-_NEAREST_TO_USERS: Final = ("system", "scenarios", "page", "gateway", "worker")
+_NEAREST_TO_USERS: Final = ("peer", "system", "scenarios", "page", "gateway", "worker")
 
 
 def holders(numbers: Callable[[Test], set[str]]) -> dict[str, list[Test]]:

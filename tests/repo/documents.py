@@ -40,6 +40,10 @@ finds it. `make docs` generates this list from the tests, and a test fails when 
 The list has the number of tests of each promise, with those of `make test-more` after a plus, and the two tests that
 show most of it; a star marks one of `make test-more`.
 
+The weaknesses of other servers have tests in `tests/peer`, where the server of the official A2A SDK runs beside
+taskplane: it fails in the same test, so that the test is known to notice. `make bench` measures rates and delays, which
+no test asserts.
+
 `make test` is for every change. `make test-more` runs the tests that take long and rarely fail: they have the marker
 `more`. Tests that run on both engines run on SQLite with `make test` and on PostgreSQL with `make test-more`. CI runs
 both commands. Environment variables extend the same tests:

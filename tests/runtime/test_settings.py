@@ -77,6 +77,7 @@ def known(**environ: str) -> dict[str, Any]:
 
 
 def test_an_unknown_variable_is_an_error_with_a_suggestion() -> None:
+    """W15: of every process."""
     with pytest.raises(Invalid, match=r"TASKPLANE_TASKS_LEASE_TLL \(did you mean TASKPLANE_TASKS_LEASE_TTL\?\)"):
         check_unknown(**known(TASKPLANE_TASKS_LEASE_TLL="3"))
     with pytest.raises(Invalid, match=r"TASKPLANE_XQZ \(no setting has this name\)"):

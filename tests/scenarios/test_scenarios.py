@@ -177,5 +177,5 @@ async def talk(served: Served, agent: str, request: pytest.FixtureRequest) -> As
 async def test_an_agent_of_any_kind_behaves_like_an_agent_of_the_port(
     talk: Talk, scenario: Callable[[Talk], Awaitable[None]]
 ) -> None:
-    """P1, P3, P5, P8, P9, I1, C11: a turn is the same with every library and in every process."""
+    """P1, P3, P5, P8, P9, I1, C11, W15: a turn is the same with every library and in every process."""
     await scenario(talk)

@@ -133,7 +133,7 @@ async def test_c9_a_task_that_resumes_continues_where_it_was_lost(after: dict[st
 
 @agents("fail", "rerun", "resume")
 async def test_i1_a_question_is_answered_in_another_process(after: dict[str, Aftermath], agent: str) -> None:
-    """I1, C9: the state of an agent at its question is not lost with its process."""
+    """I1, C9, W7: the state of an agent at its question is not lost with its process."""
     seen = after[agent]
     assert text_of(seen.asked["status"]["message"]) == QUESTION
     names = {"taskId": seen.asked["id"], "contextId": seen.asked["contextId"]}

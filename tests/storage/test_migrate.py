@@ -37,6 +37,7 @@ async def test_processes_that_start_at_once_migrate_once(dsn: str) -> None:
 
 
 async def test_an_older_schema_is_refused_with_the_remedy(dsn: str) -> None:
+    """W14: the message names the command."""
     await upgrade(dsn, ORCHARD, "0001")
     async with open_engine(dsn) as engine:
         with pytest.raises(Refused, match="is at 0001, but this release requires 0002") as refused:
@@ -58,6 +59,7 @@ async def test_a_schema_made_by_a_newer_release_is_refused(dsn: str) -> None:
 
 
 async def test_an_empty_database_is_behind(dsn: str) -> None:
+    """W14: its service does not start."""
     async with open_engine(dsn) as engine:
         assert await current(engine, ORCHARD) is None
         with pytest.raises(Refused, match="is at nothing"):

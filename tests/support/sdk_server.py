@@ -8,6 +8,7 @@ from typing import Literal
 
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
+from a2a.server.cluster import TaskEventStream, VersionedTaskStore
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
@@ -80,21 +81,38 @@ class Serving:
 
 
 class SdkServer:
-    """A server of an executor. `calls` has the headers of each request, `store` has its tasks."""
+    """A server of an executor. `calls` has the headers of each request, `store` has its tasks unless the server was
+    given a store of its own."""
 
-    def __init__(self, serving: Serving, store: TaskStore, calls: list[dict[str, str]]) -> None:
+    def __init__(
+        self, serving: Serving, store: InMemoryTaskStore, handler: DefaultRequestHandler, calls: list[dict[str, str]]
+    ) -> None:
         self.serving = serving
         self.store = store
+        self.handler = handler
         self.calls = calls
         self.url, self.port = serving.url, serving.port
 
 
 @asynccontextmanager
 async def sdk_server(
-    executor: AgentExecutor, *, streaming: bool = True, binding: str = "JSONRPC", through: int = 0
+    executor: AgentExecutor,
+    *,
+    streaming: bool = True,
+    binding: str = "JSONRPC",
+    through: int = 0,
+    stored: TaskStore | VersionedTaskStore | None = None,
+    events: TaskEventStream | None = None,
+    send_buffer: int = 0,
 ) -> AsyncGenerator[SdkServer]:
-    """A server of the executor. `through`: the port of a proxy, which its card names instead of its own."""
+    """A server of the executor. `through`: the port of a proxy, which its card names instead of its own.
+
+    `stored`: its store in place of memory. `events`: the events of all replicas on one store. `send_buffer`: bytes that
+    the system keeps for a client that does not read; 0 leaves it to the system.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
+    if send_buffer:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = through or listening.getsockname()[1]
     card = AgentCard(
         name="Far away",
@@ -109,8 +127,13 @@ async def sdk_server(
         ],
     )
     store, calls = InMemoryTaskStore(), list[dict[str, str]]()
-    handler = DefaultRequestHandler(agent_executor=executor, task_store=store, agent_card=card)
+    handler = DefaultRequestHandler(
+        agent_executor=executor, task_store=stored or store, agent_card=card, event_stream=events
+    )
     routes = create_jsonrpc_routes(handler, "/") if binding == "JSONRPC" else create_rest_routes(handler)
     app = Starlette(routes=[*create_agent_card_routes(card), *routes])
-    async with serving(_Recording(app, calls), listening) as up:
-        yield SdkServer(up, store, calls)
+    try:
+        async with serving(_Recording(app, calls), listening) as up:
+            yield SdkServer(up, store, handler, calls)
+    finally:
+        await handler.aclose()

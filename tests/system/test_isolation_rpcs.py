@@ -199,7 +199,7 @@ def test_every_rpc_has_a_row_and_every_id_in_its_request_a_cell() -> None:
 @pytest.mark.parametrize("other", _OTHERS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_data_of_another_owner_is_answered_like_unknown_data(world: World, other: str) -> None:
-    """S2, S6, T3: code, reason and content are equal except for the id, and nothing of the owner changes."""
+    """S2, S6, T3, W18: code, reason and content are equal except for the id, and nothing of the owner changes."""
     who = _OTHERS[other]
     before = await views(world)
     wrong = [

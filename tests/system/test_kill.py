@@ -27,8 +27,8 @@ LONGEST_RUN = 7.5
 async def test_a_kill_in_mid_stream_loses_nothing(
     mode: str, target: str, server: Cluster | None, tmp_path: Path
 ) -> None:
-    """C1, C2, C5, C6, C8, C9, P12: after SIGKILL no shown or acknowledged event is lost, without gaps, and no task is
-    stuck."""
+    """C1, C2, C5, C6, C8, C9, P12, W4: after SIGKILL no shown or acknowledged event is lost, without gaps, and no task
+    is stuck."""
     seed = int(os.environ.get("FAULT_SEED", random.randrange(2**32)))
     rng = random.Random(seed)
     print(f"{mode}/{target}: seed {seed}")
@@ -72,7 +72,7 @@ async def test_a_kill_in_mid_stream_loses_nothing(
 
 
 async def test_a_rerun_is_completed_by_its_second_attempt(server: Cluster | None, tmp_path: Path) -> None:
-    """C9: `rerun 20` is killed in the middle."""
+    """C9, W4: `rerun 20` is killed in the middle."""
     async with running("four", tmp_path, server=server) as plane, client(plane.url) as http:
         recorder = Recorder(http)
         follower = asyncio.create_task(recorder.follow("rerun 20"))

@@ -52,8 +52,8 @@ async def replicas(data: Path, database_url: str) -> AsyncGenerator[tuple[str, s
 async def test_a_cancel_and_a_resumed_stream_work_at_another_replica(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """P8, C11: the run is aborted in its own process and releases its resources; no completion overwrites the end. P12,
-    C3, C4: at the other replica a stream continues after each of its events, during the task and after its end."""
+    """P8, C11, W6: the run is aborted in its own process and releases its resources; no completion overwrites the end.
+    P12, C3, C4: at the other replica a stream continues after each of its events, during the task and after its end."""
     database_url = ""
     if engine == "postgres":
         cluster: Cluster = request.getfixturevalue("cluster")

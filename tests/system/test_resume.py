@@ -28,7 +28,7 @@ async def whole(plane: Plane) -> list[Sse]:
 
 
 async def test_a_stream_resumes_by_last_event_id_at_every_position(plane: Plane) -> None:
-    """P12, C3, C4, C5: cut after k of 200 events, for every k, during the task and after its end."""
+    """P12, C3, C4, C5, W10: cut after k of 200 events, for every k, during the task and after its end."""
     reference = await whole(plane)
     assert [event.generation for event in reference] == list(range(1, EVENTS + 1))
     task_id = task_of(reference)["id"]

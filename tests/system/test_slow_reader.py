@@ -22,7 +22,7 @@ def resident_bytes(pid: int) -> int:
 
 
 async def test_a_reader_that_takes_ten_milliseconds_per_event_gets_all_events(tmp_path: Path) -> None:
-    """C13: meanwhile other clients are served, and the gateway does not grow."""
+    """C13, W8: meanwhile other clients are served, and the gateway does not grow."""
     numbers: list[int] = []
     sizes: list[int] = []
     done = asyncio.Event()

@@ -257,7 +257,7 @@ def test_generations_have_no_gap_and_the_row_agrees_with_its_log(script: list[tu
 
 
 def test_appended_plain_texts_of_an_artifact_become_one_part() -> None:
-    """A task of many chunks is one text, whatever it was cut into."""
+    """W3: a task of many chunks is one text, whatever it was cut into."""
     log = started()
     log.append(chunk("a"))
     for _ in range(500):

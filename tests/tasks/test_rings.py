@@ -75,7 +75,7 @@ async def anext_within(stream: Any) -> Any:
 
 
 async def test_a_watcher_gets_events_of_another_store_at_once(url: str) -> None:
-    """C3: each event, the end and a deletion."""
+    """C3, W12, W15: each event, the end and a deletion."""
     async with stores(url) as (here, there):
         run, gone = await here.create(working=True), await here.create(working=True)
         stream, other = there.watch(run.id, run.at(2), stop_at=TERMINAL), there.watch(gone.id, gone.at(2))
@@ -201,7 +201,7 @@ async def test_the_stores_work_while_a_listening_connection_is_lost_and_are_noti
 
 
 async def test_without_notifications_changes_are_found_by_polling(url: str, cluster: Cluster) -> None:
-    """C3, C8: no connection listens."""
+    """C3, C8, W12: no connection listens."""
     settings = {"notifications": False, "poll_every": 0.2, "renew_every": 0.3}
     async with stores(url, **settings) as (here, there):
         assert cluster.sql(f"SELECT count(*) {BELLS}'{url.rpartition('/')[2]}'") == "0"

@@ -350,6 +350,7 @@ async def test_commits_of_this_store_reach_watchers_at_once(url: str) -> None:
 
 @KINDS
 async def test_a_watch_that_is_left_leaves_nothing_behind(plane: Plane, kind: str) -> None:
+    """W16: over every channel."""
     run = await plane.create(working=True)
     streams = [plane.watch(run.id, kind=kind) for _ in range(20)]
     for stream in streams:

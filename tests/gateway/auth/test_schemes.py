@@ -35,7 +35,7 @@ async def user(plane: Plane, headers: dict[str, str]) -> str:
 
 
 async def test_an_additional_scheme_works_together_with_api_keys(tmp_path: Path, keys: Path) -> None:
-    """S2: its callers read and write as their own user. The card and the page list the scheme."""
+    """S2, W15: its callers read and write as their own user. The card and the page list the scheme."""
     badges = Badges({"b1": "carl"})
     schemes = (*SCHEMES, badges.configured)
     async with open_behind(tmp_path) as behind, open_front(behind, schemes=schemes, api_keys=str(keys)) as plane:
