@@ -16,13 +16,18 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), packages]
 _EVENTS = 200
 _EVERY = 20
 _CURSOR = "taskplane.dev/cursor"
-_VERSIONS = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
-every_binding = pytest.mark.parametrize(("version", "binding"), _VERSIONS)
+_BINDINGS = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON", "GRPC")]
+every_binding = pytest.mark.parametrize(("version", "binding"), _BINDINGS)
+# Each version and each binding once.
+some_bindings = pytest.mark.parametrize(
+    ("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "HTTP+JSON"), ("1.0", "GRPC")]
+)
+over_http = pytest.mark.parametrize(("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "HTTP+JSON")])
 
 
 def at(plane: Plane, port: int = 0, version: str = "1.0", binding: str = "JSONRPC") -> Json:
     """Return the arguments for the official client at the gateway, or at what stands before it on this port."""
-    port = port or plane.gateway.port
+    port = port or (plane.public.port if binding == "GRPC" else plane.gateway.port)
     return {"url": plane.gateway.url, "port": port, "version": version, "binding": binding}
 
 
@@ -58,7 +63,7 @@ async def tasks_in(plane: Plane, context: str) -> int:
     return len((await plane.result("ListTasks", {"contextId": context}))["tasks"])
 
 
-@every_binding
+@over_http
 async def test_p12_a_stream_of_the_official_client_that_is_cut_every_20_events_has_each_event_once(
     plane: Plane, proxy: CuttingProxy, version: str, binding: str
 ) -> None:
@@ -105,7 +110,7 @@ async def test_c10_a_cut_before_the_first_event_sends_under_the_same_key(
     assert await tasks_in(plane, context) == 1
 
 
-@every_binding
+@over_http
 async def test_c5_a_stream_of_the_official_client_continues_after_a_restart_of_the_gateway(
     tmp_path: Path, version: str, binding: str
 ) -> None:
@@ -146,7 +151,7 @@ async def test_p12_a_task_that_has_ended_is_resumed_after_any_of_its_cursors(
     assert refused["failed"].endswith("UnsupportedOperationError")
 
 
-@every_binding
+@some_bindings
 async def test_c4_a_cursor_that_is_not_available_gives_the_task_and_the_later_events(
     plane: Plane, version: str, binding: str
 ) -> None:
@@ -166,7 +171,7 @@ async def test_c4_a_cursor_that_is_not_available_gives_the_task_and_the_later_ev
     assert state(rest[-1]) == "COMPLETED"
 
 
-@every_binding
+@some_bindings
 async def test_a_question_ends_the_events_and_a_direct_answer_is_all(plane: Plane, version: str, binding: str) -> None:
     where = at(plane, 0, version, binding)
     asked = await acted("stream", where, request=request("ask"))
@@ -204,8 +209,10 @@ async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told
     (refused,) = await acted("stream", where, request=request("hi", taskId=fresh()))
     assert refused["failed"].endswith("TaskNotFoundError")
     away = {**where, "port": free_port()}
-    (unreachable,) = await acted("stream", away, request=request("hi"))
-    assert (unreachable["failed"], unreachable["reason"]) == ("Unreachable", "UNREACHABLE")
+    # gRPC does not tell why.
+    wait, reason = (0.3, "CONNECTION_LOST") if binding == "GRPC" else (None, "UNREACHABLE")
+    (unreachable,) = await acted("stream", away, request=request("hi"), giveUpAfter=wait)
+    assert (unreachable["failed"], unreachable["reason"]) == ("Unreachable", reason)
 
 
 async def test_an_abort_ends_the_stream_at_once_and_leaves_no_timers(plane: Plane) -> None:
@@ -215,7 +222,7 @@ async def test_an_abort_ends_the_stream_at_once_and_leaves_no_timers(plane: Plan
     await plane.at_zero()
 
 
-@every_binding
+@some_bindings
 async def test_a_limit_of_streams_is_waited_for(tmp_path: Path, version: str, binding: str) -> None:
     async with (
         open_all(tmp_path, max_streams_per_principal=1) as plane,

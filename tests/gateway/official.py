@@ -238,7 +238,7 @@ async def _in_javascript(kind: Kind, url: str, port: int) -> AsyncGenerator[Offi
         yield InJavaScript(client)
 
 
-_BINDINGS: Final = {"python": ("JSONRPC", "HTTP+JSON", "GRPC"), "javascript": ("JSONRPC", "HTTP+JSON")}
+_BINDINGS: Final = {"python": ("JSONRPC", "HTTP+JSON", "GRPC"), "javascript": ("JSONRPC", "HTTP+JSON", "GRPC")}
 _MARKS: Final = {"python": [], "javascript": [pytest.mark.skipif(bool(NO_TYPESCRIPT), reason=NO_TYPESCRIPT)]}
 KINDS: Final = [
     pytest.param(kind, id=kind.name, marks=_MARKS[kind.language])

@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { AgentCard, CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, Message } from "@a2a-js/sdk";
 import { SendMessageRequest, StreamResponse, SubscribeToTaskRequest, Task } from "@a2a-js/sdk";
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
+import { GrpcTransportFactory } from "@a2a-js/sdk/client/grpc";
 import { toldBy } from "../src/calls.ts";
 import { Failure, type Place, placeOf, resume, send, steadyFetch, stream } from "../src/index.ts";
 
@@ -14,7 +15,7 @@ interface Given {
   /** Where the card is. */
   url: string;
   version: "1.0" | "0.3";
-  binding: "JSONRPC" | "HTTP+JSON";
+  binding: "JSONRPC" | "HTTP+JSON" | "GRPC";
   /** Where the calls go, if not to the address in the card. */
   port?: number;
   /** Use the plain fetch. */
@@ -44,9 +45,11 @@ const unversioned: typeof fetch = (address, init) => {
 const card = await new DefaultAgentCardResolver({ ...compat, fetchImpl: unversioned }).resolve(url);
 card.supportedInterfaces = card.supportedInterfaces
   .filter((one) => one.protocolVersion.startsWith(version) && one.protocolBinding === binding)
-  .map((one) => (port ? { ...one, url: `http://127.0.0.1:${port}` } : one));
+  .map((one) => ({ ...one, url: port ? `http://127.0.0.1:${port}` : one.url }))
+  // The library of gRPC takes an address without a scheme.
+  .map((one) => (binding === "GRPC" ? { ...one, url: one.url.replace(/^\w+:\/\//, "") } : one));
 const transport = { ...compat, ...(!plain && { fetchImpl: steadyFetch() }) };
-const transports = [new JsonRpcTransportFactory(transport), new RestTransportFactory(transport)];
+const transports = [new JsonRpcTransportFactory(transport), new RestTransportFactory(transport), new GrpcTransportFactory(compat)];
 const client = await new ClientFactory({ transports }).createFromAgentCard(card);
 
 const answered = (answer: Message | Task): unknown =>
@@ -105,9 +108,9 @@ const acts = {
 type Options = Pick<Act, "request" | "key" | "giveUpAfter"> & { place?: Place; serviceParameters?: Record<string, string> };
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { act, headers, ...given } = JSON.parse(line) as Act;
+  const { act, headers, giveUpAfter, ...given } = JSON.parse(line) as Act;
   try {
-    await acts[act]({ ...given, ...(headers && { serviceParameters: headers }) });
+    await acts[act]({ ...given, ...(giveUpAfter && { giveUpAfter }), ...(headers && { serviceParameters: headers }) });
     say({ ended: act });
   } catch (error) {
     const { name, message } = error instanceof Failure ? error : (toldBy(error) ?? (error as Error));
