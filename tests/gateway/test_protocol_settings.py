@@ -14,7 +14,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.bindings import LISTING, Binding, Client
 from tests.gateway.plane import JSON_TYPE, Behind, Json, Plane, fresh, open_behind, open_front, said, said_0_3
 
-from taskplane.agents.agent import AgentCard, Change, Complete, Turn
+from taskplane.agents.agent import AgentCard, AskInput, Change, Complete, Turn
 from taskplane.gateway.a2a.follow import Item
 from taskplane.gateway.a2a.streams import PayloadStream
 from taskplane.gateway.bindings import rest
@@ -31,9 +31,16 @@ async def ended(turn: Turn) -> AsyncIterator[Change]:
     yield Complete("done")
 
 
-def agent(**card: Any) -> Scripted:
-    """Return an agent with this card that ends each task at once."""
-    made = Scripted(ended)
+async def asked(turn: Turn) -> AsyncIterator[Change]:
+    if turn.attempt == 1 and not turn.history:
+        yield AskInput("which one?")
+    else:
+        yield Complete("done")
+
+
+def agent(run: Any = ended, **card: Any) -> Scripted:
+    """Return an agent with this card, which ends each task at once unless `run` does otherwise."""
+    made = Scripted(run)
     made.card = AgentCard(name="scripted", version="1", **card)
     return made
 
@@ -48,7 +55,15 @@ PICTURES: Final = agent(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def behind(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Behind, None]:
     """Open the services for agents with several input modes, with none, and with all."""
-    agents = (("pictures", PICTURES), ("plain", agent()), ("any", agent(default_input_modes=["*/*"])))
+    agents = (
+        ("pictures", PICTURES),
+        ("plain", agent()),
+        ("any", agent(default_input_modes=["*/*"])),
+        ("text", agent(default_input_modes=["text"])),
+        ("file", agent(default_input_modes=["file", "data"])),
+        ("image", agent(default_input_modes=["image"])),
+        ("asking", agent(asked, default_input_modes=["text/plain", "application/json"])),
+    )
     async with open_behind(tmp_path_factory.mktemp("plane"), *agents) as behind:
         yield behind
 
@@ -189,6 +204,18 @@ PARTS: Final[list[tuple[str, Json, str]]] = [
     ("plain", {"data": {"n": 1}}, "application/json"),
     ("any", {"data": {"n": 1}}, ""),
     ("any", {**RAW, "mediaType": "video/mp4"}, ""),
+    # Modes without a slash, as early versions had them.
+    ("text", {"text": "x"}, ""),
+    ("text", {"text": "x", "mediaType": "application/x-tex"}, ""),
+    ("text", {**RAW, "mediaType": "text/csv"}, ""),
+    ("text", {"data": {"n": 1}}, "application/json"),
+    ("text", {**RAW, "mediaType": "image/png"}, "image/png"),
+    ("file", {**RAW, "mediaType": "image/png"}, ""),
+    ("file", {"url": "https://example.com/a", "mediaType": "video/mp4"}, ""),
+    ("file", {"data": {"n": 1}}, ""),
+    ("file", {"text": "x"}, "text/plain"),
+    ("image", {**RAW, "mediaType": "image/png"}, ""),
+    ("image", {"text": "x"}, "text/plain"),
 ]
 
 
@@ -225,6 +252,24 @@ async def test_a_refused_message_names_the_modes_and_is_not_stored(behind: Behin
             assert list(found.fields) == ["message.parts[1]"]
             assert found.suggestion == "the agent accepts audio/wav, image/*, text/plain"
         assert (await client.result("ListTasks", {"contextId": context})).get("tasks", []) == []
+
+
+async def test_a_message_to_a_task_is_checked_by_the_modes_of_the_agent_of_the_task(behind: Behind) -> None:
+    """a2a H13: whatever agent the path names."""
+    async with open_front(behind, validate_input_modes=True) as plane:
+        client = Client(plane, LISTING[0])
+        sent = await plane.http.post("/agents/asking/message:send", json={"message": said("x")})
+        task = sent.json()["task"]["id"]
+        picture, data = {**RAW, "mediaType": "image/png"}, {"data": {"n": 1}}
+        for operation in ("SendMessage", "SendStreamingMessage"):
+            found = await client.error(operation, {"message": said("x", taskId=task, parts=[picture])})
+            assert (found.reason, found.suggestion) == (
+                "MEDIA_TYPE_NOT_SUPPORTED",
+                "the agent accepts application/json, text/plain",
+            )
+        assert (await client.error("SendMessage", {"message": said("x", parts=[data])})).code == -32005
+        answered = await client.send("x", message={"taskId": task, "parts": [data]})
+        assert (answered["id"], answered["status"]["state"]) == (task, "TASK_STATE_COMPLETED")
 
 
 async def test_a_file_of_0_3_outside_the_input_modes_is_refused(behind: Behind) -> None:

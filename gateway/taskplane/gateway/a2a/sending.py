@@ -59,7 +59,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     async with call.waiting() if waits else nullcontext():
         submitted = submission(call, request)
         submitted.waits = waits
-        check_parts(call, request.message)
+        await check_parts(call, request.message)
         reply = await submit(call.plane, submitted, call.size)
         if reply.HasField("message"):
             return Answer(reply.message)

@@ -43,7 +43,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
             reason="CURSOR_WITHOUT_KEY",
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
-    check_parts(call, request.message)
+    await check_parts(call, request.message)
     call.plane.streams.check_open()
     reply = await submit(call.plane, submitted, call.size)
     asked = request.configuration
