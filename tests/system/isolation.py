@@ -297,6 +297,7 @@ AGENT_EXECUTOR: Final[dict[str, Row]] = {
     ),
     "ListAgents": _PUBLIC,
     "GetAgentCard": _PUBLIC,
+    "GetExtendedAgentCard": (Cell({}, "FAILED_PRECONDITION EXTENDED_AGENT_CARD_NOT_CONFIGURED"),),
     "DeleteTask": _task(),
     "DeleteSession": _session(),
     "RewindSession": (

@@ -12,7 +12,7 @@ Nothing here does anything; everything here is public. A smallest agent:
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,6 +36,7 @@ __all__ = [
     "Checkpoint",
     "Closing",
     "Complete",
+    "Extended",
     "Fail",
     "Final",
     "MakeTask",
@@ -425,6 +426,19 @@ class ArtifactMaker(Protocol):
 
         The final message has been sent, and the task has not ended. `turn.history` also has `turn.message` and the
         messages of the run. Allowed are ArtifactChunk, Working, Usage and Fail. The isolation is the same as for `run`.
+        """
+        ...
+
+
+@runtime_checkable
+class Extended(Protocol):
+    """An agent with a further card for authenticated callers."""
+
+    def extended_card(self, caller: Principal) -> "AgentCard | Awaitable[AgentCard | None] | None":
+        """Return the card for this caller, or None if there is none for this caller; may be a coroutine.
+
+        The gateway announces the card, and completes it as it does the public one. Called for each request in the event
+        loop of the executor, with any isolation of the agent. An exception goes to the log.
         """
         ...
 

@@ -5,8 +5,21 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from taskplane.agents.agent import Agent, ArtifactMaker, Closing, Policied, Policy, Router, StatusWriter, Turn
+from taskplane.agents.agent import (
+    Agent,
+    AgentCard,
+    ArtifactMaker,
+    Closing,
+    Extended,
+    Policied,
+    Policy,
+    Router,
+    StatusWriter,
+    Turn,
+)
+from taskplane.agents.card_rules import broken_rules
 from taskplane.agents.elsewhere import Elsewhere
+from taskplane.runtime.principal import Principal
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +87,31 @@ class Hosted:
             raise TypeError(f"policy must return a Policy, not {type(found).__name__}")
         except BaseException as error:
             raise PolicyFailed(f"the policy of agent {self.name} could not be read") from error
+
+    @property
+    def card(self) -> AgentCard:
+        """Return the public card, which says whether the agent has an extended one."""
+        if not isinstance(self.agent, Extended) or self.agent.card.capabilities.extended_agent_card:
+            return self.agent.card
+        found = AgentCard()
+        found.CopyFrom(self.agent.card)
+        found.capabilities.extended_agent_card = True
+        return found
+
+    async def extended_card(self, caller: Principal) -> AgentCard | None:
+        """Return the extended card for a caller, None without one. TypeError, ValueError: it is no card that clients
+        can read. Exceptions of the agent are passed on."""
+        if not isinstance(self.agent, Extended):
+            return None
+        given: object = self.agent.extended_card(caller)
+        found: object = await given if inspect.isawaitable(given) else given
+        if found is None:
+            return None
+        if not isinstance(found, AgentCard):
+            raise TypeError(f"extended_card must return an AgentCard or None, not {type(found).__name__}")
+        if broken := broken_rules(found):
+            raise ValueError(f"the extended card breaks rules of A2A: {'; '.join(map(str, broken))}")
+        return found
 
     @property
     def one_event_loop(self) -> bool:

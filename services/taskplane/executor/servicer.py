@@ -8,6 +8,7 @@ from taskplane.api.executor.v1 import executor_pb2_grpc as pb_grpc
 from taskplane.executor.background import BackgroundTasks
 from taskplane.executor.deletion import delete_session, delete_task
 from taskplane.executor.erasure import erase_owner
+from taskplane.executor.extended_cards import extended_card
 from taskplane.executor.runs.ports import Ports
 from taskplane.executor.turns.rates import SendRates
 from taskplane.executor.turns.rewinds import Rewinds
@@ -22,6 +23,7 @@ POLICY: Final[dict[str, Access]] = {
     _EXECUTOR + "Submit": Access.USER,
     _EXECUTOR + "ListAgents": Access.PUBLIC,
     _EXECUTOR + "GetAgentCard": Access.PUBLIC,
+    _EXECUTOR + "GetExtendedAgentCard": Access.USER,
     _EXECUTOR + "DeleteTask": Access.USER,
     _EXECUTOR + "DeleteSession": Access.USER,
     _EXECUTOR + "RewindSession": Access.USER,
@@ -57,10 +59,16 @@ class AgentExecutor(pb_grpc.AgentExecutorServicer):
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
         agents = self._agents.by_name.values()
-        return pb.ListAgentsResponse(agents=[pb.Agent(name=each.name, card=each.agent.card) for each in agents])
+        return pb.ListAgentsResponse(agents=[pb.Agent(name=each.name, card=each.card) for each in agents])
 
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.GetAgentCardResponse:
-        return pb.GetAgentCardResponse(card=self._agents.named(request.agent).agent.card)
+        return pb.GetAgentCardResponse(card=self._agents.named(request.agent).card)
+
+    async def GetExtendedAgentCard(
+        self, request: pb.GetExtendedAgentCardRequest, context: Context
+    ) -> pb.GetExtendedAgentCardResponse:
+        card = await extended_card(self._agents.named(request.agent), caller())
+        return pb.GetExtendedAgentCardResponse(card=card)
 
     async def DeleteTask(self, request: pb.DeleteTaskRequest, context: Context) -> pb.DeleteTaskResponse:
         deleting = delete_task(self._ports.store, self._ports.sessions, self._ports.reconciler, request.task_id)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskplane.gateway.a2a import checks, refusals, sending, streaming, tasks
+from taskplane.gateway.a2a import checks, extended_card, refusals, sending, streaming, tasks
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.streams import PayloadStream
-from taskplane.gateway.translate.dialect import Answer, Listing
+from taskplane.gateway.translate.dialect import Result
 from taskplane.runtime.validation import WrongFields
 
 
@@ -20,7 +20,7 @@ class Unary:
 
     name: str
     check: Callable[[Any, WrongFields], None]
-    serve: Callable[[Call, Any], Awaitable[Answer | Listing]]
+    serve: Callable[[Call, Any], Awaitable[Result]]
     # Only for callers that may write.
     writes: bool = False
     # It is for an agent; any other operation is about tasks, whatever became of their agents.
@@ -60,7 +60,7 @@ _ALL: Final[tuple[Operation, ...]] = (
     _push("GetTaskPushNotificationConfig"),
     _push("ListTaskPushNotificationConfigs"),
     _push("DeleteTaskPushNotificationConfig"),
-    Unary("GetExtendedAgentCard", _unread, refusals.extended_card),
+    Unary("GetExtendedAgentCard", _unread, extended_card.get),
 )
 
 OPERATIONS: Final[Mapping[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -12,11 +12,6 @@ async def push(_call: Call, _request: Any) -> Answer:
     raise no_push()
 
 
-async def extended_card(call: Call, _request: Any) -> Answer:
-    """Raise Refused with the reason of the call's version."""
-    raise Refused("this agent has no extended card", reason=call.rules.no_extended_card)
-
-
 async def listing(_call: Call, _request: Any) -> Answer:
     """Raise Refused `UNSUPPORTED_OPERATION`: A2A 0.3 has no list of tasks."""
     raise Refused(

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from taskplane.gateway.a2a.operations import Operation, Stream
 from taskplane.gateway.bindings.grpc_files import described
 from taskplane.gateway.settings import ErrorMap
-from taskplane.gateway.translate.dialect import Answer, Listing, Payload, Read
+from taskplane.gateway.translate.dialect import Payload, Read, Result
 from taskplane.runtime.errors import PlaneError
 
 
@@ -37,7 +37,7 @@ class A2AService:
     versions: Sequence[str]
     methods: Mapping[str, Method]
     read: Callable[[Operation, Any], Read]
-    result: Callable[[Operation, Answer | Listing], Message]
+    result: Callable[[Operation, Result], Message]
     event: Callable[[Payload, str], Message]
     status: Callable[[PlaneError, str, ErrorMap], Any]
 

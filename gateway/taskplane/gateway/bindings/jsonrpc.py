@@ -27,7 +27,7 @@ from taskplane.gateway.event_streams import event_stream
 from taskplane.gateway.json_body import parse_any_depth
 from taskplane.gateway.metrics import SECONDS, answered
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.dialect import Answer, Listing, Wait
+from taskplane.gateway.translate.dialect import Result, Wait
 from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.translate.versions import version_of
@@ -134,7 +134,7 @@ async def _answer(
     return await plane.worker.run(answer.total_bytes(), _result, answer, frame)
 
 
-def _result(answer: Answer | Listing, frame: Frame) -> Response:
+def _result(answer: Result, frame: Frame) -> Response:
     result = json_lines.encode(frame.dialect.result(answer))
     return bytes_reply(200, b'{"jsonrpc":"2.0","id":' + frame.id + b',"result":' + result + b"}", headers=frame.headers)
 

@@ -44,7 +44,7 @@ def completed(card: a2a.AgentCard, name: str) -> a2a.AgentCard:
         if uri not in described:
             extensions.add(uri=uri, description=description)
     whole.capabilities.push_notifications = False
-    whole.capabilities.extended_agent_card = False
+    whole.capabilities.extended_agent_card = card.capabilities.extended_agent_card
     return whole
 
 

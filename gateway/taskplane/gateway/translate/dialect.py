@@ -50,6 +50,16 @@ class Answer(NamedTuple):
         return self.payload.ByteSize()
 
 
+class CardAnswer(NamedTuple):
+    """The extended card of an agent, completed, with the interfaces of every version."""
+
+    card: a2a.AgentCard
+
+    def total_bytes(self) -> int:
+        """Return the size of the card in bytes."""
+        return self.card.ByteSize()
+
+
 class Listing(NamedTuple):
     """A page of tasks, each with its cursor.
 
@@ -72,3 +82,7 @@ def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length
     if history_length is None:
         return history[:]
     return history[-history_length:] if history_length else ()
+
+
+Result = Answer | CardAnswer | Listing
+"""The result of a unary call."""

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate import cards
 from taskplane.gateway.translate.dialect import Encoded, Payload, Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import Parts, read_0_3, to_0_3
@@ -94,6 +95,9 @@ class _Dialect(Dialect):
         artifact: Encoded = {"artifactId": "", "parts": []}
         empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
         return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found, cursor)}
+
+    def card(self, found: a2a.AgentCard) -> Encoded:
+        return cards.to_0_3(found)
 
     def event(self, found: Payload, cursor: str = "") -> Encoded:
         # An element is identified by its `kind`, so it is written without the wrapper.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.translate import cards
 from taskplane.gateway.translate.dialect import Encoded, Read, Wait
 from taskplane.gateway.translate.fields import Fields, is_object
 from taskplane.gateway.translate.parts import WRAPPED, Parts, read_0_3
@@ -114,6 +115,10 @@ class _Dialect(Dialect):
             out["content"] = out.pop("parts")
         out.pop("referenceTaskIds", None)
         return out
+
+    def card(self, found: a2a.AgentCard) -> Encoded:
+        # The one answer in the JSON of 0.3: official clients read it so.
+        return cards.to_0_3(found)
 
     def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
         return {**super().status_update(found, cursor), "final": found.status.state in FINAL}

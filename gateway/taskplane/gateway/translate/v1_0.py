@@ -9,7 +9,8 @@ from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CURSOR
-from taskplane.gateway.translate.dialect import Answer, Encoded, Listing, Payload, newest
+from taskplane.gateway.translate import cards
+from taskplane.gateway.translate.dialect import CardAnswer, Encoded, Listing, Payload, Result, newest
 from taskplane.gateway.translate.metadata import add_metadata
 from taskplane.gateway.translate.parts import to_1_0
 from taskplane.gateway.translate.requests import ROLES, STATES, Requests
@@ -150,8 +151,14 @@ class Dialect:
             return {"statusUpdate": self.status_update(found, cursor)}
         return {"message": self.message(found)}
 
-    def result(self, found: Answer | Listing) -> Encoded:
+    def card(self, found: a2a.AgentCard) -> Encoded:
+        """Write an AgentCard."""
+        return cards.to_1_0(found)
+
+    def result(self, found: Result) -> Encoded:
         """Write the answer to a unary call."""
+        if isinstance(found, CardAnswer):
+            return self.card(found.card)
         if isinstance(found, Listing):
             return self._listing(found)
         payload = found.payload

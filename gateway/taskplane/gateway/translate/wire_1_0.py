@@ -7,7 +7,8 @@ from google.protobuf.message import Message
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CURSOR
-from taskplane.gateway.translate.dialect import Answer, Listing, Payload
+from taskplane.gateway.translate.cards import pure_1_0
+from taskplane.gateway.translate.dialect import CardAnswer, Listing, Payload, Result
 
 _FIELDS: Final[dict[type[Message], str]] = {
     a2a.Task: "task",
@@ -24,8 +25,10 @@ def event(payload: Payload, cursor: str = "") -> a2a.StreamResponse:
     return response
 
 
-def result(found: Answer | Listing) -> Message:
+def result(found: Result) -> Message:
     """Return the answer to a unary call."""
+    if isinstance(found, CardAnswer):
+        return pure_1_0(found.card)
     if isinstance(found, Listing):
         listed = a2a.ListTasksResponse(
             next_page_token=found.next_page_token, page_size=found.page_size, total_size=found.total_size

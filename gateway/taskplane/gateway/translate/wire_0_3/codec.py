@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CURSOR
-from taskplane.gateway.translate.dialect import Answer, Payload, Read, Wait
+from taskplane.gateway.translate.dialect import Answer, CardAnswer, Payload, Read, Result, Wait
 from taskplane.gateway.translate.wire_0_3 import cards, requests, tasks
 
 Old = TypeVar("Old", bound=Message)
@@ -64,8 +64,11 @@ def event(payload: Payload, cursor: str = "") -> old.StreamResponse:
     return into
 
 
-def result(found: Answer) -> old.Task | old.SendMessageResponse:
-    """Return the answer to a send, in its wrapper, or the task that a call is about."""
+def result(found: Result) -> Message:
+    """Return the answer to a send, in its wrapper, or the task or the card that a call is about."""
+    if isinstance(found, CardAnswer):
+        return to_0_3(found.card, old.AgentCard)
+    assert isinstance(found, Answer)
     payload = found.payload
     if found.bare and isinstance(payload, a2a.Task):
         task = to_0_3(payload, old.Task)

@@ -382,7 +382,9 @@ class Agent(_message.Message):
     name: _builtins.str
     @_builtins.property
     def card(self) -> _a2a_pb2.AgentCard:
-        """Without interfaces, since only the gateway has their addresses."""
+        """Without interfaces, since only the gateway has their addresses. `capabilities.extended_agent_card` is true if the
+        agent has a further card, or says so itself.
+        """
 
     def __init__(
         self,
@@ -471,6 +473,46 @@ class GetAgentCardResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetAgentCardResponse: _TypeAlias = GetAgentCardResponse  # noqa: Y015
+
+@_typing.final
+class GetExtendedAgentCardRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    """Empty: the default agent."""
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetExtendedAgentCardRequest: _TypeAlias = GetExtendedAgentCardRequest  # noqa: Y015
+
+@_typing.final
+class GetExtendedAgentCardResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CARD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def card(self) -> _a2a_pb2.AgentCard: ...
+    def __init__(
+        self,
+        *,
+        card: _a2a_pb2.AgentCard | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["card", b"card"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetExtendedAgentCardResponse: _TypeAlias = GetExtendedAgentCardResponse  # noqa: Y015
 
 @_typing.final
 class DeleteTaskRequest(_message.Message):

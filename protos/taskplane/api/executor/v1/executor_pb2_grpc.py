@@ -49,6 +49,11 @@ class AgentExecutorStub:
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.SerializeToString,
                 response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.FromString,
                 _registered_method=True)
+        self.GetExtendedAgentCard = channel.unary_unary(
+                '/taskplane.api.executor.v1.AgentExecutor/GetExtendedAgentCard',
+                request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardRequest.SerializeToString,
+                response_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardResponse.FromString,
+                _registered_method=True)
         self.DeleteTask = channel.unary_unary(
                 '/taskplane.api.executor.v1.AgentExecutor/DeleteTask',
                 request_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.DeleteTaskRequest.SerializeToString,
@@ -114,6 +119,15 @@ class AgentExecutorServicer:
 
     def GetAgentCard(self, request, context):
         """NOT_FOUND `AGENT_NOT_FOUND`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetExtendedAgentCard(self, request, context):
+        """The further card of an agent, for the caller. NOT_FOUND `AGENT_NOT_FOUND`; FAILED_PRECONDITION
+        `EXTENDED_AGENT_CARD_NOT_CONFIGURED`: the agent has none for this caller; `INVALID_AGENT_RESPONSE`: it raised, or
+        made a card with mistakes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -194,6 +208,11 @@ def add_AgentExecutorServicer_to_server(servicer, server):
                     servicer.GetAgentCard,
                     request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.FromString,
                     response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.SerializeToString,
+            ),
+            'GetExtendedAgentCard': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetExtendedAgentCard,
+                    request_deserializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardRequest.FromString,
+                    response_serializer=taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardResponse.SerializeToString,
             ),
             'DeleteTask': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteTask,
@@ -307,6 +326,33 @@ class AgentExecutor:
             '/taskplane.api.executor.v1.AgentExecutor/GetAgentCard',
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardRequest.SerializeToString,
             taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetAgentCardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetExtendedAgentCard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskplane.api.executor.v1.AgentExecutor/GetExtendedAgentCard',
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardRequest.SerializeToString,
+            taskplane_dot_api_dot_executor_dot_v1_dot_executor__pb2.GetExtendedAgentCardResponse.FromString,
             options,
             channel_credentials,
             insecure,

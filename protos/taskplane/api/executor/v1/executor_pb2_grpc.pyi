@@ -37,6 +37,11 @@ class AgentExecutorStub:
     """The agents that this executor serves, those of its workers included, the default one first."""
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_executor_pb2.GetAgentCardRequest, _executor_pb2.GetAgentCardResponse]
     """NOT_FOUND `AGENT_NOT_FOUND`."""
+    GetExtendedAgentCard: _aio.UnaryUnaryMultiCallable[_executor_pb2.GetExtendedAgentCardRequest, _executor_pb2.GetExtendedAgentCardResponse]
+    """The further card of an agent, for the caller. NOT_FOUND `AGENT_NOT_FOUND`; FAILED_PRECONDITION
+    `EXTENDED_AGENT_CARD_NOT_CONFIGURED`: the agent has none for this caller; `INVALID_AGENT_RESPONSE`: it raised, or
+    made a card with mistakes.
+    """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_executor_pb2.DeleteTaskRequest, _executor_pb2.DeleteTaskResponse]
     """Deletes a task with its log and its content. A task that has not ended is canceled first. Then its session gets a
     permanent void of its turns, and the task is deleted. Conversation, prompts, exports and title lose the content,
@@ -111,6 +116,17 @@ class AgentExecutorServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_executor_pb2.GetAgentCardRequest, _abc.Awaitable[_executor_pb2.GetAgentCardResponse]],
     ) -> _abc.Awaitable[_executor_pb2.GetAgentCardResponse]:
         """NOT_FOUND `AGENT_NOT_FOUND`."""
+
+    @_abc_1.abstractmethod
+    def GetExtendedAgentCard(
+        self,
+        request: _executor_pb2.GetExtendedAgentCardRequest,
+        context: _aio.ServicerContext[_executor_pb2.GetExtendedAgentCardRequest, _abc.Awaitable[_executor_pb2.GetExtendedAgentCardResponse]],
+    ) -> _abc.Awaitable[_executor_pb2.GetExtendedAgentCardResponse]:
+        """The further card of an agent, for the caller. NOT_FOUND `AGENT_NOT_FOUND`; FAILED_PRECONDITION
+        `EXTENDED_AGENT_CARD_NOT_CONFIGURED`: the agent has none for this caller; `INVALID_AGENT_RESPONSE`: it raised, or
+        made a card with mistakes.
+        """
 
     @_abc_1.abstractmethod
     def DeleteTask(
