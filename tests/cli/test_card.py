@@ -21,7 +21,7 @@ def test_warnings_about_a_card_are_listed_and_set_the_exit_code(tmp_path: Path) 
         arguments = ("card", "check", "--url", f"http://127.0.0.1:{url}")
         done = taskplane(*arguments)
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["OTHER_HOST", "PLAIN_HTTP"], done
-        assert "http://plane.example/agents/demo is not encrypted." in done.stdout
+        assert "http://plane.example/agents/demo/jsonrpc is not encrypted." in done.stdout
         assert done.returncode == 1
         found = json.loads(taskplane(*arguments, "--output", "json").stdout)
         assert [one["code"] for one in found] == ["OTHER_HOST", "PLAIN_HTTP"]

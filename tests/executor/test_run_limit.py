@@ -14,7 +14,7 @@ from taskplane.agents.agent import AgentCard, AskInput, Change, Checkpoint, Comp
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as tasks
 
-LIMIT = 0.2
+LIMIT = 1.0
 SAID = "The agent was stopped because it exceeded its time limit."
 
 

@@ -273,5 +273,7 @@ async def test_the_usage_of_status_texts_is_in_the_figures_of_the_run(stores: St
     async with open_plane(stores, ("a", hanging), status_interval=INTERVAL) as plane:
         task_id = (await plane.submit("go")).task.task_id
         await until(lambda: len(hanging.recent) > len(texts))
+        # The usage is in the task as soon as the last text is.
+        await eventually(lambda: plane.events(task_id, TEXT), lambda events: len(events) == 2)
         canceled = await stores.tasks().CancelTask(tasks.CancelTaskRequest(task_id=task_id))
         assert used(canceled.record.task) == {"requests": 4}
