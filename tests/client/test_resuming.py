@@ -1,5 +1,6 @@
 """The official client of A2A, unmodified, behind a proxy that cuts its connections: no event is missing or repeated."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,9 +27,11 @@ _CURSOR = "taskplane.dev/cursor"
 
 
 @asynccontextmanager
-async def official(plane: Plane, port: int, binding: str, version: str = "1.0") -> AsyncGenerator[Client]:
+async def official(
+    plane: Plane, port: int, binding: str, version: str = "1.0", patience: float = 10.0
+) -> AsyncGenerator[Client]:
     """The official client over a binding of a version, at the gateway or what stands before it on this port."""
-    async with httpx.AsyncClient(timeout=10.0) as http:
+    async with httpx.AsyncClient(timeout=patience) as http:
         card = await A2ACardResolver(http, plane.gateway.url).get_agent_card()
         (one, *_) = (each for each in card.supported_interfaces if each.protocol_version.startswith(version))
         del card.supported_interfaces[:]
@@ -98,6 +101,22 @@ async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told
     async with official(plane, free_port(), "JSONRPC") as client:
         with pytest.raises(Unreachable):
             await anext(resumed(client, request("hi"), give_up_after=0.3))
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_a_server_that_accepts_and_says_nothing_is_given_up(plane: Plane, binding: str) -> None:
+    """The time before the client notices it, here more than the longest pause, is no success."""
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asyncio.timeout(20), official(plane, port, binding, patience=1.2) as client:
+        with pytest.raises(Unreachable) as away:
+            await anext(resumed(client, request("hi"), give_up_after=2.0))
+    assert away.value.reason == "SILENT"
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])

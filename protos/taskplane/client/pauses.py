@@ -41,14 +41,16 @@ class Pauses:
     def open_stream(self) -> Generator[None]:
         """Record a success if the stream that is open inside lives longer than the longest pause, also without events.
 
-        A shorter life is none: a server that closes each stream at once would be asked without a pause.
+        A shorter life is none: a server that closes each stream at once would be asked without a pause. Neither is the
+        time before a connection failed or, at the end, before the silence was noticed.
         """
         clock = asyncio.get_running_loop()
         opened, silence = clock.time(), 0.0
         try:
             yield
         except Unreachable as error:
-            silence = STREAM_SILENCE if error.reason == "SILENT" else 0.0
+            if error.reason == "SILENT" or isinstance(error, NotConnected):
+                silence = STREAM_SILENCE
             raise
         finally:
             if clock.time() - silence - opened > _LONGEST:

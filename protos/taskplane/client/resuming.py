@@ -4,8 +4,8 @@ That client stays as it is: a cursor comes in the metadata of each event, and go
 """
 
 import secrets
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
@@ -42,7 +42,6 @@ async def resumed(
     refusal: over JSON-RPC, a server that cannot reach its stores has no other one.
     """
     from a2a.types import SubscribeToTaskRequest, TaskState
-    from a2a.utils.errors import A2AError
 
     ends = {
         *(TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED),
@@ -59,7 +58,7 @@ async def resumed(
             answers = client.send_message(request, context=of_call)
         complete = False
         try:
-            with pauses.open_stream():
+            with pauses.open_stream(), _as_lost():
                 async with aclosing(cast("AsyncGenerator[StreamResponse]", answers)) as events:
                     async for event in events:
                         pauses.reset()
@@ -72,8 +71,8 @@ async def resumed(
                         yield event
                         if state in ends:
                             return
-        except A2AError as error:
-            await pauses.wait(_lost(error))
+        except Unreachable as error:
+            await pauses.wait(error)
         else:
             if complete and not task_id:
                 return
@@ -101,6 +100,17 @@ def _task_of(event: "StreamResponse") -> tuple[str, str, int] | None:
     return task_id, cursor, 0 if which == "artifact_update" else payload.status.state
 
 
+@contextmanager
+def _as_lost() -> Generator[None]:
+    """Raise an error of the client as `Unreachable` if the server cannot be reached."""
+    from a2a.utils.errors import A2AError
+
+    try:
+        yield
+    except A2AError as error:
+        raise _lost(error) from error
+
+
 def _lost(error: "A2AError") -> Unreachable:
     """Return that the server cannot be reached; raise the error if it is another one."""
     from a2a.utils.errors import InternalError
@@ -109,6 +119,8 @@ def _lost(error: "A2AError") -> Unreachable:
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
         return NotConnected(f"No server answers: {cause}", reason="UNREACHABLE")
     after = ""
+    if isinstance(cause, httpx.TimeoutException):
+        return Unreachable("The server has been silent for too long.", reason="SILENT")
     if isinstance(error, InternalError) or str(error).startswith(_TOO_MANY):
         away = True
     elif isinstance(cause, httpx.HTTPStatusError):
