@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.executor.scripted import Stepped
 from tests.gateway.bindings import BINDINGS, Binding, Client, Event
-from tests.gateway.plane import open_all, said
+from tests.gateway.plane import GROWING, open_all, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -68,3 +68,16 @@ async def test_a_subscription_outlives_every_pause_of_its_task(client: Client) -
         canceled = await client.result("CancelTask", {"id": task["id"]})
         assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
         assert [state_of(event) async for event in events] == ["CANCELED"]
+
+
+async def test_a_subscription_after_the_last_event_of_a_pause_waits_for_the_rest(client: Client) -> None:
+    """P12, a2a C11, C12, C22: no task comes before the rest, though nothing is left at first."""
+    asked = await client.streamed("SendStreamingMessage", {"message": said("ask")}, **GROWING)
+    task_id = asked[0].result["task"]["id"]
+    after = {**GROWING, "last_event_id": asked[-1].id}
+    async with client.stream("SubscribeToTask", {"id": task_id}, **after) as events:
+        await client.send("Ann", message={"taskId": task_id})
+        rest = [event async for event in events]
+    numbers = [int(event.id.rpartition("-")[2]) for event in (*asked, *rest)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert state_of(rest[-1]) == "COMPLETED"
