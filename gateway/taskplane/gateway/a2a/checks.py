@@ -25,7 +25,7 @@ from taskplane.gateway.translate.rewinds import (
     expected,
     is_rewind,
 )
-from taskplane.runtime.validation import MAX_ID, NO_NUL, WrongFields, broken_id_rule
+from taskplane.runtime.validation import MAX_ID, WrongFields, broken_id_rule
 
 _MAX_PAGE = 100
 _REQUIRED = "is required"
@@ -107,21 +107,12 @@ def _message(message: a2a.Message, bad: WrongFields) -> None:
     for index, part in enumerate(parts if len(parts) <= MAX_PARTS else ()):
         if part.WhichOneof("content") is None:
             _wrong(bad, f"message.parts[{index}]", NO_CONTENT)
-        elif "\0" in part.text or "\0" in part.url or "\0" in part.filename or "\0" in part.media_type:
-            _no_nul(f"message.parts[{index}]", part, bad)
         if part.HasField("metadata"):
             _metadata(f"message.parts[{index}].metadata", part.metadata, bad)
     if len(message.extensions) > MAX_NAMES:
         _wrong(bad, "message.extensions", TOO_MANY_NAMES)
     if len(message.reference_task_ids) > MAX_NAMES:
         _wrong(bad, "message.referenceTaskIds", TOO_MANY_NAMES)
-
-
-def _no_nul(path: str, part: a2a.Part, bad: WrongFields) -> None:
-    texts = {"text": part.text, "url": part.url, "filename": part.filename, "mediaType": part.media_type}
-    for name, text in texts.items():
-        if "\0" in text:
-            _wrong(bad, f"{path}.{name}", NO_NUL)
 
 
 def _history_length(request: a2a.GetTaskRequest | a2a.ListTasksRequest, bad: WrongFields) -> None:

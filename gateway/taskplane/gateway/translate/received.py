@@ -1,6 +1,7 @@
 """Requests that arrive as protobuf: the checks and removals that readers of JSON make while they convert a value."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -16,7 +17,8 @@ _NOT_FINITE: Final = "must not contain NaN or infinity"
 
 
 def settle(request: Message, bad: WrongFields) -> None:
-    """Remove unknown fields, and keys of this server in metadata, from a request, and check the JSON values in it.
+    """Remove unknown fields, and keys of this server in metadata, from a request, and check its texts and the JSON
+    values in it.
 
     Fields are named by their JSON paths. Raise Invalid `REQUEST_TOO_LARGE` for over 400,000 values.
     """
@@ -32,10 +34,11 @@ class _Settling:
 
     def message(self, message: Message, at: str) -> None:
         for field, value in message.ListFields():
-            if field.message_type is None:
-                continue
             path = f"{at}.{field.json_name}" if at else field.json_name
-            if field.is_repeated:
+            if field.message_type is None:
+                if field.type == field.TYPE_STRING:
+                    self._texts(value, path)
+            elif field.is_repeated:
                 self._count(len(value), path)
                 for index, inner in enumerate(value):
                     self.message(inner, f"{path}[{index}]")
@@ -46,6 +49,15 @@ class _Settling:
                 self._value(value, path)
             else:
                 self.message(value, path)
+
+    def _texts(self, value: str | Sequence[str], at: str) -> None:
+        """Check the text of a field, or each text of a list."""
+        if isinstance(value, str):
+            if "\0" in value:
+                self._bad.add(at, NO_NUL)
+        elif "\0" in "".join(value):
+            for index, text in enumerate(value):
+                self._texts(text, f"{at}[{index}]")
 
     def _struct(self, struct: Struct, at: str) -> None:
         fields = struct.fields
