@@ -12,7 +12,6 @@ from taskplane.gateway.a2a import tasks
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
-from taskplane.gateway.a2a.generations import answer
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.input_modes import check_parts
 from taskplane.gateway.a2a.rewinding import rewound_task
@@ -72,7 +71,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     configuration = request.configuration
     if configuration.HasField("history_length"):
         task = bounded(task, configuration.history_length)
-    return answer(call, task, cursor)
+    return Answer(task, cursor, numbered=call.numbered)
 
 
 async def _wait_for_task(call: Call, wait: Wait, reference: xb.TaskReference) -> tuple[a2a.Task, str]:

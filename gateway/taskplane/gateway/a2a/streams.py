@@ -5,7 +5,6 @@ from contextlib import aclosing
 
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import Item
-from taskplane.gateway.a2a.generations import all_numbered
 from taskplane.gateway.a2a.plain_text import PlainText
 from taskplane.gateway.metrics import EVENTS
 from taskplane.gateway.translate.dialect import Payload
@@ -16,7 +15,7 @@ from taskplane.runtime.errors import Refused
 class PayloadStream:
     """The elements of a stream in batches. Close it with `aclose`, at its end or before."""
 
-    __slots__ = ("_batches", "_first", "_numbered", "_plain", "_whole")
+    __slots__ = ("_batches", "_first", "_plain", "_whole", "numbered")
 
     def __init__(
         self,
@@ -26,12 +25,12 @@ class PayloadStream:
         numbered: bool = False,
         whole: bool = False,
     ) -> None:
-        """Take the batches. `growing_text`: the pieces of growing texts stay among them. `numbered`: the elements have
-        their generations. `whole`: nothing has to be waited for."""
+        """Take the batches. `growing_text`: the pieces of growing texts stay among them. `numbered`: the elements are
+        written with their generations. `whole`: nothing has to be waited for."""
         self._batches = batches
         self._first: list[Item] | None = None
         self._plain = None if growing_text else PlainText()
-        self._numbered = numbered
+        self.numbered = numbered
         self._whole = whole
 
     async def prime(self) -> list[Item]:
@@ -61,12 +60,12 @@ class PayloadStream:
                     if not (items := self._rest()):
                         raise
                     EVENTS.inc(len(items))
-                    return all_numbered(items) if self._numbered else items
+                    return items
             if self._plain is not None:
                 items = self._plain.take(items)
             if items:
                 EVENTS.inc(len(items))
-                return all_numbered(items) if self._numbered else items
+                return items
 
     def _rest(self) -> list[Item]:
         """Return what was held back; once."""

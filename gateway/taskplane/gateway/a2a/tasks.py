@@ -6,7 +6,6 @@ from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.follow import cursor_of
-from taskplane.gateway.a2a.generations import answer, numbered
 from taskplane.gateway.a2a.waiting import tell_waiting
 from taskplane.gateway.coordination import conversation
 from taskplane.gateway.coordination.canceling import cancel_task
@@ -19,7 +18,7 @@ async def get(call: Call, request: a2a.GetTaskRequest) -> Answer:
     """Return a task, as `read` does."""
     history_length = request.history_length if request.HasField("history_length") else None
     record = await read(call.plane, request.id, history_length)
-    return answer(call, record.task, cursor_of(record), bare=True)
+    return Answer(record.task, cursor_of(record), bare=True, numbered=call.numbered)
 
 
 async def read(plane: Plane, task_id: str, history_length: int | None = None) -> pb.TaskRecord:
@@ -57,9 +56,9 @@ async def listing(call: Call, request: a2a.ListTasksRequest) -> Listing:
         asked.status_after.CopyFrom(request.status_timestamp_after)
     page = await call.plane.tasks.ListTasks(asked)
     tasks = [(record.task, cursor_of(record)) for record in page.records]
-    if call.numbered:
-        tasks = [(numbered(task, cursor), cursor) for task, cursor in tasks]
-    return Listing(tasks, page.next_page_token, page.page_size, page.total_size, request.include_artifacts)
+    return Listing(
+        tasks, page.next_page_token, page.page_size, page.total_size, request.include_artifacts, call.numbered
+    )
 
 
 async def cancel(call: Call, request: a2a.CancelTaskRequest) -> Answer:
@@ -72,4 +71,4 @@ async def cancel(call: Call, request: a2a.CancelTaskRequest) -> Answer:
         if error.reason in {"TERMINAL", "NOT_MANAGED"}:
             raise Refused(error.message, reason="TASK_NOT_CANCELABLE", metadata=error.metadata) from error
         raise
-    return answer(call, record.task, cursor_of(record), bare=True)
+    return Answer(record.task, cursor_of(record), bare=True, numbered=call.numbered)

@@ -108,7 +108,10 @@ class GrpcBinding:
             plane = call.plane
 
             def written(items: Sequence[Item]) -> list[bytes]:
-                return [service.event(payload, cursor).SerializeToString() for cursor, payload in items]
+                return [
+                    service.event(payload, cursor, numbered=flow.numbered).SerializeToString()
+                    for cursor, payload in items
+                ]
 
             slot = take_slot(call)
             at_end(context, slot.release)

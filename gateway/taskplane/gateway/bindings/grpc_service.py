@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from taskplane.gateway.a2a.operations import Operation, Stream
 from taskplane.gateway.bindings.grpc_files import described
 from taskplane.gateway.settings import ErrorMap
-from taskplane.gateway.translate.dialect import Payload, Read, Result
+from taskplane.gateway.translate.dialect import Read, Result, Writer
 from taskplane.runtime.errors import PlaneError
 
 
@@ -38,7 +38,7 @@ class A2AService:
     methods: Mapping[str, Method]
     read: Callable[[Operation, Any], Read]
     result: Callable[[Operation, Result], Message]
-    event: Callable[[Payload, str], Message]
+    event: Writer[Message]
     status: Callable[[PlaneError, str, ErrorMap], Any]
 
     @property

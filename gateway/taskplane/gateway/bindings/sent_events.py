@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.streams import PayloadStream
-from taskplane.gateway.translate.dialect import Encoded, Payload
+from taskplane.gateway.translate.dialect import Encoded, Writer
 from taskplane.gateway.web import sse
 from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime import json_lines
@@ -19,7 +19,7 @@ class SentEvents:
         self,
         worker: TranslationThread,
         flow: PayloadStream,
-        write: Callable[[Payload, str], Encoded],
+        write: Writer[Encoded],
         write_error: Callable[[PlaneError], bytes],
         *,
         head: bytes = b"",
@@ -31,7 +31,7 @@ class SentEvents:
         def written(items: Sequence[Item]) -> bytes:
             return b"".join(
                 [
-                    sse.event(head + json_lines.encode(write(payload, cursor)) + tail, cursor)
+                    sse.event(head + json_lines.encode(write(payload, cursor, numbered=flow.numbered)) + tail, cursor)
                     for cursor, payload in items
                 ]
             )

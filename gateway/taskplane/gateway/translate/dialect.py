@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from google.protobuf.message import Message
@@ -13,6 +13,7 @@ from taskplane.gateway.translate.fields import Fields
 # The elements of a stream.
 Payload = a2a.Task | a2a.Message | a2a.TaskStatusUpdateEvent | a2a.TaskArtifactUpdateEvent
 Encoded = dict[str, Any]
+Written = TypeVar("Written", covariant=True)
 
 
 class Wait(Enum):
@@ -39,11 +40,13 @@ Reader = Callable[[Fields], Read]
 
 class Answer(NamedTuple):
     """The answer to a unary call. `cursor`: that of a task; empty for one that is in no log. `bare`: the call was about
-    this task, so it is written by itself; a send is answered by a task or a message, and says which."""
+    this task, so it is written by itself; a send is answered by a task or a message, and says which. `numbered`: the
+    task is written with its generation."""
 
     payload: a2a.Task | a2a.Message
     cursor: str = ""
     bare: bool = False
+    numbered: bool = False
 
     def total_bytes(self) -> int:
         """Return the size of the answer in bytes."""
@@ -61,7 +64,7 @@ class CardAnswer(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A page of tasks, each with its cursor.
+    """A page of tasks, each with its cursor. `numbered`: and with its generation.
 
     `next_page_token` is empty on the last one; `total_size` counts the matches before paging.
     """
@@ -71,10 +74,19 @@ class Listing(NamedTuple):
     page_size: int
     total_size: int
     include_artifacts: bool = False
+    numbered: bool = False
 
     def total_bytes(self) -> int:
         """Return the size of the tasks in bytes."""
         return sum(task.ByteSize() for task, _ in self.tasks)
+
+
+class Writer(Protocol[Written]):
+    """The writer of the elements of a stream in one form."""
+
+    def __call__(self, payload: Payload, cursor: str, /, *, numbered: bool) -> Written:
+        """Write an element with its cursor and, if it is `numbered`, its generation."""
+        ...
 
 
 def newest(history: RepeatedCompositeFieldContainer[a2a.Message], history_length: int | None) -> Sequence[a2a.Message]:

@@ -4,7 +4,9 @@ stored, so that a runtime may save a task as it read it; only the list of number
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from taskplane.api.message_metadata import CONVERTED, CURSOR
+from taskplane.api.a2a.v0_3 import a2a_pb2 as old
+from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.api.message_metadata import CONVERTED, CURSOR, GENERATION
 
 Kept = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Returns metadata without keys of this server."""
@@ -17,6 +19,17 @@ EXPECTED_VERSION: Final = "taskplane.dev/expected_version"
 """Key in the metadata of a message: the version that its session must have."""
 EXPECTED_GENERATION: Final = "taskplane.dev/expected_generation"
 """Key in the metadata of a message to a task: the generation that the task must have."""
+
+
+Marked = (
+    a2a.Task
+    | a2a.TaskStatusUpdateEvent
+    | a2a.TaskArtifactUpdateEvent
+    | old.Task
+    | old.TaskStatusUpdateEvent
+    | old.TaskArtifactUpdateEvent
+)
+"""The messages that have a cursor."""
 
 
 def of_client(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +52,22 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]
 
 
-def add_metadata(shown: dict[str, Any], key: str, value: Any) -> None:
-    """Add a value to the metadata of a task or message in JSON; an empty one is not added."""
-    if value:
-        shown["metadata"] = {**shown.get("metadata", {}), key: value}
+def marks(cursor: str, *, numbered: bool) -> dict[str, Any]:
+    """Return what this server adds to the metadata of a task or an event: its cursor and, if it is `numbered`, its
+    generation. One without a cursor, which is in no log, gets nothing."""
+    if not cursor:
+        return {}
+    return {CURSOR: cursor, GENERATION: _generation(cursor)} if numbered else {CURSOR: cursor}
+
+
+def mark(into: Marked, cursor: str, *, numbered: bool) -> None:
+    """Add the `marks` of a task or an event to it."""
+    if cursor:
+        fields = into.metadata.fields
+        fields[CURSOR].string_value = cursor
+        if numbered:
+            fields[GENERATION].number_value = _generation(cursor)
+
+
+def _generation(cursor: str) -> int:
+    return int(cursor.rpartition("-")[2])

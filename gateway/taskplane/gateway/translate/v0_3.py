@@ -82,27 +82,36 @@ class _Dialect(Dialect):
     def artifact(self, found: a2a.Artifact) -> Encoded:
         return {"artifactId": "", "parts": [], **super().artifact(found)}
 
-    def task(self, found: a2a.Task, history_length: int | None = None, cursor: str = "") -> Encoded:
+    def task(
+        self, found: a2a.Task, history_length: int | None = None, cursor: str = "", *, numbered: bool = False
+    ) -> Encoded:
         empty = {"kind": "task", "id": "", "contextId": "", "status": {"state": _UNKNOWN}}
-        return {**empty, **super().task(found, history_length, cursor)}
+        return {**empty, **super().task(found, history_length, cursor, numbered=numbered)}
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "", *, numbered: bool = False) -> Encoded:
         final = found.status.state in FINAL
         empty = {"kind": "status-update", "taskId": "", "contextId": "", "status": {"state": _UNKNOWN}, "final": final}
-        return {**empty, **super().status_update(found, cursor)}
+        return {**empty, **super().status_update(found, cursor, numbered=numbered)}
 
-    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "") -> Encoded:
+    def artifact_update(
+        self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "", *, numbered: bool = False
+    ) -> Encoded:
         artifact: Encoded = {"artifactId": "", "parts": []}
         empty = {"kind": "artifact-update", "taskId": "", "contextId": "", "artifact": artifact}
-        return {**empty, "append": False, "lastChunk": False, **super().artifact_update(found, cursor)}
+        return {
+            **empty,
+            "append": False,
+            "lastChunk": False,
+            **super().artifact_update(found, cursor, numbered=numbered),
+        }
 
     def card(self, found: a2a.AgentCard) -> Encoded:
         return cards.to_0_3(found)
 
-    def event(self, found: Payload, cursor: str = "") -> Encoded:
+    def event(self, found: Payload, cursor: str = "", *, numbered: bool = False) -> Encoded:
         # An element is identified by its `kind`, so it is written without the wrapper.
         written: Encoded
-        (written,) = super().event(found, cursor).values()
+        (written,) = super().event(found, cursor, numbered=numbered).values()
         return written
 
 

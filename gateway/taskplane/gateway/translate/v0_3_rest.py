@@ -120,8 +120,8 @@ class _Dialect(Dialect):
         # The one answer in the JSON of 0.3: official clients read it so.
         return cards.to_0_3(found)
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
-        return {**super().status_update(found, cursor), "final": found.status.state in FINAL}
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "", *, numbered: bool = False) -> Encoded:
+        return {**super().status_update(found, cursor, numbered=numbered), "final": found.status.state in FINAL}
 
 
 def _renamed(source: Fields, names: Mapping[str, str]) -> dict[str, Any]:

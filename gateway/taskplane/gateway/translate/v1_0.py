@@ -8,10 +8,9 @@ avoids the IndexError that ends the iteration of the field itself.
 from typing import Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.translate import cards
 from taskplane.gateway.translate.dialect import CardAnswer, Encoded, Listing, Payload, Result, newest
-from taskplane.gateway.translate.metadata import add_metadata
+from taskplane.gateway.translate.metadata import marks
 from taskplane.gateway.translate.parts import to_1_0
 from taskplane.gateway.translate.requests import ROLES, STATES, Requests
 from taskplane.gateway.translate.timestamps import to_text
@@ -85,9 +84,11 @@ class Dialect:
             out["timestamp"] = to_text(found.timestamp)
         return out
 
-    def task(self, found: a2a.Task, history_length: int | None = None, cursor: str = "") -> Encoded:
+    def task(
+        self, found: a2a.Task, history_length: int | None = None, cursor: str = "", *, numbered: bool = False
+    ) -> Encoded:
         """Write a Task with at most `history_length` messages of its history, all of them by default, and with its
-        cursor if that is given."""
+        cursor if that is given. `numbered`: also with its generation."""
         out: Encoded = {}
         if task_id := found.id:
             out["id"] = task_id
@@ -102,11 +103,11 @@ class Dialect:
             out["history"] = [self.message(one) for one in history]
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
-        add_metadata(out, CURSOR, cursor)
+        _mark(out, cursor, numbered)
         return out
 
-    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "") -> Encoded:
-        """Write a TaskStatusUpdateEvent, with its cursor if that is given."""
+    def status_update(self, found: a2a.TaskStatusUpdateEvent, cursor: str = "", *, numbered: bool = False) -> Encoded:
+        """Write a TaskStatusUpdateEvent as `task` does."""
         out: Encoded = {}
         if task_id := found.task_id:
             out["taskId"] = task_id
@@ -116,13 +117,13 @@ class Dialect:
             out["status"] = self.status(found.status)
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
-        if cursor:
-            # In place: a stream writes every piece of a text this way.
-            out.setdefault("metadata", {})[CURSOR] = cursor
+        _mark(out, cursor, numbered)
         return out
 
-    def artifact_update(self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "") -> Encoded:
-        """Write a TaskArtifactUpdateEvent, with its cursor if that is given."""
+    def artifact_update(
+        self, found: a2a.TaskArtifactUpdateEvent, cursor: str = "", *, numbered: bool = False
+    ) -> Encoded:
+        """Write a TaskArtifactUpdateEvent as `task` does."""
         out: Encoded = {}
         if task_id := found.task_id:
             out["taskId"] = task_id
@@ -136,19 +137,18 @@ class Dialect:
             out["lastChunk"] = True
         if found.HasField("metadata"):
             out["metadata"] = to_dict(found.metadata)
-        if cursor:
-            out.setdefault("metadata", {})[CURSOR] = cursor
+        _mark(out, cursor, numbered)
         return out
 
-    def event(self, found: Payload, cursor: str = "") -> Encoded:
+    def event(self, found: Payload, cursor: str = "", *, numbered: bool = False) -> Encoded:
         """Write a StreamResponse, which has exactly one wrapper key. All but a Message have their cursor if it is
-        given."""
+        given. `numbered`: and their generation."""
         if isinstance(found, a2a.TaskArtifactUpdateEvent):
-            return {"artifactUpdate": self.artifact_update(found, cursor)}
+            return {"artifactUpdate": self.artifact_update(found, cursor, numbered=numbered)}
         if isinstance(found, a2a.Task):
-            return {"task": self.task(found, cursor=cursor)}
+            return {"task": self.task(found, cursor=cursor, numbered=numbered)}
         if isinstance(found, a2a.TaskStatusUpdateEvent):
-            return {"statusUpdate": self.status_update(found, cursor)}
+            return {"statusUpdate": self.status_update(found, cursor, numbered=numbered)}
         return {"message": self.message(found)}
 
     def card(self, found: a2a.AgentCard) -> Encoded:
@@ -163,13 +163,13 @@ class Dialect:
             return self._listing(found)
         payload = found.payload
         if found.bare and isinstance(payload, a2a.Task):
-            return self.task(payload, cursor=found.cursor)
-        return self.event(payload, found.cursor)
+            return self.task(payload, cursor=found.cursor, numbered=found.numbered)
+        return self.event(payload, found.cursor, numbered=found.numbered)
 
     def _listing(self, found: Listing) -> Encoded:
         """Write the result of ListTasks with its default values (all four members are required); if artifacts are
         included, every task has the key `artifacts`."""
-        tasks = [self.task(one, cursor=cursor) for one, cursor in found.tasks]
+        tasks = [self.task(one, cursor=cursor, numbered=found.numbered) for one, cursor in found.tasks]
         if found.include_artifacts:
             for one in tasks:
                 one.setdefault("artifacts", [])
@@ -182,6 +182,12 @@ class Dialect:
             "pageSize": found.page_size,
             "totalSize": found.total_size,
         }
+
+
+def _mark(out: Encoded, cursor: str, numbered: bool) -> None:
+    """Add the marks of a task or an event in place: a stream writes every piece of a text this way."""
+    if cursor:
+        out.setdefault("metadata", {}).update(marks(cursor, numbered=numbered))
 
 
 V1_0: Final = Dialect()

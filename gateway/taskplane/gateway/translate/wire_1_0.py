@@ -6,9 +6,9 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.translate.cards import pure_1_0
 from taskplane.gateway.translate.dialect import CardAnswer, Listing, Payload, Result
+from taskplane.gateway.translate.metadata import mark
 
 _FIELDS: Final[dict[type[Message], str]] = {
     a2a.Task: "task",
@@ -18,10 +18,11 @@ _FIELDS: Final[dict[type[Message], str]] = {
 }
 
 
-def event(payload: Payload, cursor: str = "") -> a2a.StreamResponse:
-    """Return an element of a stream. It carries its cursor itself, since gRPC has nothing beside a message."""
+def event(payload: Payload, cursor: str = "", *, numbered: bool = False) -> a2a.StreamResponse:
+    """Return an element of a stream. It carries its cursor itself, since gRPC has nothing beside a message. `numbered`:
+    also its generation."""
     response = a2a.StreamResponse()
-    _fill(getattr(response, _FIELDS[type(payload)]), payload, cursor)
+    _fill(getattr(response, _FIELDS[type(payload)]), payload, cursor, numbered)
     return response
 
 
@@ -34,23 +35,23 @@ def result(found: Result) -> Message:
             next_page_token=found.next_page_token, page_size=found.page_size, total_size=found.total_size
         )
         for task, cursor in found.tasks:
-            _fill(listed.tasks.add(), task, cursor)
+            _fill(listed.tasks.add(), task, cursor, found.numbered)
         return listed
     payload = found.payload
     if found.bare:
         task = a2a.Task()
-        _fill(task, payload, found.cursor)
+        _fill(task, payload, found.cursor, found.numbered)
         return task
     response = a2a.SendMessageResponse()
-    _fill(getattr(response, _FIELDS[type(payload)]), payload, found.cursor)
+    _fill(getattr(response, _FIELDS[type(payload)]), payload, found.cursor, found.numbered)
     return response
 
 
-def _fill(message: Message, payload: Message, cursor: str) -> None:
-    """Copy a payload, which others may read at the same time, and add its cursor."""
-    message.CopyFrom(payload)
-    if cursor and not isinstance(message, a2a.Message):
-        message.metadata.fields[CURSOR].string_value = cursor  # type: ignore[attr-defined]
+def _fill(message: Payload, payload: Payload, cursor: str, numbered: bool) -> None:
+    """Copy a payload, which others may read at the same time, and mark it."""
+    message.CopyFrom(payload)  # type: ignore[arg-type]
+    if not isinstance(message, a2a.Message):
+        mark(message, cursor, numbered=numbered)
 
 
 MESSAGES: Final[dict[str, tuple[type[Message], type[Message]]]] = {

@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 
 from taskplane.api.a2a.v0_3 import a2a_pb2 as old
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
-from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.translate.dialect import Answer, CardAnswer, Payload, Read, Result, Wait
+from taskplane.gateway.translate.metadata import mark
 from taskplane.gateway.translate.wire_0_3 import cards, requests, tasks
 
 Old = TypeVar("Old", bound=Message)
@@ -49,18 +49,18 @@ def read(request: Message) -> Read:
     return Read(to_1_0(request), wait)
 
 
-def event(payload: Payload, cursor: str = "") -> old.StreamResponse:
-    """Return an element of a stream, in its wrapper. It carries its cursor itself, but for a message, which has
-    none."""
+def event(payload: Payload, cursor: str = "", *, numbered: bool = False) -> old.StreamResponse:
+    """Return an element of a stream, in its wrapper. It carries its cursor itself and, if it is `numbered`, its
+    generation; a message has neither."""
     into = old.StreamResponse()
     if isinstance(payload, a2a.TaskArtifactUpdateEvent):
         tasks.artifact_update_to_0_3(payload, into.artifact_update)
-        _mark(into.artifact_update, cursor)
+        mark(into.artifact_update, cursor, numbered=numbered)
     elif isinstance(payload, a2a.TaskStatusUpdateEvent):
         tasks.status_update_to_0_3(payload, into.status_update)
-        _mark(into.status_update, cursor)
+        mark(into.status_update, cursor, numbered=numbered)
     else:
-        _answer_to_0_3(payload, cursor, into)
+        _answer_to_0_3(Answer(payload, cursor, numbered=numbered), into)
     return into
 
 
@@ -72,31 +72,25 @@ def result(found: Result) -> Message:
     payload = found.payload
     if found.bare and isinstance(payload, a2a.Task):
         task = to_0_3(payload, old.Task)
-        _mark(task, found.cursor)
+        mark(task, found.cursor, numbered=found.numbered)
         return task
     into = old.SendMessageResponse()
-    _answer_to_0_3(payload, found.cursor, into)
+    _answer_to_0_3(found, into)
     return into
 
 
-def _mark(into: old.Task | old.TaskStatusUpdateEvent | old.TaskArtifactUpdateEvent, cursor: str) -> None:
-    if cursor:
-        into.metadata.fields[CURSOR].string_value = cursor
-
-
-def _answer_to_0_3(
-    payload: a2a.Task | a2a.Message, cursor: str, into: old.SendMessageResponse | old.StreamResponse
-) -> None:
+def _answer_to_0_3(found: Answer, into: old.SendMessageResponse | old.StreamResponse) -> None:
+    payload = found.payload
     if isinstance(payload, a2a.Task):
         tasks.task_to_0_3(payload, into.task)
-        _mark(into.task, cursor)
+        mark(into.task, found.cursor, numbered=found.numbered)
     else:
         tasks.message_to_0_3(payload, into.msg)
 
 
 def _answer_of(found: a2a.SendMessageResponse, into: old.SendMessageResponse) -> None:
     if which := found.WhichOneof("payload"):
-        _answer_to_0_3(getattr(found, which), "", into)
+        _answer_to_0_3(Answer(getattr(found, which)), into)
 
 
 def _event_of(found: a2a.StreamResponse, into: old.StreamResponse) -> None:
