@@ -50,6 +50,7 @@ ELSEWHERE: Final = {
         "async with aclosing(": "tests/client/test_example.py",
         "from a2a.client import ": "tests/client/test_example.py",
     },
+    "curl": {"export TASKPLANE_URL=": "tests/repo/test_curl.py", "curl -s": "tests/repo/test_curl.py"},
     "grpc": {"import asyncio\n": "tests/gateway/test_grpc_clients.py"},
     "security": {
         "printf 'ann:": "tests/gateway/auth/test_sign_in_proxy.py",
